@@ -1,0 +1,63 @@
+# Everything a person types. Set-up is part of every target that needs it, inside the repository, and done once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.installed
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help synth test lint bench rehearse setup clean
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+synth: $(STAMPS)/synth node_modules/.package-lock.json ## Synthesise the stacks as a pull request does: no account, no network
+	npx --no-install cdk synth --quiet --all
+
+test: setup ## Run every test, the rehearsal among them
+	pytest
+
+lint: setup $(STAMPS)/dev ## ruff, mypy strict, and the direction of the imports
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+
+rehearse: setup ## Deploy, build, publish, serve and verify on this machine
+	fleet rehearse
+
+bench: setup ## Measure, as ratios within one run
+	python -m benchmarks
+
+setup: $(STAMPS)/synth $(STAMPS)/rehearsal $(STAMPS)/triton node_modules/.package-lock.json ## Install what every command needs
+
+clean: ## Remove what set-up and builds made
+	rm -rf $(VENV) .venv-triton node_modules cdk.out build dist
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' \
+	  || { echo "Triton Fleet needs Python 3.10 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMPS)/synth: requirements.txt constraints.txt pyproject.toml | $(BIN)/python
+	@mkdir -p $(STAMPS)
+	pip install --quiet -r requirements.txt
+	@touch $@
+
+$(STAMPS)/rehearsal: requirements-rehearsal.txt model_builds/requirements.txt constraints.txt $(STAMPS)/synth
+	pip install --quiet -r requirements-rehearsal.txt
+	@touch $@
+
+$(STAMPS)/dev: requirements-dev.txt constraints.txt $(STAMPS)/synth
+	pip install --quiet -r requirements-dev.txt
+	@touch $@
+
+$(STAMPS)/triton: requirements-triton.txt | $(STAMPS)/synth
+	$(BIN)/python -m venv .venv-triton
+	.venv-triton/bin/pip install --quiet --no-deps -r requirements-triton.txt
+	@touch $@
+
+node_modules/.package-lock.json: package-lock.json package.json | $(STAMPS)/synth
+	npm ci --silent
+	@touch $@

@@ -1,0 +1,67 @@
+"""Errors a person can act on: what was given, where, what was expected, why it matters, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One mistake, with everything needed to mend it.
+
+    Attributes:
+        what: What was given, with its value quoted.
+        where: The file, field, argument or object that holds it.
+        expected: What would have been accepted.
+        why: What goes wrong if it stays, in one sentence. May be empty.
+        fix: The next thing to do.
+        rule: The stable id of the rule that found it. Empty where no rule did.
+    """
+
+    what: str
+    where: str
+    expected: str
+    fix: str
+    why: str = ""
+    rule: str = ""
+
+    def __str__(self) -> str:
+        head = f"{self.what} [{self.rule}]" if self.rule else self.what
+        lines = [head, f"  where:    {self.where}", f"  expected: {self.expected}"]
+        if self.why:
+            lines.append(f"  why:      {self.why}")
+        lines.append(f"  fix:      {self.fix}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, str]:
+        """The problem as JSON-ready data, one key for each attribute."""
+        return asdict(self)
+
+
+class FleetError(Exception):
+    """A user's mistake, or several found together; never a bug of ours.
+
+    The command line prints it without a traceback and exits with 1.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        if not self.problems:
+            msg = "a FleetError needs at least one problem"
+            raise ValueError(msg)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    @classmethod
+    def of(
+        cls, *, what: str, where: str, expected: str, fix: str, why: str = "", rule: str = ""
+    ) -> FleetError:
+        """An error with a single problem."""
+        return cls([Problem(what=what, where=where, expected=expected, fix=fix, why=why, rule=rule)])
+
+
+def raise_if_any(problems: Iterable[Problem]) -> None:
+    """Raise one FleetError that names every problem; return if there is none."""
+    found = tuple(problems)
+    if found:
+        raise FleetError(found)
