@@ -1,0 +1,105 @@
+"""One shell that runs commands one after the other, as a build container's does.
+
+CodeBuild's buildspec version 0.2 runs every command of a build in the same shell: a variable exported
+by one command is there for the next, and so is the working directory.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from rehearsal.processes import end_group, tie_to_parent
+
+# Reads the path of a command, sources it so that its effects stay in this shell, answers its status.
+_DRIVER = (
+    'while IFS= read -r file <&{commands}; do . "$file" </dev/null; printf "%s\\n" "$?" >&{statuses}; done'
+)
+
+
+class CommandShell:
+    """A bash process that is fed commands.
+
+    Args:
+        environment: The whole environment of the shell; nothing is inherited.
+        directory: The working directory at the start.
+        on_line: Called with every line that a command prints, standard error included.
+    """
+
+    def __init__(
+        self, *, environment: Mapping[str, str], directory: Path, on_line: Callable[[str], None]
+    ) -> None:
+        self._scripts = tempfile.TemporaryDirectory(prefix="fleet-shell-")
+        self._count = 0
+        commands_in, commands_out = os.pipe()
+        statuses_in, statuses_out = os.pipe()
+        self._commands = os.fdopen(commands_out, "w", buffering=1)
+        self._statuses = os.fdopen(statuses_in)
+        self._process = subprocess.Popen(
+            ["bash", "-c", _DRIVER.format(commands=commands_in, statuses=statuses_out)],
+            env=dict(environment),
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            pass_fds=(commands_in, statuses_out),
+            start_new_session=True,
+            preexec_fn=tie_to_parent,  # noqa: PLW1509  a lone prctl call
+        )
+        os.close(commands_in)
+        os.close(statuses_out)
+        self._reader = threading.Thread(target=self._read, args=(on_line,), daemon=True)
+        self._reader.start()
+
+    def _read(self, on_line: Callable[[str], None]) -> None:
+        assert self._process.stdout is not None  # noqa: S101  given by PIPE
+        for line in self._process.stdout:
+            on_line(line.rstrip("\n"))
+
+    def run(self, command: str) -> int:
+        """Run one command, which may span lines, and return its exit status.
+
+        A command that ends the shell itself (`exit 3`) gives that status, and so does every later one.
+        """
+        self._count += 1
+        script = Path(self._scripts.name) / f"{self._count}.sh"
+        script.write_text(command + "\n")
+        try:
+            self._commands.write(f"{script}\n")
+        except BrokenPipeError:
+            return self._ended()
+        answer = self._statuses.readline()
+        return int(answer) if answer else self._ended()
+
+    def _ended(self) -> int:
+        """The status of a shell that a command ended; never 0, for what came after did not run."""
+        return self._process.wait() or 1
+
+    def close(self) -> None:
+        """End the shell and whatever its commands left running."""
+        for stream in (self._commands, self._statuses):
+            try:
+                stream.close()
+            except BrokenPipeError:
+                continue
+        end_group(self._process, signal.SIGTERM)
+        self._reader.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._scripts.cleanup()
+
+    def __enter__(self) -> CommandShell:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

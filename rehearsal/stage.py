@@ -1,0 +1,153 @@
+"""The rehearsal itself: each part of the story, once, in its order, on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from rehearsal.aws import EmbeddedAws
+from rehearsal.builds import Build, run_build
+from rehearsal.cdk import Cdk
+from rehearsal.hosting import Hosting
+from rehearsal.inventory import Inventory
+from rehearsal.inventory import read as read_inventory
+from rehearsal.verify import Prediction, predict
+from triton_models.client import Client
+from triton_models.errors import FleetError, raise_if_any
+from triton_models.spec import load_build, model_names
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """What `cdk deploy` made, by the stacks' own outputs."""
+
+    endpoint: str
+    dashboard: str
+    repository: str
+    build_project: str
+    resources: int
+
+
+class Stage:
+    """Everything that a rehearsal runs on; closing it leaves nothing behind.
+
+    Args:
+        project: The repository's root, where cdk.json is.
+        port: The port of the embedded AWS; 0 for a free one.
+        models: The names of the models to build and serve; empty for all of `model_builds/models`.
+
+    Raises:
+        FleetError: The port is taken, or a model does not exist.
+    """
+
+    def __init__(self, *, project: Path, port: int = 0, models: Sequence[str] = ()) -> None:
+        self._project = project
+        self._declarations = project / "model_builds" / "models"
+        known = model_names(self._declarations)
+        self.models = tuple(load_build(name, models=self._declarations) for name in models or known)
+        self._open = ExitStack()
+        try:
+            self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="fleet-")))
+            self.aws = self._open.enter_context(EmbeddedAws(port=port))
+        except BaseException:
+            self._open.close()
+            raise
+        self._deployed: Deployed | None = None
+        self._hosting: Hosting | None = None
+
+    def deploy(self, report: Report) -> Deployed:
+        """Bootstrap and deploy every stack with the CDK command line, and see that nothing was skipped.
+
+        Raises:
+            FleetError: The CDK failed, or a resource of a template was not created.
+        """
+        cdk = Cdk(
+            environment=self.aws.environment(),
+            directory=self._project,
+            output=self._folder / "cdk.out",
+            on_line=report,
+        )
+        cdk.bootstrap()
+        outputs = cdk.deploy()
+        stacks = list(outputs)
+        raise_if_any(problem for stack in stacks for problem in self.aws.uncreated(stack))
+        values = {name: value for stack in outputs.values() for name, value in stack.items()}
+        self._deployed = Deployed(
+            endpoint=values["EndpointName"],
+            dashboard=values["DashboardName"],
+            repository=values["RepositoryUrl"],
+            build_project=values["BuildProjectName"],
+            resources=sum(self._count(stack) for stack in stacks),
+        )
+        return self._deployed
+
+    def _count(self, stack: str) -> int:
+        rows = self.aws.client("cloudformation").list_stack_resources(StackName=stack)
+        return len(rows["StackResourceSummaries"])
+
+    @property
+    def deployed(self) -> Deployed:
+        """What was deployed."""
+        if self._deployed is None:
+            msg = "deploy() comes first"
+            raise RuntimeError(msg)
+        return self._deployed
+
+    def build(self, report: Report) -> Build:
+        """Run the deployed build project here: no GPU is named, so the models are portable.
+
+        Raises:
+            FleetError: A command of the buildspec failed.
+        """
+        names = " ".join(model.name for model in self.models)
+        return run_build(
+            self.aws,
+            project=self.deployed.build_project,
+            overrides={"FLEET_GPU": "", "FLEET_MODELS": names},
+            on_line=report,
+        )
+
+    def serve(self) -> str:
+        """Start the endpoint's instance; the address that AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME takes."""
+        self._hosting = self._open.enter_context(Hosting(self.aws, directory=self._folder / "hosting"))
+        self._hosting.start(self.deployed.endpoint)
+        return self._hosting.url
+
+    def exports(self) -> Mapping[str, str]:
+        """The variables that point any AWS SDK, and the AWS command line, at this rehearsal."""
+        serving = {"AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self._hosting.url} if self._hosting else {}
+        return {**self.aws.exports(), **serving}
+
+    def predictions(self) -> Iterator[Prediction]:
+        """Invoke every model with its declared inputs and compare, one after the other."""
+        client = Client(
+            endpoint_name=self.deployed.endpoint,
+            repository=self.deployed.repository,
+            session=None,
+        )
+        for model in self.models:
+            yield from predict(model, client)
+
+    def inventory(self) -> Inventory:
+        """What was scaled, alarmed and charted."""
+        return read_inventory(self.aws, endpoint=self.deployed.endpoint, dashboard=self.deployed.dashboard)
+
+    def close(self) -> None:
+        """End every process and remove every file of this rehearsal."""
+        self._open.close()
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,91 @@
+"""Invokes every model as a client does and compares what comes back with the model's source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from triton_models.client import Client
+from triton_models.spec import Example, ModelBuild
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Tensors = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """One example, served and compared.
+
+    Attributes:
+        model: The model's name.
+        artifact: The target model that answered.
+        example: What was sent, in a word or two.
+        cold_ms: The first call of this example, in milliseconds; for a model's first example it includes
+            the download and the load.
+        warm_ms: The same call again.
+        result: The output that was compared, as `NAME DATATYPE[SHAPE]`.
+        difference: The largest absolute difference from the reference; infinite where shapes differ.
+        tolerance: The largest difference that the model's declaration accepts.
+    """
+
+    model: str
+    artifact: str
+    example: str
+    cold_ms: float
+    warm_ms: float
+    result: str
+    difference: float
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the values, not just the status, are right."""
+        return self.difference <= self.tolerance
+
+
+def predict(build: ModelBuild, client: Client) -> list[Prediction]:
+    """Serve every example of a model twice and compare with its reference.
+
+    Raises:
+        FleetError: The model is not in the manifest.
+    """
+    return [_predict_one(build, client, example) for example in build.examples()]
+
+
+def _predict_one(build: ModelBuild, client: Client, example: Example) -> Prediction:
+    expected = build.reference(example.inputs)
+    _, cold_ms = _timed(client, build.name, example.inputs)
+    served, warm_ms = _timed(client, build.name, example.inputs)
+    output = served[build.output]
+    return Prediction(
+        model=build.name,
+        artifact=client.target_model(build.name),
+        example=example.name,
+        cold_ms=cold_ms,
+        warm_ms=warm_ms,
+        result=f"{build.output} {output.dtype}{list(output.shape)}",
+        difference=largest_difference(output, expected[build.output]),
+        tolerance=build.tolerance,
+    )
+
+
+def _timed(client: Client, model: str, inputs: Tensors) -> tuple[Tensors, float]:
+    start = time.perf_counter()
+    served = client.infer(model=model, inputs=inputs)
+    return served, (time.perf_counter() - start) * 1e3
+
+
+def largest_difference(served: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
+    """The largest absolute difference, and infinity where there is none to measure.
+
+    Shapes that differ, an empty result and a value that is not a number are all wrong by any tolerance:
+    a server that answers 200 with nothing in it must not pass.
+    """
+    if served.shape != expected.shape or not served.size:
+        return float("inf")
+    difference = float(abs(served.astype("float64") - expected.astype("float64")).max())
+    return difference if difference == difference else float("inf")  # noqa: PLR0124  NaN equals nothing
