@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+
+from triton_models.client import Client
 
 from rehearsal.aws import EmbeddedAws
 from rehearsal.builds import Build, run_build
@@ -18,8 +18,7 @@ from rehearsal.hosting import Hosting
 from rehearsal.inventory import Inventory
 from rehearsal.inventory import read as read_inventory
 from rehearsal.verify import Prediction, predict
-from triton_models.client import Client
-from triton_models.errors import FleetError, raise_if_any
+from triton_models.errors import raise_if_any
 from triton_models.spec import load_build, model_names
 
 Report = Callable[[str], None]

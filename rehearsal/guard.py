@@ -1,0 +1,117 @@
+"""A small process between us and a server: nothing of the server outlives us, however either of us ends.
+
+Run as a script with one argument, a JSON object of `Charge`'s fields. It starts the command in a process
+group of its own and prints its process id. When standard input closes, which the kernel does even for a
+parent that was killed, it kills the group and removes what the server would leave behind. When the server
+ends first, it cleans up after it, closes standard output to say so, and waits for the parent.
+
+Only the standard library, so that it starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+# <linux/prctl.h>
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a guard looks after. Not slotted or keyword-only: it crosses a process border as JSON.
+
+    Attributes:
+        command: The server's command line.
+        environment: The server's whole environment.
+        directory: Its working folder, removed when the parent is gone.
+        log: The file that takes its output.
+        leftovers: Glob patterns of what it makes elsewhere, removed as soon as it has ended.
+    """
+
+    command: list[str]
+    environment: dict[str, str]
+    directory: str
+    log: str
+    leftovers: list[str]
+
+
+def start(charge: Charge) -> subprocess.Popen[bytes]:
+    """Start a guard. Its standard output gives the server's process id, then ends with the server."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, json.dumps(asdict(charge))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def remove_leftovers(patterns: Iterable[str]) -> None:
+    """Remove every file and folder that the patterns match."""
+    for pattern in patterns:
+        for name in glob.glob(pattern):  # noqa: PTH207: the patterns are absolute
+            path = Path(name)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Guard one server until the parent lets go of our standard input."""
+    charge = Charge(**json.loads(sys.argv[1]))
+    libc = ctypes.CDLL(None)
+    # Whatever the server leaves running becomes our child, so that we can wait for its end.
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with Path(charge.log).open("ab") as log:
+        server = subprocess.Popen(
+            charge.command,
+            env=charge.environment,
+            cwd=charge.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            # If we are killed ourselves, the kernel takes the server along.
+            preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # noqa: PLW1509
+        )
+    os.write(1, f"{server.pid}\n".encode())
+    release = threading.Thread(target=_wait_for_parent, args=(server.pid,), daemon=True)
+    release.start()
+    # WNOWAIT keeps the process id, and with it the group's, from being used again before we signal it.
+    os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+    _kill_group(server.pid)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+    remove_leftovers(charge.leftovers)
+    os.close(1)
+    release.join()
+    shutil.rmtree(charge.directory, ignore_errors=True)
+
+
+def _wait_for_parent(group: int) -> None:
+    while os.read(0, 4096):
+        pass
+    _kill_group(group)
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

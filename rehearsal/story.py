@@ -1,0 +1,275 @@
+"""What `fleet rehearse` tells and shows: its steps, then the predictions, then what watches over them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rehearsal.inventory import Inventory
+from rehearsal.stage import Deployed, Stage
+from rehearsal.verify import Prediction
+from triton_models.errors import FleetError
+from triton_models.outcome import Outcome
+
+_MILLISECONDS = "{:,.0f}"
+_MICRO = "{:.1e}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """How a rehearsal went.
+
+    Attributes:
+        deployed: What `cdk deploy` made.
+        predictions: Every example, served and compared.
+        inventory: What was scaled, alarmed and charted.
+        seconds: The wall time of everything.
+    """
+
+    deployed: Deployed
+    predictions: tuple[Prediction, ...]
+    inventory: Inventory
+    seconds: float
+
+    @property
+    def exit_code(self) -> int:
+        """0 only if every prediction equals its reference, and there is one."""
+        return 0 if self.predictions and all(prediction.passed for prediction in self.predictions) else 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """The rehearsal as one JSON document."""
+        return {
+            "passed": self.exit_code == 0,
+            "seconds": round(self.seconds, 1),
+            "deployed": asdict(self.deployed),
+            "predictions": [
+                {**asdict(prediction), "passed": prediction.passed} for prediction in self.predictions
+            ],
+            "inventory": asdict(self.inventory),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The rehearsal as tables."""
+        console = Console(file=sys.stdout, highlight=False)
+        with console.capture() as capture:
+            for part in (
+                _predictions_table(self.predictions),
+                _scaling_table(self.inventory),
+                _alarms_table(self.inventory),
+                _dashboard_table(self.inventory),
+                self._verdict(),
+            ):
+                console.print(part)
+        yield from capture.get().splitlines()
+
+    def _verdict(self) -> Text:
+        right = sum(prediction.passed for prediction in self.predictions)
+        total = len(self.predictions)
+        return Text(
+            f"{right} of {total} predictions equal their reference, after {self.seconds:.0f} s.",
+            style="bold green" if self.exit_code == 0 else "bold red",
+        )
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _predictions_table(predictions: tuple[Prediction, ...]) -> Table:
+    table = _table(
+        "Predictions", "model", "example", "cold ms", "warm ms", "result", "max |difference|", "verdict"
+    )
+    for name in ("cold ms", "warm ms", "max |difference|"):
+        next(column for column in table.columns if column.header == name).justify = "right"
+    artifacts: dict[str, str] = {}
+    for made in predictions:
+        artifacts[made.model] = made.artifact
+        table.add_row(
+            made.model,
+            made.example,
+            _MILLISECONDS.format(made.cold_ms),
+            _MILLISECONDS.format(made.warm_ms),
+            made.result,
+            f"{_MICRO.format(made.difference)} <= {_MICRO.format(made.tolerance)}",
+            Text("equal", style="green") if made.passed else Text("WRONG", style="bold red"),
+        )
+    table.caption = "\n".join(f"{model} is served from {artifact}" for model, artifact in artifacts.items())
+    table.caption_justify = "left"
+    return table
+
+
+def _scaling_table(inventory: Inventory) -> Table:
+    table = _table("Auto scaling", "scalable target", "instances", "tracks", "target")
+    for target in inventory.targets:
+        for policy in target.policies:
+            table.add_row(
+                target.resource, f"{target.minimum} to {target.maximum}", policy.metric, f"{policy.target:g}"
+            )
+    return table
+
+
+def _alarms_table(inventory: Inventory) -> Table:
+    table = _table("Alarms", "alarm", "condition")
+    for alarm in inventory.alarms:
+        table.add_row(alarm.name, alarm.condition)
+    return table
+
+
+def _dashboard_table(inventory: Inventory) -> Table:
+    table = _table("Dashboard", "graph", "metrics")
+    for widget in inventory.widgets:
+        table.add_row(widget.title, ", ".join(widget.metrics))
+    newest = {
+        "LoadedModelCount": inventory.loaded_models,
+        "ModelCacheHit": inventory.cache_hit_ratio,
+    }
+    table.caption = "Now in CloudWatch: " + ", ".join(
+        f"{name} {'no data' if value is None else format(value, '.3g')}" for name, value in newest.items()
+    )
+    table.caption_justify = "left"
+    return table
+
+
+class Narrator:
+    """Tells each step on standard error: what is being done while it is done, and what came of it.
+
+    Without a terminal it says nothing: the result is on standard output.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._console = Console(file=stream or sys.stderr, highlight=False)
+        self._shows = self._console.is_terminal
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Callable[[str], None]]:
+        """A step; what it yields takes a line of detail, shown beside the title while the step runs.
+
+        The last line that starts with "=> " is what came of the step.
+        """
+        start = time.perf_counter()
+        result = ""
+        status = self._console.status(title) if self._shows else None
+
+        def detail(line: str) -> None:
+            nonlocal result
+            if line.startswith("=> "):
+                result = line.removeprefix("=> ")
+            elif status is not None and line.strip():
+                status.update(Text.assemble(title, ("  " + line.strip()[:80], "dim")))
+
+        shown: AbstractContextManager[Any] = status if status is not None else nullcontext()
+        with shown:
+            yield detail
+        if self._shows:
+            seconds = time.perf_counter() - start
+            self._console.print(
+                Text.assemble(("ok  ", "green"), title, (f"  {result}", "dim"), f"  {seconds:.1f} s")
+            )
+
+
+def run(arguments: argparse.Namespace) -> Outcome:
+    """Rehearse: deploy, build, publish, serve, verify; with `--stay`, keep it all running until interrupted.
+
+    Raises:
+        FleetError: A step failed. Everything that was started is gone by then.
+        SystemExit: It was interrupted while it stayed; with the rehearsal's exit code.
+    """
+    narrator = Narrator()
+    _end_like_an_interrupt(signal.SIGTERM, signal.SIGHUP)
+    start = time.perf_counter()
+    with Stage(project=_project_root(), port=arguments.port, models=arguments.models or ()) as stage:
+        rehearsed = _rehearse(stage, narrator, start)
+        if arguments.stay:
+            _show(rehearsed, stage.exports(), as_json=arguments.json)
+            _wait_for_interrupt()
+    if arguments.stay:
+        sys.exit(rehearsed.exit_code)  # all there was to show has been shown
+    return rehearsed
+
+
+def _rehearse(stage: Stage, narrator: Narrator, start: float) -> Rehearsed:
+    with narrator.step("Deploy with the CDK to an embedded AWS") as say:
+        deployed = stage.deploy(say)
+        say(f"=> {deployed.resources} resources, none skipped")
+    with narrator.step("Build, check, pack and publish the models with the build job's buildspec") as say:
+        build = stage.build(say)
+        say(f"=> {build.commands} commands into {deployed.repository}")
+    with narrator.step("Start a Triton server for the endpoint") as say:
+        stage.serve()
+        say(f"=> {deployed.endpoint}")
+    with narrator.step("Invoke every model and compare with its source") as say:
+        predictions = []
+        for prediction in stage.predictions():
+            say(f"{prediction.model}: {prediction.example}")
+            predictions.append(prediction)
+    return Rehearsed(
+        deployed=deployed,
+        predictions=tuple(predictions),
+        inventory=stage.inventory(),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _show(rehearsed: Rehearsed, exports: Mapping[str, str], *, as_json: bool) -> None:
+    """Show the result now, since what returns only after the wait comes too late to be of use."""
+    if as_json:
+        lines = [json.dumps({**rehearsed.as_dict(), "exports": dict(exports)}, indent=2)]
+    else:
+        commands = [f"export {name}={value}" for name, value in exports.items()]
+        lines = [
+            *rehearsed.lines(),
+            "",
+            "Running. Point any AWS SDK or the AWS command line here:",
+            "",
+            *commands,
+            "",
+            "Ctrl-C ends it.",
+        ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _wait_for_interrupt() -> None:
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+
+
+def _end_like_an_interrupt(*signals: signal.Signals) -> None:
+    """Let a polite request to end unwind the stack, so that everything started is closed."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in signals:
+        signal.signal(number, interrupt)
+
+
+def _project_root() -> Path:
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "cdk.json").is_file():
+            return folder
+    raise FleetError.of(
+        what=f"no cdk.json in {here} or above it",
+        where="the working directory",
+        expected="a clone of the repository",
+        why="the rehearsal deploys the stacks that cdk.json names",
+        fix="change into the repository and run it again",
+    )
