@@ -55,9 +55,7 @@ FLAGS = (
         template="--backend-config=python,shm-growth-byte-size={}",
         default="1048576",
     ),
-    Flag(
-        variable="SAGEMAKER_TRITON_TENSORFLOW_VERSION", template="--backend-config=tensorflow,version={}"
-    ),
+    Flag(variable="SAGEMAKER_TRITON_TENSORFLOW_VERSION", template="--backend-config=tensorflow,version={}"),
 )
 
 GPU_LIMIT = "SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT"

@@ -61,7 +61,7 @@ def start(charge: Charge) -> subprocess.Popen[bytes]:
 def remove_leftovers(patterns: Iterable[str]) -> None:
     """Remove every file and folder that the patterns match."""
     for pattern in patterns:
-        for name in glob.glob(pattern):  # noqa: PTH207: the patterns are absolute
+        for name in glob.glob(pattern):  # noqa: PTH207  the patterns are absolute
             path = Path(name)
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)

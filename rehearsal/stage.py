@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-
-from triton_models.client import Client
+from typing import Any
 
 from rehearsal.aws import EmbeddedAws
 from rehearsal.builds import Build, run_build
@@ -18,6 +17,7 @@ from rehearsal.hosting import Hosting
 from rehearsal.inventory import Inventory
 from rehearsal.inventory import read as read_inventory
 from rehearsal.verify import Prediction, predict
+from triton_models.client import Client
 from triton_models.errors import raise_if_any
 from triton_models.spec import load_build, model_names
 
@@ -33,6 +33,25 @@ class Deployed:
     repository: str
     build_project: str
     resources: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """A boto3 session for one set of exports, without touching the environment of this process."""
+
+    exports: Mapping[str, str]
+
+    def client(self, service: str, **options: Any) -> Any:
+        import boto3
+
+        own = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
+        session = boto3.Session(
+            aws_access_key_id=self.exports["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.exports["AWS_SECRET_ACCESS_KEY"],
+            region_name=self.exports["AWS_REGION"],
+        )
+        url = self.exports.get(own, self.exports["AWS_ENDPOINT_URL"])
+        return session.client(service, endpoint_url=url, **options)
 
 
 class Stage:
@@ -130,13 +149,15 @@ class Stage:
         client = Client(
             endpoint_name=self.deployed.endpoint,
             repository=self.deployed.repository,
-            session=None,
+            session=_Session(exports=self.exports()),
         )
         for model in self.models:
             yield from predict(model, client)
 
     def inventory(self) -> Inventory:
-        """What was scaled, alarmed and charted."""
+        """What was scaled, alarmed and charted, with the metrics of everything that was answered."""
+        if self._hosting:
+            self._hosting.flush_metrics()
         return read_inventory(self.aws, endpoint=self.deployed.endpoint, dashboard=self.deployed.dashboard)
 
     def close(self) -> None:

@@ -1,0 +1,1 @@
+"""What is deployed together. Stacks wire constructs and define nothing themselves."""

@@ -1,0 +1,34 @@
+"""The composition root: configuration in, stacks out."""
+
+from __future__ import annotations
+
+import sys
+
+from aws_cdk import App
+
+from stacks import policy
+from stacks.config import FleetConfig
+from stacks.inference import InferenceStack
+from stacks.models import ModelsStack
+from triton_fleet import FleetError
+
+
+def main() -> int:
+    """Synthesise the fleet; 1 after a mistake in its configuration, which is told on stderr."""
+    app = App()
+    try:
+        config = FleetConfig.read(app.node)
+        models = ModelsStack(app, f"{config.name}Models", config=config)
+        inference = InferenceStack(
+            app, f"{config.name}Inference", config=config, repository=models.repository
+        )
+    except FleetError as error:
+        sys.stderr.writelines(f"error: {problem}\n" for problem in error.problems)
+        return 1
+    policy.attach(app, models=models, inference=inference)
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

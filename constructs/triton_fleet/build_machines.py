@@ -1,0 +1,58 @@
+"""The GPU machines that CodeBuild rents by the minute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from triton_models.instances import GPUS, Gpu
+
+# https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html, read 2026-11-21.
+SOURCE_DATE = "2026-11-21"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildMachine:
+    """A compute type of the environment LINUX_GPU_CONTAINER, on demand.
+
+    Attributes:
+        compute_type: CodeBuild's name for it.
+        gpu: Its GPU model.
+        gpu_count: Number of GPUs.
+        memory_gib: Host memory in GiB.
+        disk_gb: Disk in GB.
+        regions: Where it is offered.
+    """
+
+    compute_type: str
+    gpu: Gpu
+    gpu_count: int
+    memory_gib: int
+    disk_gb: int
+    regions: tuple[str, ...]
+
+
+# BUILD_GENERAL1_LARGE (4 x V100) is left out on purpose: no release since TensorRT 10.5 compiles for V100,
+# and its 50 GB disk does not hold a Triton image and the exporters.
+BUILD_MACHINES: Mapping[str, BuildMachine] = MappingProxyType(
+    {
+        "A10G": BuildMachine(
+            compute_type="BUILD_GENERAL1_SMALL",
+            gpu=GPUS["A10G"],
+            gpu_count=1,
+            memory_gib=16,
+            disk_gb=235,
+            regions=(
+                "ap-northeast-1",
+                "ca-central-1",
+                "eu-central-1",
+                "eu-west-1",
+                "eu-west-2",
+                "us-east-1",
+                "us-west-2",
+            ),
+        ),
+    }
+)
+"""On-demand machines by the name of their GPU."""

@@ -1,0 +1,22 @@
+"""Token embeddings to one embedding for each text: mean over the real tokens, scaled to length 1."""
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    """As the model's own modules say (modules.json): mean pooling, then normalisation."""
+
+    def execute(self, requests):
+        """One response for each request."""
+        return [self._pool(request) for request in requests]
+
+    def _pool(self, request):
+        # A GPU encoder's output arrives here in host memory: the backend copies it unless told otherwise.
+        vectors = pb_utils.get_input_tensor_by_name(request, "token_embeddings").as_numpy()
+        mask = pb_utils.get_input_tensor_by_name(request, "attention_mask").as_numpy()[..., None]
+        mean = (vectors * mask).sum(axis=1) / mask.sum(axis=1)  # [CLS] and [SEP] are always there: never 0
+        embedding = mean / np.linalg.norm(mean, axis=1, keepdims=True)
+        return pb_utils.InferenceResponse(
+            output_tensors=[pb_utils.Tensor("EMBEDDING", embedding.astype(np.float32))]
+        )

@@ -1,0 +1,296 @@
+"""Invokes the models behind an endpoint by their names."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from triton_models.errors import FleetError, Problem, raise_if_any
+from triton_models.manifest import Manifest, Repository
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Tensors = Mapping[str, "np.ndarray[Any, Any]"]
+_Tensor = tuple[str, "np.ndarray[Any, Any]", str]
+Content = Literal["binary", "json"]
+
+BINARY_TYPE = "application/vnd.sagemaker-triton.binary+json;json-header-size="
+JSON_TYPE = "application/json"
+
+# InvokeEndpoint's limit for a request, in bytes (API model of sagemaker-runtime).
+PAYLOAD_LIMIT = 6291456
+
+# SageMaker answers within 60 seconds; its documentation asks for a socket time-out of 70.
+READ_TIMEOUT_S = 70
+
+# A model that is not loaded within 60 seconds goes on loading for 360; the SDK's retries end long before.
+READY_LIMIT_S = 360.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
+
+# How long a name's artifact is taken from memory, in seconds.
+MANIFEST_AGE_S = 30.0
+
+_NOT_READY = "ModelNotReadyException"
+
+
+class Client:
+    """A client of one endpoint; safe to use from many threads.
+
+    Args:
+        endpoint_name: The endpoint.
+        repository: The model repository behind it, such as s3://bucket/models/.
+        session: A boto3 session; the default one if None.
+        ready_limit_s: How long to wait for a model that is not loaded yet.
+        manifest_age_s: For how long a model's name is known before the manifest is read again. A new
+            version reaches this client after at most that time.
+        wait: Called with the seconds to wait before asking again.
+
+    Raises:
+        FleetError: The repository is not such a URL, or AWS is not configured.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint_name: str,
+        repository: str,
+        session: Any = None,
+        ready_limit_s: float = READY_LIMIT_S,
+        manifest_age_s: float = MANIFEST_AGE_S,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        import boto3
+        from botocore.config import Config
+
+        from triton_models.publish import aws_errors
+
+        self.endpoint_name = endpoint_name
+        self.repository = Repository.parse(repository)
+        config = Config(
+            read_timeout=READ_TIMEOUT_S,
+            retries={"mode": "standard", "total_max_attempts": 3},
+            max_pool_connections=64,
+        )
+        with aws_errors(self.repository.url):
+            session = session or boto3.Session()
+            self._runtime = session.client("sagemaker-runtime", config=config)
+            self._s3 = session.client("s3")
+        self._ready_limit_s = ready_limit_s
+        self._manifest_age_s = manifest_age_s
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._manifest: Manifest | None = None
+        self._read_at = 0.0
+
+    def target_model(self, model: str) -> str:
+        """The artifact that a model's name stands for.
+
+        Raises:
+            FleetError: No model of the repository has that name, or the manifest cannot be read.
+        """
+        with self._lock:
+            manifest, age = self._manifest, time.monotonic() - self._read_at
+            if manifest is None or age >= self._manifest_age_s or model not in manifest.models:
+                from triton_models.publish import read_manifest
+
+                manifest = self._manifest = read_manifest(self.repository, s3=self._s3)
+                self._read_at = time.monotonic()
+            return manifest.target_model(model)
+
+    def infer(
+        self,
+        *,
+        model: str,
+        inputs: Tensors,
+        outputs: Sequence[str] | None = None,
+        content: Content = "binary",
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Ask a model by its name.
+
+        Args:
+            model: The model's name in the repository.
+            inputs: A tensor for each of the model's inputs, with the batch as first dimension where the
+                model has one. Text is an array of str or of bytes.
+            outputs: The outputs to return; all by default.
+            content: How tensors travel: "binary", or "json", which is several times larger and slower.
+
+        Returns:
+            The outputs by name. Text comes back as arrays of bytes.
+
+        Raises:
+            FleetError: There is no such model or endpoint, the inputs do not fit it, or the request is
+                longer than the API takes.
+            botocore.exceptions.ClientError: The endpoint failed.
+        """
+        target = self.target_model(model)
+        return self.invoke_target(target_model=target, inputs=inputs, outputs=outputs, content=content)
+
+    def invoke_target(
+        self,
+        *,
+        target_model: str,
+        inputs: Tensors,
+        outputs: Sequence[str] | None = None,
+        content: Content = "binary",
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Ask a certain artifact, whatever the names stand for; otherwise as `infer`."""
+        where = f"a request for {target_model} of endpoint {self.endpoint_name}"
+        body, content_type = encode(inputs, outputs=outputs, content=content, where=where)
+        if len(body) > PAYLOAD_LIMIT:
+            raise FleetError.of(
+                what=f"the request has {len(body)} bytes",
+                where=where,
+                expected=f"at most {PAYLOAD_LIMIT} bytes",
+                why="InvokeEndpoint refuses longer requests",
+                fix="send fewer rows at a time" + (', or content="binary"' if content == "json" else ""),
+                rule="payload",
+            )
+        answer = self._invoke(target_model, body, content_type, where)
+        return decode(answer["Body"].read(), answer["ContentType"])
+
+    def _invoke(self, target: str, body: bytes, content_type: str, where: str) -> Any:
+        from botocore.exceptions import ClientError
+
+        for seconds in (*waits(self._ready_limit_s), None):
+            try:
+                return self._runtime.invoke_endpoint(
+                    EndpointName=self.endpoint_name,
+                    TargetModel=target,
+                    ContentType=content_type,
+                    Body=body,
+                )
+            except ClientError as error:
+                if error.response["Error"]["Code"] != _NOT_READY or seconds is None:
+                    problem = _mistake(error.response, where)
+                    if problem is None:
+                        raise
+                    raise FleetError([problem]) from error
+                self._wait(seconds)
+        raise AssertionError  # the last wait is None
+
+
+def waits(limit_s: float) -> Iterator[float]:
+    """Growing waits, in seconds, that together take the limit."""
+    wait = _FIRST_WAIT_S
+    while limit_s > 0:
+        yield min(wait, limit_s)
+        limit_s -= wait
+        wait = min(2 * wait, _LONGEST_WAIT_S)
+
+
+def encode(
+    inputs: Tensors, *, outputs: Sequence[str] | None, content: Content, where: str = "a request"
+) -> tuple[bytes, str]:
+    """A request's body and content type.
+
+    Raises:
+        FleetError: An input's element type has no counterpart in Triton; names every such input.
+    """
+    from tritonclient.utils import np_to_triton_dtype  # type: ignore[import-untyped]
+
+    arrays = {name: _with_bytes(given) for name, given in inputs.items()}
+    types = {
+        name: None if array is None else np_to_triton_dtype(array.dtype) for name, array in arrays.items()
+    }
+    raise_if_any(_no_datatype(name, inputs[name], where) for name, found in types.items() if found is None)
+    tensors = [(name, array, types[name]) for name, array in arrays.items() if array is not None]
+    return _encode_binary(tensors, outputs) if content == "binary" else _encode_json(tensors, outputs)
+
+
+def _encode_binary(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tuple[bytes, str]:
+    from tritonclient.http import (  # type: ignore[import-untyped]
+        InferenceServerClient,
+        InferInput,
+        InferRequestedOutput,
+    )
+
+    prepared = []
+    for name, array, datatype in tensors:
+        prepared.append(InferInput(name, list(array.shape), datatype))
+        prepared[-1].set_data_from_numpy(array)
+    # With no outputs named, the library asks for all of them in binary.
+    wanted = [InferRequestedOutput(name) for name in outputs] if outputs else None
+    body, header = InferenceServerClient.generate_request_body(prepared, outputs=wanted)
+    return body, JSON_TYPE if header is None else f"{BINARY_TYPE}{header}"
+
+
+def _encode_json(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tuple[bytes, str]:
+    document: dict[str, Any] = {
+        "inputs": [
+            {"name": name, "shape": list(array.shape), "datatype": datatype, "data": _plain(array)}
+            for name, array, datatype in tensors
+        ]
+    }
+    if outputs:
+        document["outputs"] = [{"name": name} for name in outputs]
+    return json.dumps(document).encode(), JSON_TYPE
+
+
+def _plain(array: np.ndarray[Any, Any]) -> list[Any]:
+    values: list[Any] = array.ravel().tolist()
+    return [value.decode() if isinstance(value, bytes) else value for value in values]
+
+
+def decode(body: bytes, content_type: str) -> dict[str, np.ndarray[Any, Any]]:
+    """The tensors of a response."""
+    from tritonclient.http import InferenceServerClient
+
+    header = int(content_type.removeprefix(BINARY_TYPE)) if content_type.startswith(BINARY_TYPE) else None
+    result = InferenceServerClient.parse_response_body(body, header_length=header)
+    names = [output["name"] for output in result.get_response()["outputs"]]
+    return {name: result.as_numpy(name) for name in names}
+
+
+def _with_bytes(given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Text as an array of bytes objects, which is what tensors of type BYTES hold; None for other objects."""
+    import numpy as np
+
+    array = np.asarray(given)
+    if array.dtype.kind not in "USO":
+        return array
+    entries = [entry.encode() if isinstance(entry, str) else entry for entry in array.ravel().tolist()]
+    if not all(isinstance(entry, bytes) for entry in entries):
+        return None
+    flat = np.empty(len(entries), dtype=np.object_)
+    flat[:] = entries
+    return flat.reshape(array.shape)
+
+
+def _no_datatype(name: str, given: np.ndarray[Any, Any], where: str) -> Problem:
+    import numpy as np
+
+    return Problem(
+        what=f"input {name!r} has elements of type {np.asarray(given).dtype}",
+        where=where,
+        expected="bool, int8 to int64, uint8 to uint64, float16 to float64, or text",
+        why="Triton has no such data type",
+        fix="convert it with .astype()",
+        rule="datatype",
+    )
+
+
+def _mistake(response: Mapping[str, Any], where: str) -> Problem | None:
+    """The caller's mistake in an error of the API; None if it is nobody's, or the endpoint's."""
+    code, message = response["Error"]["Code"], response["Error"].get("Message", "")
+    if code == "ValidationError":
+        return Problem(
+            what=message,
+            where=where,
+            expected="a deployed multi-model endpoint, and an artifact in the repository behind it",
+            fix="compare the endpoint's name and the repository with the stacks' outputs",
+            rule="invoke",
+        )
+    client_error = 400
+    if code == "ModelError" and response.get("OriginalStatusCode") == client_error:
+        return Problem(
+            what=response.get("OriginalMessage") or message,
+            where=where,
+            expected="a model that loads, and inputs that fit its config.pbtxt",
+            fix="correct the inputs, or the model",
+            rule="invoke",
+        )
+    return None

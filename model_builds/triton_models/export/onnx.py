@@ -1,0 +1,109 @@
+"""PyTorch to ONNX: one self-contained file, the same bytes for the same network."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.errors import FleetError
+
+if TYPE_CHECKING:
+    import torch
+
+OPSET = 18
+"""Read by ONNX Runtime and TensorRT of every release in the table, and native to PyTorch's exporter."""
+
+
+def export_onnx(
+    module: torch.nn.Module,
+    path: Path,
+    *,
+    inputs: Mapping[str, torch.Tensor],
+    outputs: Sequence[str],
+    dynamic: Mapping[str, Mapping[int, str]],
+) -> None:
+    """Export a network.
+
+    Args:
+        module: The network; it is put into evaluation mode. Its `forward` takes the inputs in their order.
+        path: The file to write. All weights go into it, so they must stay under the 2 GiB of a protobuf.
+        inputs: An example of each input. A dynamic dimension must have a size of 2 or more in it: the
+            exporter takes 0 and 1 for constants.
+        outputs: Names of the outputs, in order.
+        dynamic: For each input the dimensions that vary, with a name. Dimensions of one name are equal.
+
+    Raises:
+        FleetError: An input has no effect on the outputs.
+    """
+    import torch
+
+    # It warns of every torchvision operator that it cannot register; a network that needs one fails by
+    # itself.
+    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
+    # Clones, because one tensor given for two inputs would make them one input.
+    examples = tuple(example.clone() for example in inputs.values())
+    sizes = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # the exporter's own deprecations, none about the network
+        program = torch.onnx.export(
+            module.eval(),
+            examples,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_shapes=tuple(
+                {axis: sizes[size] for axis, size in dynamic.get(name, {}).items()} for name in inputs
+            ),
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+    if program is None:
+        msg = "the exporter returned no program"
+        raise AssertionError(msg)
+    model = program.model_proto
+    _refuse_unused(model.graph, path)
+    path.write_bytes(_serialise(model))
+
+
+def _refuse_unused(graph: Any, path: Path) -> None:
+    used = {name for node in graph.node for name in node.input}
+    if unused := [value.name for value in graph.input if value.name not in used]:
+        raise FleetError.of(
+            what=f"the network makes no use of {', '.join(unused)}",
+            where=f"the export of {path.parent.parent.name}/1/{path.name}",
+            expected="every input to have an effect on an output",
+            why="requests would be answered as if that input were not there",
+            fix="leave the input out, or give an example of it that the network does not skip",
+            rule="unused-input",
+        )
+
+
+def _serialise(model: Any) -> bytes:
+    """The file's bytes without what differs between two machines or tells one from the other.
+
+    The exporter notes for every node the source lines it came from, as absolute paths, and the variant of
+    PyTorch that ran.
+    """
+    model.producer_version = ""
+    model.doc_string = ""
+    del model.metadata_props[:]
+    for function in model.functions:
+        _forget(function)
+    _forget(model.graph)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _forget(scope: Any) -> None:
+    scope.doc_string = ""
+    del scope.metadata_props[:]
+    values = (getattr(scope, field, ()) for field in ("input", "output", "value_info", "initializer"))
+    for each in (*scope.node, *(value for group in values for value in group if not isinstance(value, str))):
+        each.doc_string = ""
+        del each.metadata_props[:]
+    for node in scope.node:
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs) if attribute.type in {5, 10} else ():
+                _forget(graph)

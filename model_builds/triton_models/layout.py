@@ -1,0 +1,395 @@
+"""What an artifact holds: names, sizes and configuration texts, from a directory or straight from a .tar.gz.
+
+A directory is seen as it would be packed: what packing leaves out is not there. An archive is read once, from
+front to back, and never unpacked to disk.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import posixpath
+import re
+import stat
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from triton_models.config import CONFIG_FILE
+from triton_models.errors import FleetError, Problem, raise_if_any
+
+BUILD_FILE = "build.json"
+ARCHIVE_SUFFIX = ".tar.gz"
+
+# Left by tools, wanted by nobody. SageMaker could take .ipynb_checkpoints for the model.
+LEFT_OUT = frozenset({"__pycache__", ".DS_Store", ".ipynb_checkpoints"})
+
+# A configuration is a few kilobytes; the limit keeps a hostile archive out of memory.
+_MAX_TEXT_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
+
+_ARTIFACT_NAME = re.compile(r"(?P<model>.+)-(?P<digest>[0-9a-f]{16})")
+
+# As Triton's core reads them: digits, and no leading zero.
+_VERSION_NAME = re.compile(r"[1-9][0-9]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The content of one artifact.
+
+    Attributes:
+        where: The path it was read from, for errors.
+        model: The model's name: the directory's, or what the archive's file name says.
+        files: Path inside the artifact, with forward slashes -> size in bytes.
+        directories: Every directory inside the artifact.
+        texts: The content of each *.pbtxt and of build.json at the top.
+        sources: Path inside the artifact -> the file on disk. Empty for an archive.
+    """
+
+    where: str
+    model: str
+    files: Mapping[str, int]
+    directories: frozenset[str]
+    texts: Mapping[str, bytes]
+    sources: Mapping[str, Path] = field(default_factory=dict)
+
+    def children(self, folder: str) -> tuple[str, ...]:
+        """The names of the directories directly inside a directory ("" is the top), sorted."""
+        return tuple(sorted({posixpath.basename(d) for d in self.directories if _parent(d) == folder}))
+
+    def has(self, path: str) -> bool:
+        """Whether there is a file or directory of that path."""
+        return path in self.files or path in self.directories
+
+    def place(self, path: str) -> str:
+        """A path inside the artifact as an error names it."""
+        if path in self.sources:
+            return str(self.sources[path])
+        return f"{self.where}: {path}" if path else self.where
+
+    def build(self) -> dict[str, Any]:
+        """What build.json says; empty without one.
+
+        Raises:
+            FleetError: It is not a JSON object.
+        """
+        if BUILD_FILE not in self.texts:
+            return {}
+        try:
+            said = json.loads(self.texts[BUILD_FILE])
+        except ValueError:
+            said = None
+        if isinstance(said, dict):
+            return said
+        raise FleetError.of(
+            what=f"{BUILD_FILE} is not a JSON object",
+            where=self.place(BUILD_FILE),
+            expected="what `fleet build` wrote",
+            fix="build the model again, or remove the file",
+            rule="build-record",
+        )
+
+
+def is_version(name: str) -> bool:
+    """Whether a directory of that name is a model version to Triton."""
+    return _VERSION_NAME.fullmatch(name) is not None
+
+
+def model_name(archive: Path) -> str:
+    """The model's name that an archive's file name says, without its digest."""
+    stem = archive.name.removesuffix(ARCHIVE_SUFFIX)
+    match = _ARTIFACT_NAME.fullmatch(stem)
+    return match["model"] if match else stem
+
+
+def read_layout(path: Path) -> Layout:
+    """The content of an artifact root, of a bare model directory, or of a .tar.gz.
+
+    A bare model directory is seen inside a folder of its own name, which is how it is packed.
+
+    Raises:
+        FleetError: Nothing is there, it cannot be read, or something in it leads outside; everything at once.
+    """
+    try:
+        if path.is_dir():
+            return _read_directory(path)
+        if path.is_file():
+            return _read_archive(path)
+    except OSError as error:
+        raise FleetError.of(
+            what=f"cannot be read: {error.strerror}",
+            where=str(error.filename or path),
+            expected="files and folders that you may read",
+            fix="check the rights and the disk",
+            rule="unreadable",
+        ) from None
+    raise FleetError.of(
+        what="there is no such file or directory",
+        where=str(path),
+        expected=f"a built model, a Triton model directory, or a {ARCHIVE_SUFFIX}",
+        fix="check the path; `fleet build NAME` writes build/NAME",
+        rule="unreadable",
+    )
+
+
+def _parent(path: str) -> str:
+    return posixpath.dirname(path)
+
+
+# Directories
+
+
+def _read_directory(root: Path) -> Layout:
+    root = Path(os.path.abspath(root))  # noqa: PTH100 (resolve() would lose the name of a link)
+    files: dict[str, int] = {}
+    directories: set[str] = set()
+    sources: dict[str, Path] = {}
+    problems: list[Problem] = []
+    for found in _walk(root, folder="", real_root=root.resolve(), above=()):
+        if isinstance(found, Problem):
+            problems.append(found)
+        elif found.size is None:
+            directories.add(found.path)
+        else:
+            files[found.path], sources[found.path] = found.size, found.source
+    raise_if_any(problems)
+    if _is_bare(files, directories):
+        name = root.name
+        files = {f"{name}/{path}": size for path, size in files.items()}
+        sources = {f"{name}/{path}": source for path, source in sources.items()}
+        directories = {name} | {f"{name}/{path}" for path in directories}
+    texts = {
+        path: source.read_bytes()
+        for path, source in sources.items()
+        if _is_text(path) and files[path] <= _MAX_TEXT_BYTES
+    }
+    return Layout(
+        where=str(root),
+        model=root.name,
+        files=files,
+        directories=frozenset(directories),
+        texts=texts,
+        sources=sources,
+    )
+
+
+def _is_bare(files: Mapping[str, int], directories: set[str]) -> bool:
+    if CONFIG_FILE in files:
+        return True
+    tops = [directory for directory in directories if "/" not in directory]
+    configured = any(f"{top}/{CONFIG_FILE}" in files for top in tops)
+    return not configured and any(is_version(top) for top in tops)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    path: str
+    source: Path
+    size: int | None  # None for a directory
+
+
+def _walk(
+    directory: Path, *, folder: str, real_root: Path, above: tuple[Path, ...]
+) -> Iterator[_Found | Problem]:
+    """Everything below a directory. Links are followed as long as they stay below `real_root`."""
+    above = (*above, directory.resolve())
+    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
+        if entry.name in LEFT_OUT:
+            continue
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        problem = _refused(entry, real_root=real_root, above=above)
+        if problem is not None:
+            yield problem
+        elif entry.is_dir():
+            yield _Found(path=path, source=entry, size=None)
+            yield from _walk(entry, folder=path, real_root=real_root, above=above)
+        else:
+            yield _Found(path=path, source=entry, size=entry.stat().st_size)
+
+
+def _refused(entry: Path, *, real_root: Path, above: tuple[Path, ...]) -> Problem | None:
+    """Why an entry cannot be part of an artifact, or None if it can."""
+    try:
+        entry.name.encode()
+    except UnicodeEncodeError:
+        return _unpackable(entry, what=f"a name that is not UTF-8: {entry.name!r}", fix="rename it")
+    if entry.is_symlink():
+        problem = _refused_link(entry, real_root=real_root, above=above)
+        if problem is not None:
+            return problem
+    mode = entry.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        return _unpackable(entry, what="neither a file nor a folder", fix="remove it")
+    if not os.access(entry, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0)):
+        return _unpackable(entry, what="not readable", fix="give yourself the right to read it")
+    return None
+
+
+def _refused_link(entry: Path, *, real_root: Path, above: tuple[Path, ...]) -> Problem | None:
+    target = str(entry.readlink())
+    real = Path(os.path.realpath(entry))  # unlike Path.resolve(), it does not raise on a loop
+    if not real.exists():
+        return _unpackable(entry, what=f"a link to nothing: {target!r}", fix="mend or remove the link")
+    if not real.is_relative_to(real_root):
+        return _unpackable(
+            entry,
+            what=f"a link that leaves the model: {target!r}",
+            why="its target is not part of the model and would not be there on the endpoint",
+            fix="copy the file into the model",
+        )
+    if real in above:
+        return _unpackable(entry, what=f"a link to its own folder: {target!r}", fix="remove the link")
+    return None
+
+
+def _unpackable(entry: Path, *, what: str, fix: str, why: str = "") -> Problem:
+    return Problem(
+        what=what,
+        where=os.fsencode(entry).decode(errors="backslashreplace"),
+        expected="files and folders inside the model, or links that stay inside it",
+        why=why,
+        fix=fix,
+        rule="unpackable",
+    )
+
+
+# Archives
+
+
+def _read_archive(path: Path) -> Layout:
+    if not path.name.endswith(ARCHIVE_SUFFIX):
+        raise FleetError.of(
+            what=f"a file that is not a {ARCHIVE_SUFFIX}: {path.name!r}",
+            where=str(path),
+            expected=f"a directory or a {ARCHIVE_SUFFIX}",
+            why="SageMaker takes only gzipped tar archives for a multi-model endpoint",
+            fix="`fleet pack DIRECTORY -o DIR` makes one",
+            rule="unreadable",
+        )
+    members = _Members(where=str(path))
+    try:
+        # Not tarfile's own "r|gz": it raises a TypeError on a short header, and never checks the end.
+        with gzip.open(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
+            for member in archive:
+                members.add(archive, member)
+            while content.read(_CHUNK_BYTES):
+                pass
+    except PermissionError:
+        raise
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise FleetError.of(
+            what=f"not a whole gzipped tar archive: {error}",
+            where=str(path),
+            expected=f"a {ARCHIVE_SUFFIX} as `fleet pack` writes it",
+            why="SageMaker could not unpack it",
+            fix="pack the model again; if it was copied, copy it again",
+            rule="unreadable",
+        ) from None
+    members.follow_links()
+    raise_if_any(members.problems)
+    return Layout(
+        where=str(path),
+        model=model_name(path),
+        files=members.files,
+        directories=frozenset(members.directories),
+        texts=members.texts,
+    )
+
+
+class _Members:
+    """The members of an archive, collected one by one."""
+
+    def __init__(self, *, where: str) -> None:
+        self.files: dict[str, int] = {}
+        self.directories: set[str] = set()
+        self.texts: dict[str, bytes] = {}
+        self.problems: list[Problem] = []
+        self._where = where
+        self._links: dict[str, str] = {}
+
+    def add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        path = posixpath.normpath(member.name)
+        if path == ".":
+            return
+        if member.name.startswith("/") or path.split("/")[0] == "..":
+            self._refuse(member, "a path that leads outside the archive")
+        elif path in self.files or path in self._links or (path in self.directories and not member.isdir()):
+            self._refuse(member, "a path that is there twice")
+        elif member.isdir():
+            self._add_directory(path)
+        elif member.isfile():
+            self._add_directory(_parent(path))
+            self.files[path] = member.size
+            if _is_text(path) and member.size <= _MAX_TEXT_BYTES:
+                content = archive.extractfile(member)
+                self.texts[path] = content.read() if content else b""
+        elif member.issym() or member.islnk():
+            self._add_link(member, path)
+        else:
+            self._refuse(member, "neither a file, a folder nor a link")
+
+    def follow_links(self) -> None:
+        """Show each link as what it leads to, once everything is known."""
+        for path in list(self._links):
+            target, hops = path, 0
+            while target in self._links and hops <= len(self._links):
+                target, hops = self._links[target], hops + 1
+            if target in self.files:
+                self.files[path] = self.files[target]
+                if _is_text(path) and target in self.texts:
+                    self.texts[path] = self.texts[target]
+            elif target in self.directories:
+                self._mirror(target, path)
+            else:
+                self._refuse_path(path, f"a link to nothing in the archive: {self._links[path]!r}")
+
+    def _mirror(self, target: str, path: str) -> None:
+        below = f"{target}/"
+        self.directories |= {
+            path,
+            *(f"{path}/{d.removeprefix(below)}" for d in self.directories if d.startswith(below)),
+        }
+        for name in [name for name in self.files if name.startswith(below)]:
+            copy = f"{path}/{name.removeprefix(below)}"
+            self.files[copy] = self.files[name]
+            if name in self.texts:
+                self.texts[copy] = self.texts[name]
+
+    def _add_directory(self, path: str) -> None:
+        while path and path not in self.directories:
+            self.directories.add(path)
+            path = _parent(path)
+
+    def _add_link(self, member: tarfile.TarInfo, path: str) -> None:
+        # A symbolic link is relative to its folder, a hard link to the top of the archive.
+        base = _parent(path) if member.issym() else ""
+        target = posixpath.normpath(posixpath.join(base, member.linkname))
+        if target.startswith("/") or target.split("/")[0] == "..":
+            self._refuse(member, f"a link that leaves the archive: {member.linkname!r}")
+            return
+        self._add_directory(_parent(path))
+        self._links[path] = target
+
+    def _refuse(self, member: tarfile.TarInfo, what: str) -> None:
+        self._refuse_path(member.name, what)
+
+    def _refuse_path(self, path: str, what: str) -> None:
+        self.problems.append(
+            Problem(
+                what=what,
+                where=f"{self._where}: {path}",
+                expected="files, folders and links that stay inside the archive, each once",
+                why="unpacking it could write outside its folder, or not give what was packed",
+                fix="pack the model with `fleet pack`",
+                rule="unsafe-archive",
+            )
+        )
+
+
+def _is_text(path: str) -> bool:
+    return path.endswith(".pbtxt") or path == BUILD_FILE

@@ -1,0 +1,45 @@
+"""What the resources of a template refer to, and the order that follows from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import TopologicalSorter
+from typing import Any
+
+_SUBSTITUTION = re.compile(r"\$\{([^!}.]+)[^}]*\}")
+
+
+def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) -> list[str]:
+    """The wanted logical ids, each after the ones that it refers to or depends on.
+
+    Raises:
+        graphlib.CycleError: They refer to each other in a circle.
+    """
+    chosen = list(wanted)
+    known = set(chosen)
+    graph = {name: sorted(set(_dependencies(resources[name])) & known - {name}) for name in chosen}
+    return list(TopologicalSorter(graph).static_order())
+
+
+def values_of(function: str, value: Any) -> Iterator[Any]:
+    """Every argument of an intrinsic function, such as `Fn::ImportValue`, anywhere in a template."""
+    if isinstance(value, Mapping):
+        if function in value:
+            yield value[function]
+        for item in value.values():
+            yield from values_of(function, item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from values_of(function, item)
+
+
+def _dependencies(resource: Mapping[str, Any]) -> Iterator[str]:
+    declared = resource.get("DependsOn", [])
+    yield from [declared] if isinstance(declared, str) else declared
+    properties = resource.get("Properties", {})
+    yield from (name for name in values_of("Ref", properties) if isinstance(name, str))
+    for attribute in values_of("Fn::GetAtt", properties):
+        yield attribute.split(".")[0] if isinstance(attribute, str) else attribute[0]
+    for text in values_of("Fn::Sub", properties):
+        yield from _SUBSTITUTION.findall(text if isinstance(text, str) else text[0])

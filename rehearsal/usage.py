@@ -1,0 +1,61 @@
+"""How much of the machine a server and its folder use, from /proc."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+# Fields of /proc/<pid>/stat after the command's name, counted from 0: see proc(5).
+_SESSION, _USER_TICKS, _SYSTEM_TICKS, _RESIDENT_PAGES = 3, 11, 12, 21
+
+
+class UsageMeter:
+    """Measures the processes of one session and the folder they work in.
+
+    Args:
+        session: The session id, which is the process id of its first process.
+        directory: The folder.
+    """
+
+    def __init__(self, session: int, directory: Path) -> None:
+        self._session = str(session)
+        self._directory = directory
+        self._memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self._last = (time.monotonic(), self._totals()[0])
+
+    def cpu_percent(self) -> float:
+        """Processor time since the last call; 100 for each core that was busy."""
+        now, ticks = time.monotonic(), self._totals()[0]
+        (before, ticks_before), self._last = self._last, (now, ticks)
+        seconds = (ticks - ticks_before) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, 100 * seconds / max(now - before, 1e-3))
+
+    def memory_percent(self) -> float:
+        """Resident memory as a part of the machine's."""
+        return 100 * self._totals()[1] * os.sysconf("SC_PAGE_SIZE") / self._memory
+
+    def disk_percent(self) -> float:
+        """The folder's files as a part of the disk they are on."""
+        used = 0
+        for folder, _, files in os.walk(self._directory):
+            for name in files:
+                try:
+                    used += (Path(folder) / name).lstat().st_size
+                except FileNotFoundError:
+                    continue
+        return 100 * used / shutil.disk_usage(self._directory).total if self._directory.exists() else 0.0
+
+    def _totals(self) -> tuple[int, int]:
+        """Processor ticks and resident pages of all processes together."""
+        ticks = pages = 0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if fields[_SESSION] == self._session:
+                ticks += int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
+                pages += int(fields[_RESIDENT_PAGES])
+        return ticks, pages

@@ -1,0 +1,213 @@
+"""The configuration of the app, read from CDK context and the environment: here and nowhere else.
+
+`cdk.json` holds it under one key, `tritonFleet`. On the command line every entry can be given on its own:
+`cdk deploy --all -c instance_type=ml.g5.4xlarge -c max_capacity=8`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from constructs import Node
+from triton_fleet.errors import Findings
+from triton_fleet.rules.build_gpu import build_gpu, build_region
+from triton_fleet.rules.capacity import capacity
+from triton_fleet.rules.gpu_generation import gpu_generation
+from triton_fleet.rules.image_published import image_published, image_region
+from triton_fleet.rules.multi_model_gpu import multi_model_gpu
+from triton_fleet.rules.scaling_target import scaling_target
+from triton_models.errors import Problem
+from triton_models.instances import DEFAULT_INSTANCE_TYPE, instance_type
+from triton_models.releases import DEFAULT_RELEASE, release
+from triton_models.suggest import did_you_mean
+
+CONTEXT_KEY = "tritonFleet"
+_NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9]){0,62}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetConfig:
+    """What differs between one fleet and the next.
+
+    Attributes:
+        name: Prefix of the stacks' names and name of the endpoint: 1 to 63 letters, digits and hyphens.
+        region: The region of the stacks; None leaves it to the deployment, so that one template serves all.
+        instance_type: The endpoint's instance type; it decides the GPU that models are compiled on.
+        release: The Triton release that serves and compiles.
+        models: The model builds that the build job makes. Empty: no build job, artifacts come from elsewhere.
+        min_capacity: The fewest instances.
+        max_capacity: The most instances.
+        invocations_per_gpu_per_minute: Requests a minute for each GPU that auto scaling keeps.
+        gpu_utilization_percent: How busy auto scaling keeps each GPU, 0 to 100.
+        latency_p99_ms: The latency of the slowest hundredth above which to page, in milliseconds.
+        alarm_email: Who is told about alarms; empty for nobody.
+    """
+
+    name: str = "TritonFleet"
+    region: str | None = None
+    instance_type: str = DEFAULT_INSTANCE_TYPE
+    release: str = DEFAULT_RELEASE
+    models: tuple[str, ...] = ()
+    min_capacity: int = 1
+    max_capacity: int = 4
+    invocations_per_gpu_per_minute: float = 600
+    gpu_utilization_percent: float = 60
+    latency_p99_ms: float = 1000
+    alarm_email: str = ""
+
+    @classmethod
+    def read(cls, node: Node, *, environment: Mapping[str, str] = os.environ) -> FleetConfig:
+        """The configuration in the app's context.
+
+        Args:
+            node: The app's node.
+            environment: The process environment. Only CDK_DEFAULT_REGION is read: the CLI sets it to where it
+                would deploy, so a region that cannot work is found before that.
+
+        Raises:
+            FleetError: Unknown keys, values of the wrong kind, unknown or unfitting instance type, release or
+                region, and an impossible capacity range: all of them together.
+        """
+        findings = Findings(f"the context {CONTEXT_KEY!r} (cdk.json, or -c KEY=VALUE)")
+        config = cls(**_values(node, findings))
+        findings.extend(
+            _problems(config, findings, region=config.region or environment.get("CDK_DEFAULT_REGION"))
+        )
+        findings.raise_if_any()
+        return config
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value.strip()
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value) or None
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, (bool, float)) or not isinstance(value, (int, str)):
+        raise ValueError
+    return int(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError
+    return float(value)
+
+
+def _names(value: object) -> tuple[str, ...]:
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list):
+        raise ValueError
+    return tuple(name for name in map(_text, listed) if name)
+
+
+# For each type of a field: how to read it from JSON or from `-c`, which gives text, and what to ask for.
+_READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
+    "str": (_text, "a text"),
+    "str | None": (_optional_text, "a text"),
+    "int": (_whole, "a whole number"),
+    "float": (_number, "a number"),
+    "tuple[str, ...]": (_names, "a list of names, or names with commas between them"),
+}
+
+
+def _values(node: Node, findings: Findings) -> dict[str, Any]:
+    """What the context gives for each field; fields it does not mention keep their defaults."""
+    types = {field.name: str(field.type) for field in fields(FleetConfig)}
+    nested = node.try_get_context(CONTEXT_KEY) or {}
+    if not isinstance(nested, dict):
+        findings.add(_wrong_kind(CONTEXT_KEY, nested, "an object of keys and values", findings))
+        nested = {}
+    findings.extend(_unknown_keys(nested, node.get_all_context(), types, findings))
+    values = {}
+    for key, kind in types.items():
+        given = node.try_get_context(key)
+        given = nested.get(key) if given is None else given
+        if given is None:
+            continue
+        read, expected = _READERS[kind]
+        try:
+            values[key] = read(given)
+        except ValueError:
+            findings.add(_wrong_kind(key, given, expected, findings))
+    return values
+
+
+def _unknown_keys(
+    nested: Mapping[str, object], flat: Mapping[str, object], known: Mapping[str, str], findings: Findings
+) -> Iterator[Problem]:
+    """Keys that nothing reads. The context holds the CDK's own as well, so there only lookalikes count."""
+    misread = [key for key in nested if key not in known]
+    misread += [key for key in flat if _resembles(key, (*known, CONTEXT_KEY))]
+    for key in misread:
+        yield Problem(
+            what=f"unknown key {key!r}",
+            where=findings.where(key),
+            expected=f"one of {', '.join(known)}",
+            why="it would be ignored, and the default deployed in its place",
+            fix=did_you_mean(key, (*known, CONTEXT_KEY), otherwise="remove it"),
+            rule="unknown-config-key",
+        )
+
+
+def _resembles(key: str, known: Sequence[str]) -> bool:
+    """Whether a key was surely meant to be one of the known keys, and is not."""
+    close = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.8)
+    return bool(close) and key not in known
+
+
+def _wrong_kind(key: str, given: object, expected: str, findings: Findings) -> Problem:
+    return Problem(
+        what=f"{key} is {given!r}",
+        where=findings.where(key),
+        expected=expected,
+        fix=f"give {expected}",
+        rule="config-value-kind",
+    )
+
+
+def _problems(config: FleetConfig, findings: Findings, *, region: str | None) -> Iterator[Problem | None]:
+    """Everything that can be wrong between the values, with the same rules that the constructs apply."""
+    where = findings.where
+    where_region = where("region") if config.region else "CDK_DEFAULT_REGION, the region of your AWS profile"
+    instance = findings.look_up("instance_type", config.instance_type, instance_type)
+    triton = findings.look_up("release", config.release, release)
+    if instance is not None:
+        yield multi_model_gpu(instance, where=where("instance_type"))
+    if triton is not None:
+        yield image_published(triton, where=where("release"))
+        yield image_region(triton, region, where=where_region)
+    if instance is not None and instance.gpu is not None:
+        if triton is not None:
+            yield gpu_generation(instance.gpu, triton, where=where("instance_type"))
+        if config.models:
+            yield build_gpu(instance.gpu, where=where("instance_type"))
+            yield build_region(instance.gpu, region, where=where_region)
+    yield _name(config.name, where=where("name"))
+    yield capacity(config.min_capacity, config.max_capacity, where=where("min_capacity"))
+    requests, percent = config.invocations_per_gpu_per_minute, config.gpu_utilization_percent
+    yield scaling_target(requests, limit=None, where=where("invocations_per_gpu_per_minute"))
+    yield scaling_target(percent, limit=100, where=where("gpu_utilization_percent"))
+
+
+def _name(name: str, *, where: str) -> Problem | None:
+    if _NAME.fullmatch(name):
+        return None
+    return Problem(
+        what=f"the name is {name!r}",
+        where=where,
+        expected="1 to 63 letters, digits and hyphens, a letter first and no hyphen last",
+        why="CloudFormation and SageMaker accept no other name for a stack and an endpoint",
+        fix="name the fleet like TritonFleet or search-prod",
+        rule="fleet-name",
+    )

@@ -1,0 +1,95 @@
+"""The inference: the endpoint, and everything that keeps it serving."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, Environment, Stack
+
+from constructs import Construct
+from stacks.config import FleetConfig
+from triton_fleet import (
+    AlarmTopic,
+    EndpointAlarms,
+    EndpointDashboard,
+    EndpointScaling,
+    GpuUtilization,
+    InvocationsPerGpu,
+    ModelRepository,
+    MultiModelEndpoint,
+    Thresholds,
+)
+
+
+class InferenceStack(Stack):
+    """An endpoint with its auto scaling, alarms and dashboard.
+
+    Attributes:
+        endpoint: Serves the models.
+        scaling: Decides how many instances do.
+        notifications: Who is told about alarms; None if nobody is.
+        alarms: What they are told about.
+        dashboard: What they look at.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, config: FleetConfig, repository: ModelRepository
+    ) -> None:
+        """Wire the stack.
+
+        Args:
+            scope: The app.
+            construct_id: The stack's name.
+            config: The fleet's configuration.
+            repository: The models to serve.
+        """
+        super().__init__(
+            scope,
+            construct_id,
+            env=Environment(region=config.region),
+            description="Triton Fleet: the multi-model endpoint, its scaling, alarms and dashboard",
+        )
+        self.endpoint = MultiModelEndpoint(
+            self,
+            "Endpoint",
+            repository=repository,
+            endpoint_name=config.name,
+            instance_type=config.instance_type,
+            release=config.release,
+            initial_instance_count=config.min_capacity,
+        )
+        self.scaling = EndpointScaling(
+            self,
+            "Scaling",
+            endpoint=self.endpoint,
+            min_capacity=config.min_capacity,
+            max_capacity=config.max_capacity,
+            targets=[
+                InvocationsPerGpu(per_minute=config.invocations_per_gpu_per_minute),
+                GpuUtilization(percent=config.gpu_utilization_percent),
+            ],
+        )
+        self.notifications = (
+            AlarmTopic(self, "Notifications", email=config.alarm_email) if config.alarm_email else None
+        )
+        self.alarms = EndpointAlarms(
+            self,
+            "Alarms",
+            endpoint=self.endpoint,
+            scaling=self.scaling,
+            thresholds=Thresholds(latency_p99_ms=config.latency_p99_ms),
+            topic=self.notifications.topic if self.notifications else None,
+        )
+        self.dashboard = EndpointDashboard(
+            self, "Dashboard", endpoint=self.endpoint, alarms=self.alarms, scaling=self.scaling
+        )
+        CfnOutput(
+            self,
+            "EndpointName",
+            value=self.endpoint.endpoint_name,
+            description="What applications invoke",
+        )
+        CfnOutput(
+            self,
+            "DashboardName",
+            value=self.dashboard.dashboard.dashboard_name,
+            description="What to look at in CloudWatch",
+        )

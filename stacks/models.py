@@ -1,0 +1,61 @@
+"""The models: where they are kept, and the job that builds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aws_cdk import CfnOutput, Environment, Stack
+
+from constructs import Construct
+from stacks.config import FleetConfig
+from triton_fleet import ModelBuilds, ModelRepository
+
+SOURCE = Path(__file__).parent.parent / "model_builds"
+
+
+class ModelsStack(Stack):
+    """The model repository and its build job. It outlives endpoints, and changes when models do.
+
+    Attributes:
+        repository: Where the models are.
+        builds: The build job; None if no models are to be built by it.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, config: FleetConfig) -> None:
+        """Wire the stack.
+
+        Args:
+            scope: The app.
+            construct_id: The stack's name.
+            config: The fleet's configuration.
+        """
+        super().__init__(
+            scope,
+            construct_id,
+            env=Environment(region=config.region),
+            description="Triton Fleet: the model repository and the job that builds models for it",
+        )
+        self.repository = ModelRepository(self, "Repository")
+        self.builds: ModelBuilds | None = None
+        if config.models:
+            self.builds = ModelBuilds(
+                self,
+                "Builds",
+                repository=self.repository,
+                source=SOURCE,
+                models=config.models,
+                instance_type=config.instance_type,
+                release=config.release,
+            )
+            CfnOutput(
+                self,
+                "BuildProjectName",
+                value=self.builds.project.project_name,
+                description="Builds and publishes the models: aws codebuild start-build --project-name ...",
+            )
+        CfnOutput(
+            self,
+            "RepositoryUrl",
+            value=self.repository.url,
+            description="Where models are published: fleet publish --repository ...",
+        )

@@ -1,0 +1,73 @@
+"""Every model of the repository, built once for all tests here; and a folder for models made up by a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from triton_models.build import build
+from triton_models.spec import model_names
+
+Declare = Callable[..., Path]
+
+DECLARATION = """
+from triton_models.spec import ModelBuild, ShapeRange
+
+def write(job):
+    from triton_models.config import plain, tensor
+
+    version = job.model(
+        plain(
+            name={name!r},
+            backend="python",
+            max_batch_size=0,
+            inputs=[tensor("X", "FP32", [1])],
+            outputs=[tensor("Y", "FP32", [1])],
+        )
+    )
+    (version / "model.py").write_text("# version 1\\n")
+{body}
+
+BUILD = ModelBuild(
+    name={name!r},
+    description="made up",
+    write=write,
+    examples=list,
+    reference=dict,
+    output="Y",
+    tolerance=0.0,
+)
+"""
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the artifact root of every model, portable."""
+    output = tmp_path_factory.mktemp("built")
+    for name in model_names():
+        build(name, output=output)
+    return output
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    """An empty folder of model builds."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def declare(models: Path) -> Declare:
+    """Add a model build: a small Python model, with more lines for its write() if given."""
+
+    def add(name: str, body: str = "", *, declaration: str = DECLARATION) -> Path:
+        (models / name).mkdir(exist_ok=True)
+        path = models / name / "build.py"
+        indented = "".join(f"    {line}\n" for line in body.splitlines())
+        path.write_text(declaration.format(name=name, body=indented))
+        return path
+
+    return add

@@ -1,0 +1,159 @@
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from triton_models.build import build, run
+from triton_models.errors import FleetError
+
+
+def arguments(*names: str, output: Path, models: Path, gpu: str | None = None, release: str = "25.09"):
+    return argparse.Namespace(names=list(names), output=output, models=models, gpu=gpu, release=release)
+
+
+def test_a_build_is_the_artifact_root_with_its_record(declare, models, tmp_path):
+    declare("tiny", 'job.sources["weights"] = "seed 1"')
+    root = build("tiny", output=tmp_path / "out", models=models)
+    assert root == tmp_path / "out" / "tiny"
+    assert sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()) == [
+        "build.json",
+        "tiny/1/model.py",
+        "tiny/config.pbtxt",
+    ]
+    assert json.loads((root / "build.json").read_text()) == {
+        "model": "tiny",
+        "description": "made up",
+        "release": "25.09",
+        "gpu": None,
+        "tensorrt": None,
+        "sources": {"weights": "seed 1"},
+    }
+
+
+def test_nothing_else_is_left_in_the_output_folder(declare, models, tmp_path):
+    declare("tiny")
+    build("tiny", output=tmp_path / "out", models=models)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny"]
+
+
+def test_the_artifact_root_is_as_readable_as_any_new_folder(declare, models, tmp_path):
+    declare("tiny")
+    (tmp_path / "usual").mkdir()
+    root = build("tiny", output=tmp_path / "out", models=models)
+    assert root.stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_second_build_replaces_the_first(declare, models, tmp_path):
+    declare("tiny", '(version / "old").touch()')
+    build("tiny", output=tmp_path / "out", models=models)
+    declare("tiny")
+    root = build("tiny", output=tmp_path / "out", models=models)
+    assert not (root / "tiny" / "1" / "old").exists()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny"]
+
+
+def test_a_failed_build_names_the_model_the_error_and_the_line_and_leaves_nothing(declare, models, tmp_path):
+    path = declare("tiny", 'raise RuntimeError("no such layer")')
+    with pytest.raises(FleetError) as caught:
+        build("tiny", output=tmp_path / "not" / "there" / "yet", models=models)
+    (problem,) = caught.value.problems
+    assert problem.what == "building 'tiny' failed: RuntimeError: no such layer"
+    line = path.read_text().splitlines().index('    raise RuntimeError("no such layer")') + 1
+    assert problem.where == f"{path}:{line}"
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_failed_build_keeps_the_earlier_one(declare, models, tmp_path):
+    declare("tiny")
+    root = build("tiny", output=tmp_path / "out", models=models)
+    declare("tiny", '(version / "half-made").touch(); 1 / 0')
+    with pytest.raises(FleetError):
+        build("tiny", output=tmp_path / "out", models=models)
+    assert (root / "tiny" / "1" / "model.py").read_text() == "# version 1\n"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny"]
+
+
+def test_an_interrupted_build_leaves_nothing(declare, models, tmp_path):
+    declare("tiny", "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        build("tiny", output=tmp_path / "out", models=models)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_package_missing_from_the_build_environment_is_said_to_be_installable(declare, models, tmp_path):
+    declare("tiny", "import a_package_that_nobody_has")
+    with pytest.raises(FleetError) as caught:
+        build("tiny", output=tmp_path / "out", models=models)
+    assert "pip install -r model_builds/requirements.txt" in caught.value.problems[0].fix
+
+
+def test_a_folder_that_is_no_build_is_not_replaced(declare, models, tmp_path):
+    declare("tiny")
+    precious = tmp_path / "out" / "tiny" / "thesis.tex"
+    precious.parent.mkdir(parents=True)
+    precious.touch()
+    with pytest.raises(FleetError, match="exists and is no build"):
+        build("tiny", output=tmp_path / "out", models=models)
+    assert precious.exists()
+
+
+def test_a_write_that_makes_no_model_is_refused(declare, models, tmp_path):
+    path = declare("tiny")
+    path.write_text(path.read_text().replace("def write(job):", "def write(job):\n    return"))
+    with pytest.raises(FleetError, match="made no model directory"):
+        build("tiny", output=tmp_path / "out", models=models)
+
+
+def test_two_models_of_one_name_in_an_artifact_are_refused(declare, models, tmp_path):
+    declare("tiny", 'job.model(plain(name="tiny", backend="b", max_batch_size=0, inputs=[], outputs=[]))')
+    with pytest.raises(FleetError) as caught:
+        build("tiny", output=tmp_path / "out", models=models)
+    assert caught.value.problems[0].rule == "duplicate-model"
+    assert caught.value.problems[0].where.startswith("model 'tiny': ")
+
+
+def test_an_output_folder_that_is_a_file_is_refused(declare, models, tmp_path):
+    declare("tiny")
+    (tmp_path / "out").touch()
+    with pytest.raises(FleetError, match="cannot write to"):
+        build("tiny", output=tmp_path / "out", models=models)
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"), [({"release": "25.9"}, "unknown-release"), ({"gpu": "A10"}, "unknown-gpu")]
+)
+def test_an_unknown_release_or_gpu_is_refused_before_anything_is_made(given, rule, declare, models, tmp_path):
+    declare("tiny")
+    with pytest.raises(FleetError) as caught:
+        build("tiny", output=tmp_path / "out", models=models, **given)
+    assert [problem.rule for problem in caught.value.problems] == [rule]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_fails_does_not_keep_the_others_from_being_built(declare, models, tmp_path):
+    declare("bad", "1 / 0")
+    declare("good")
+    declare("worse", "[][1]")
+    with pytest.raises(FleetError) as caught:
+        run(arguments("bad", "good", "worse", output=tmp_path / "out", models=models))
+    assert [problem.what.split("'")[1] for problem in caught.value.problems] == ["bad", "worse"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["good"]
+
+
+def test_a_mistake_that_all_models_share_is_told_once(declare, models, tmp_path):
+    declare("one")
+    declare("two")
+    with pytest.raises(FleetError) as caught:
+        run(arguments("one", "two", output=tmp_path / "out", models=models, release="1.0"))
+    assert len(caught.value.problems) == 1
+
+
+def test_the_outcome_tells_people_the_paths_and_machines_the_records(declare, models, tmp_path, capsys):
+    declare("tiny", 'print("exporting")')
+    outcome = run(arguments("tiny", "tiny", output=tmp_path / "out", models=models))
+    assert outcome.exit_code == 0
+    assert list(outcome.lines()) == [str(tmp_path / "out" / "tiny")]
+    (record,) = outcome.as_dict()["built"]
+    assert (record["model"], record["path"]) == ("tiny", str(tmp_path / "out" / "tiny"))
+    assert capsys.readouterr().out == ""  # what exporters print must not mix with the result

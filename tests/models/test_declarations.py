@@ -1,0 +1,128 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from triton_models.config import read_config, schema
+from triton_models.errors import FleetError
+from triton_models.spec import load_build, model_names
+
+HEAVY = ("torch", "onnx", "transformers", "sentence_transformers", "numpy", "boto3", "google.protobuf")
+
+DTYPES = {"TYPE_FP32": np.float32, "TYPE_STRING": np.object_}
+
+
+def test_the_repository_declares_the_two_models_of_the_readme():
+    assert model_names() == ["minilm", "resnet50"]
+
+
+def test_reading_every_declaration_imports_no_framework():
+    code = (
+        "import json, sys; from triton_models.spec import load_build, model_names;"
+        "names = [load_build(name).name for name in model_names()];"
+        "print(json.dumps([names, sorted(sys.modules)]))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names, modules = json.loads(run.stdout)
+    assert names == model_names()
+    assert not set(HEAVY) & set(modules)
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_every_example_is_a_request_that_the_configuration_accepts(name, built):
+    build = load_build(name)
+    config = read_config(built / name / name / "config.pbtxt")
+    assert build.output in {output.name for output in config.output}
+    for example in build.examples():
+        assert {tensor.name for tensor in config.input} == example.inputs.keys()
+        for tensor in config.input:
+            given = example.inputs[tensor.name]
+            assert given.dtype == DTYPES[schema().DataType.Name(tensor.data_type)]
+            assert 1 <= given.shape[0] <= config.max_batch_size
+            assert list(given.shape[1:]) == list(tensor.dims)
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_examples_are_the_same_every_time(name):
+    first, second = load_build(name).examples(), load_build(name).examples()
+    assert [example.name for example in first] == [example.name for example in second]
+    for one, other in zip(first, second, strict=True):
+        for tensor in one.inputs:
+            np.testing.assert_array_equal(one.inputs[tensor], other.inputs[tensor])
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_every_example_fits_the_six_megabytes_of_an_invocation(name):
+    for example in load_build(name).examples():
+        assert sum(tensor.nbytes for tensor in example.inputs.values()) < 5_000_000
+
+
+def test_an_unknown_model_is_answered_with_the_close_name():
+    with pytest.raises(FleetError) as caught:
+        load_build("minlm")
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.fix) == ("unknown-model", "did you mean minilm?")
+    assert "minilm, resnet50" in problem.expected
+
+
+def test_a_missing_folder_of_models_is_named(tmp_path):
+    with pytest.raises(FleetError, match=r"no folder '.*nowhere'"):
+        model_names(tmp_path / "nowhere")
+
+
+def test_a_declaration_that_cannot_be_read_is_named_with_its_line(declare, models):
+    path = declare("broken", declaration="import a_package_that_nobody_has\n")
+    with pytest.raises(FleetError) as caught:
+        load_build("broken", models)
+    (problem,) = caught.value.problems
+    assert problem.where == f"{path}:1"
+    assert "No module named 'a_package_that_nobody_has'" in problem.what
+
+
+def test_a_declaration_with_a_syntax_error_is_named_with_its_line(declare, models):
+    path = declare("broken", declaration="\nBUILD = (\n")
+    with pytest.raises(FleetError) as caught:
+        load_build("broken", models)
+    assert caught.value.problems[0].where == f"{path}:2"
+
+
+@pytest.mark.parametrize("text", ["", "BUILD = 1", "BUILD = None"])
+def test_a_file_without_a_declaration_is_refused(text, declare, models):
+    declare("empty", declaration=text)
+    with pytest.raises(FleetError) as caught:
+        load_build("empty", models)
+    assert caught.value.problems[0].expected == "BUILD = ModelBuild(...)"
+
+
+def test_a_copied_folder_must_be_renamed_inside_too(declare, models):
+    path = declare("original")
+    (models / "copy").mkdir()
+    (models / "copy" / "build.py").write_text(path.read_text())
+    with pytest.raises(FleetError, match=r"BUILD\.name is 'original'"):
+        load_build("copy", models)
+
+
+@pytest.mark.parametrize("name", ["BLOOM", "two words", "-dash"])
+def test_a_name_that_triton_or_s3_would_stumble_over_is_refused(name, declare, models):
+    declare(name)
+    with pytest.raises(FleetError, match="the model's name"):
+        load_build(name, models)
+
+
+def test_two_models_may_have_files_of_the_same_name_beside_their_declaration(declare, models):
+    for name in ("one", "two"):
+        path = declare(name)
+        path.write_text("from .network import NAME  # noqa\n" + path.read_text().replace("made up", "{NAME}"))
+        path.write_text(path.read_text().replace('"{NAME}"', "NAME"))
+        path.with_name("network.py").write_text(f"NAME = 'the network of {name}'\n")
+    descriptions = [load_build(name, models).description for name in ("one", "two", "one")]
+    assert descriptions == ["the network of one", "the network of two", "the network of one"]
+
+
+def test_a_changed_declaration_is_read_afresh(declare, models):
+    path = declare("tiny")
+    assert load_build("tiny", models).description == "made up"
+    path.write_text(path.read_text().replace("made up", "made anew"))
+    assert load_build("tiny", models).description == "made anew"

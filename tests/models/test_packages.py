@@ -1,0 +1,89 @@
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from triton_models.environment import install, loads_in
+from triton_models.errors import FleetError
+from triton_models.releases import RELEASES, release
+
+
+@pytest.fixture
+def copied(tmp_path) -> Path:
+    install(["tokenizers"], folder=tmp_path / "1", release=release("25.09"))
+    return tmp_path / "1"
+
+
+def test_a_copied_package_is_imported_from_its_folder_alone(copied):
+    code = "import tokenizers; print(tokenizers.__version__, tokenizers.__file__)"
+    # -S and no PYTHONPATH: nothing but the standard library and that folder, as beside a model.py.
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path.append({str(copied)!r}); {code}"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    version, path = run.stdout.split()
+    assert version == metadata.version("tokenizers")
+    assert Path(path).is_relative_to(copied)
+
+
+def test_the_copy_says_which_version_it_is_and_holds_nothing_of_the_installer(copied):
+    assert [found.version for found in metadata.distributions(path=[str(copied)])] == [
+        metadata.version("tokenizers")
+    ]
+    names = {path.name for path in copied.rglob("*")}
+    assert not names & {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "__pycache__"}
+
+
+def test_scripts_of_a_package_stay_behind(tmp_path):
+    assert any(".." in file.parts for file in metadata.distribution("onnx").files or ())  # it has some
+    install(["pluggy"], folder=tmp_path / "1", release=release("25.09"))
+    assert {path.name for path in tmp_path.iterdir()} == {"1"}
+
+
+def test_the_versions_copied_are_returned(tmp_path):
+    assert install(["pluggy"], folder=tmp_path, release=release("25.09")) == {
+        "pluggy": metadata.version("pluggy")
+    }
+
+
+def test_what_cannot_travel_is_told_all_at_once_and_nothing_is_copied(tmp_path):
+    other = next(each for each in RELEASES.values() if each.python != f"3.{sys.version_info.minor}")
+    with pytest.raises(FleetError) as caught:
+        install(["pluggy", "numpy", "no-such-package"], folder=tmp_path, release=other)
+    assert [problem.rule for problem in caught.value.problems] == ["package-python", "package-absent"]
+    assert f"cp3{sys.version_info.minor}" in caught.value.problems[0].what
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "py3-none-any",
+        "py2.py3-none-any",
+        "py310-none-manylinux_2_17_x86_64",
+        "cp312-cp312-manylinux_2_28_x86_64",
+        "cp310-abi3-manylinux_2_17_x86_64",
+        "cp39-abi3-manylinux2014_x86_64",
+    ],
+)
+def test_these_wheels_load_in_python_312(tag):
+    assert loads_in(tag, "3.12")
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "cp311-cp311-manylinux_2_17_x86_64",
+        "cp313-abi3-manylinux_2_17_x86_64",
+        "cp312-cp312-manylinux_2_17_aarch64",
+        "cp312-cp312-musllinux_1_2_x86_64",
+        "cp312-cp312-macosx_11_0_arm64",
+        "cp312-cp312-linux_x86_64",
+        "pp310-pypy310_pp73-manylinux_2_17_x86_64",
+        "py2-none-any",
+    ],
+)
+def test_these_wheels_do_not(tag):
+    assert not loads_in(tag, "3.12")

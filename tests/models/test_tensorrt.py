@@ -1,0 +1,263 @@
+"""Everything up to trtexec itself is real; trtexec and nvidia-smi are executables that a test puts on PATH."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from triton_models.build import build
+from triton_models.errors import FleetError
+from triton_models.instances import gpu
+from triton_models.releases import RELEASES, release
+from triton_models.tensorrt import FLAGS, Compiler, find_compiler, plan_version
+
+BANNER = "&&&& RUNNING TensorRT.trtexec [TensorRT v101303] [b9] # trtexec"
+
+TRTEXEC = """#!/bin/sh
+echo '{banner}'
+[ "$1" = --help ] && exit 0
+echo "$@" >> {log}
+for argument; do
+  case $argument in --saveEngine=*) printf '{plan}' > "${{argument#*=}}";; esac
+done
+{ending}
+"""
+
+ENCODER = """
+import onnx
+from onnx import TensorProto, helper
+axes = ["batch", "tokens"]
+inputs = [helper.make_tensor_value_info(name, TensorProto.INT32, axes) for name in ("ids", "mask")]
+output = helper.make_tensor_value_info("sum", TensorProto.INT32, axes)
+graph = helper.make_graph([helper.make_node("Add", ["ids", "mask"], ["sum"])], "g", inputs, [output])
+onnx.save(helper.make_model(graph), version / "model.onnx")
+sizes = ShapeRange(min=(1, 16), opt=(16, 128), max=(32, 256))
+job.compile_plan(version / "model.onnx", shapes={shapes}, precision="{precision}")
+"""
+
+
+def encoder(shapes='{"ids": sizes, "mask": sizes}', precision="fp32") -> str:
+    return ENCODER.replace("{shapes}", shapes).replace("{precision}", precision)
+
+
+def plan(*version: int) -> bytes:
+    return struct.pack("<4sI16x4B", b"ftrt", 0, *version) + b"the rest"
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A GPU machine: nvidia-smi and trtexec on PATH, and the log of trtexec's arguments."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    log = tmp_path / "trtexec.log"
+
+    def make(*, gpus=("NVIDIA A10G",), banner=BANNER, version=(10, 13, 3, 9), ending="exit 0") -> Path:
+        octal = "".join(f"\\{byte:03o}" for byte in plan(*version))
+        scripts = {
+            "nvidia-smi": "#!/bin/sh\n" + "".join(f"echo '{name}'\n" for name in gpus),
+            "trtexec": TRTEXEC.format(banner=banner, log=log, plan=octal, ending=ending),
+        }
+        for name, text in scripts.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+        return log
+
+    return make
+
+
+def rules(error) -> list[str]:
+    return [problem.rule for problem in error.value.problems]
+
+
+def test_a_build_for_a_gpu_holds_the_plan_instead_of_the_onnx_file(machine, declare, models, tmp_path):
+    machine()
+    declare("tiny", encoder())
+    root = build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    assert (root / "tiny" / "1" / "model.plan").read_bytes() == plan(10, 13, 3, 9)
+    assert not (root / "tiny" / "1" / "model.onnx").exists()
+    record = json.loads((root / "build.json").read_text())
+    assert (record["gpu"], record["tensorrt"]) == ("A10G", "10.13.3.9")
+
+
+def test_a_model_without_a_plan_belongs_to_no_gpu_even_if_built_for_one(machine, declare, models, tmp_path):
+    machine()
+    declare("tiny")
+    root = build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    assert json.loads((root / "build.json").read_text())["gpu"] is None
+
+
+def test_a_portable_build_leaves_the_onnx_file_in_the_place_of_the_plan(declare, models, tmp_path):
+    declare("tiny", encoder())
+    root = build("tiny", output=tmp_path / "out", models=models)
+    assert [path.name for path in (root / "tiny" / "1").glob("model.[op]*")] == ["model.onnx"]
+
+
+def test_trtexec_gets_the_shapes_and_flags_of_the_declaration(machine, declare, models, tmp_path):
+    log = machine()
+    declare("tiny", encoder())
+    build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    onnx, save, *flags = log.read_text().split()
+    assert onnx.startswith("--onnx=")
+    assert onnx.endswith("/tiny/1/model.onnx")
+    assert save.startswith("--saveEngine=")
+    assert flags == [
+        "--skipInference",
+        "--noTF32",
+        "--minShapes=ids:1x16,mask:1x16",
+        "--optShapes=ids:16x128,mask:16x128",
+        "--maxShapes=ids:32x256,mask:32x256",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "flags"),
+    [
+        ("25.09", "tf32", set()),
+        ("25.09", "fp16", {"--fp16"}),
+        ("24.03", "fp16", {"--fp16"}),
+        ("26.06", "fp32", {"--noTF32"}),
+    ],
+)
+def test_the_flags_of_a_precision_are_those_of_the_releases_tensorrt(name, precision, flags):
+    compiler = Compiler(trtexec=Path("trtexec"), gpu=gpu("A10G"), release=release(name))
+    command = compiler.command(Path("a.onnx"), Path("a.plan"), shapes={}, precision=precision)
+    assert {"--noTF32", "--fp16"} & set(command) == flags
+
+
+def test_tensorrt_11_has_no_flag_for_fp16_and_the_error_names_the_way():
+    compiler = Compiler(trtexec=Path("trtexec"), gpu=gpu("A10G"), release=release("26.06"))
+    with pytest.raises(FleetError) as caught:
+        compiler.command(Path("a.onnx"), Path("a.plan"), shapes={}, precision="fp16")
+    assert rules(caught) == ["plan-precision"]
+    assert "modelopt" in caught.value.problems[0].fix
+
+
+def test_every_release_in_the_table_has_its_flags():
+    assert {int(each.tensorrt.split(".")[0]) for each in RELEASES.values()} == FLAGS.keys()
+
+
+def test_all_that_is_wrong_with_a_machine_is_told_at_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FleetError) as caught:
+        find_compiler(release=release("25.09"), gpu=gpu("V100"))
+    assert rules(caught) == ["gpu-too-old", "gpu-absent", "trtexec-missing"]
+    assert "no NVIDIA GPU" in caught.value.problems[1].what
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted"),
+    [
+        ("NVIDIA A10G", "A10G"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA A100-SXM4-40GB", "A100-40GB"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+    ],
+)
+def test_nvidia_smis_name_of_a_gpu_is_understood(shown, wanted, machine):
+    machine(gpus=[shown])
+    assert find_compiler(release=release("25.09"), gpu=gpu(wanted)).gpu.name == wanted
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted"),
+    [
+        (["NVIDIA A10"], "A10G"),
+        (["NVIDIA L40S"], "L4"),
+        (["NVIDIA A100-SXM4-80GB"], "A100-40GB"),
+        (["NVIDIA A10G", "Tesla T4"], "A10G"),
+    ],
+)
+def test_another_gpu_is_refused(shown, wanted, machine):
+    machine(gpus=shown)
+    with pytest.raises(FleetError) as caught:
+        find_compiler(release=release("25.09"), gpu=gpu(wanted))
+    assert rules(caught) == ["gpu-absent"]
+
+
+@pytest.mark.parametrize(
+    ("banner", "name"),
+    [
+        ("[TensorRT v101303] [b9]", "25.09"),
+        ("[TensorRT v101303]", "25.09"),
+        ("[TensorRT v100400] [b26]", "24.09"),
+        ("[TensorRT v8603] [b1]", "24.03"),
+        ("[TensorRT v110000] [b7]", "26.06"),
+    ],
+)
+def test_a_trtexec_of_the_releases_tensorrt_is_accepted(banner, name, machine):
+    machine(banner=banner)
+    assert find_compiler(release=release(name), gpu=gpu("A10G")).release.name == name
+
+
+@pytest.mark.parametrize(
+    ("banner", "what"),
+    [
+        ("[TensorRT v101303] [b8]", "TensorRT 10.13.3.8"),
+        ("[TensorRT v101601] [b11]", "TensorRT 10.16.1.11"),
+        ("[TensorRT v8601]", "TensorRT 8.6.1"),
+        ("trtexec, of sorts", "TensorRT unknown"),
+    ],
+)
+def test_a_trtexec_of_another_tensorrt_is_refused(banner, what, machine):
+    machine(banner=banner)
+    with pytest.raises(FleetError) as caught:
+        find_compiler(release=release("25.09"), gpu=gpu("A10G"))
+    assert [problem.what for problem in caught.value.problems] == [what]
+
+
+def test_a_plan_of_another_tensorrt_than_its_compiler_claims_is_refused(machine, declare, models, tmp_path):
+    machine(version=(10, 13, 2, 6))
+    declare("tiny", encoder())
+    with pytest.raises(FleetError) as caught:
+        build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    assert rules(caught) == ["tensorrt-version"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failed_compilation_repeats_what_trtexec_complained_about(machine, declare, models, tmp_path):
+    machine(ending="echo '[11/21/2026-10:00:00] [E] ModelImporter.cpp: no importer for op Magic'; exit 1")
+    declare("tiny", encoder())
+    with pytest.raises(FleetError) as caught:
+        build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    assert rules(caught) == ["plan-compile"]
+    assert "no importer for op Magic" in caught.value.problems[0].what
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ('{"ids": sizes}', "no range for mask"),
+        ('{"ids": sizes, "mask": sizes, "more": sizes}', "a range for more"),
+        ('{"ids": sizes, "mask": ShapeRange(min=(1,), opt=(1,), max=(1,))}', "mask: (1,)"),
+        ('{"ids": sizes, "mask": ShapeRange(min=(1, 16), opt=(64, 16), max=(32, 16))}', "best (64, 16)"),
+    ],
+)
+def test_wrong_shapes_are_found_without_a_gpu(shapes, said, declare, models, tmp_path):
+    declare("tiny", encoder(shapes))
+    with pytest.raises(FleetError) as caught:
+        build("tiny", output=tmp_path / "out", models=models)
+    assert rules(caught) == ["plan-shapes"]
+    assert said in caught.value.problems[0].what
+
+
+def test_the_version_of_a_plan_is_read_from_its_head(tmp_path):
+    (tmp_path / "model.plan").write_bytes(plan(8, 6, 1, 6))
+    assert plan_version(tmp_path / "model.plan") == "8.6.1.6"
+
+
+@pytest.mark.parametrize("content", [b"", b"ftrt", plan(10, 0, 0, 0)[:27], b"ONNX" + plan(10, 0, 0, 0)[4:]])
+def test_a_file_that_is_no_plan_is_refused(content, tmp_path):
+    (tmp_path / "model.plan").write_bytes(content)
+    with pytest.raises(FleetError, match="is not a TensorRT plan"):
+        plan_version(tmp_path / "model.plan")
+
+
+def test_a_range_must_agree_with_a_dimension_that_the_network_fixes(declare, models, tmp_path):
+    fixed = encoder().replace('axes = ["batch", "tokens"]', 'axes = ["batch", 128]')
+    declare("tiny", fixed)
+    with pytest.raises(FleetError, match="128 in the dimension that the network fixes to 128"):
+        build("tiny", output=tmp_path / "out", models=models)

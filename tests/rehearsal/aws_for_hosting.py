@@ -1,0 +1,100 @@
+"""A small AWS for the serving tests: moto's server, and what a deployment would have made in it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
+REGION = "us-east-1"
+
+# The endpoint's environment as our constructs set it.
+ENVIRONMENT = {
+    "SAGEMAKER_TRITON_PING_MODE": "live",
+    "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+    "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+    "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": "1048576",
+    "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+}
+
+_numbers = itertools.count(1)
+
+
+class MotoAws:
+    """Clients of a moto server, and short cuts to deploy with."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def client(self, service: str, *, url: str | None = None, config: Config | None = None) -> Any:
+        return boto3.client(
+            service,
+            endpoint_url=url or self.url,
+            region_name=REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+            config=config,
+        )
+
+    def bucket(self) -> str:
+        name = f"models-{next(_numbers)}"
+        self.client("s3").create_bucket(Bucket=name)
+        return name
+
+    def upload(self, bucket: str, key: str, body: bytes) -> None:
+        self.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
+
+    def endpoint_config(
+        self,
+        bucket: str,
+        *,
+        environment: Mapping[str, str] = ENVIRONMENT,
+        mode: str = "MultiModel",
+        caching: str = "Enabled",
+    ) -> str:
+        sagemaker, name = self.client("sagemaker"), f"config-{next(_numbers)}"
+        sagemaker.create_model(
+            ModelName=name,
+            ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
+            PrimaryContainer={
+                "Image": "triton",
+                "Mode": mode,
+                "ModelDataUrl": f"s3://{bucket}/models/",
+                "Environment": dict(environment),
+                "MultiModelConfig": {"ModelCacheSetting": caching},
+            },
+        )
+        sagemaker.create_endpoint_config(
+            EndpointConfigName=name,
+            ProductionVariants=[
+                {
+                    "VariantName": "AllTraffic",
+                    "ModelName": name,
+                    "InitialInstanceCount": 2,
+                    "InstanceType": "ml.g4dn.xlarge",
+                }
+            ],
+        )
+        return name
+
+    def endpoint(self, config: str) -> str:
+        name = f"endpoint-{next(_numbers)}"
+        self.client("sagemaker").create_endpoint(EndpointName=name, EndpointConfigName=config)
+        return name
+
+
+@contextmanager
+def moto_aws() -> Iterator[MotoAws]:
+    """An AWS on a free port of this machine."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        _, port = server.get_host_and_port()
+        yield MotoAws(f"http://localhost:{port}")
+    finally:
+        server.stop()

@@ -1,0 +1,125 @@
+"""Model folders that Triton accepts, for tests to break one thing at a time."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+from triton_models.config import (
+    DynamicBatching,
+    ModelConfig,
+    ensemble,
+    plain,
+    read_config,
+    step,
+    tensor,
+    write_config,
+)
+
+INPUT = tensor("image", "FP32", [3, 224, 224])
+OUTPUT = tensor("scores", "FP32", [1000])
+
+
+def write_plain(root: Path, *, name: str = "resnet50") -> Path:
+    """An artifact root with one onnxruntime model; its weights are not real."""
+    config = plain(
+        name=name,
+        backend="onnxruntime",
+        max_batch_size=8,
+        inputs=[INPUT],
+        outputs=[OUTPUT],
+        dynamic_batching=DynamicBatching(preferred=(4, 8), max_delay_us=100),
+    )
+    write_config(config, root / name / "config.pbtxt")
+    write(root / name / "1" / "model.onnx", b"weights")
+    return root
+
+
+def write_ensemble(root: Path, *, gpu: str | None = None) -> Path:
+    """An artifact root with the ensemble `minilm`: tokenizer, encoder and pooling."""
+    ids, mask = tensor("input_ids", "INT32", [-1]), tensor("attention_mask", "INT32", [-1])
+    hidden, vector = tensor("hidden", "FP32", [-1, 384]), tensor("embedding", "FP32", [384])
+    text = tensor("TEXT", "STRING", [1])
+    models = {
+        "minilm_tokenizer": plain(
+            name="minilm_tokenizer",
+            backend="python",
+            max_batch_size=16,
+            inputs=[text],
+            outputs=[ids, mask],
+            kind="KIND_CPU",
+        ),
+        "minilm_encoder": plain(
+            name="minilm_encoder",
+            backend="tensorrt",
+            max_batch_size=16,
+            inputs=[ids, mask],
+            outputs=[hidden],
+        ),
+        "minilm_pooling": plain(
+            name="minilm_pooling",
+            backend="python",
+            max_batch_size=16,
+            inputs=[hidden, mask],
+            outputs=[vector],
+        ),
+        "minilm": ensemble(
+            name="minilm",
+            max_batch_size=16,
+            inputs=[text],
+            outputs=[vector],
+            steps=[
+                step(
+                    "minilm_tokenizer",
+                    inputs={"TEXT": "TEXT"},
+                    outputs={"input_ids": "ids", "attention_mask": "mask"},
+                ),
+                step(
+                    "minilm_encoder",
+                    inputs={"input_ids": "ids", "attention_mask": "mask"},
+                    outputs={"hidden": "hidden"},
+                ),
+                step(
+                    "minilm_pooling",
+                    inputs={"hidden": "hidden", "attention_mask": "mask"},
+                    outputs={"embedding": "embedding"},
+                ),
+            ],
+        ),
+    }
+    for name, config in models.items():
+        write_config(config, root / name / "config.pbtxt")
+    write(root / "minilm_tokenizer" / "1" / "model.py", b"# tokenizer\n")
+    write(root / "minilm_encoder" / "1" / ("model.onnx" if gpu is None else "model.plan"), b"weights")
+    write(root / "minilm_pooling" / "1" / "model.py", b"# pooling\n")
+    write(root / "minilm" / "1" / ".keep", b"")
+    write(root / "build.json", json.dumps({"model": "minilm", "release": "25.09", "gpu": gpu}).encode())
+    return root
+
+
+def write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+class Edit:
+    """Changes a configuration in place: `with Edit(root / "resnet50") as config: ...`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "config.pbtxt"
+
+    def __enter__(self) -> ModelConfig:
+        self._config = read_config(self._path)
+        return self._config
+
+    def __exit__(self, *_: object) -> None:
+        write_config(self._config, self._path)
+
+
+def tar(root: Path, archive: Path) -> Path:
+    """An archive of a folder's content, made without the code under test."""
+    with tarfile.open(archive, "w:gz") as file:
+        for path in sorted(root.rglob("*")):
+            file.add(path, arcname=str(path.relative_to(root)), recursive=False)
+    return archive

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from model_folders import tar, write, write_ensemble, write_plain
+
+from triton_models.errors import FleetError
+from triton_models.layout import model_name, read_layout
+
+
+def _archive(path: Path, *members: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz") as file:
+        for member in members:
+            file.addfile(member, io.BytesIO(b"x" * member.size))
+    return path
+
+
+def _member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 0) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, size
+    return info
+
+
+def test_a_directory_and_its_archive_look_the_same(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+
+    directory, archive = read_layout(root), read_layout(tar(root, tmp_path / "minilm.tar.gz"))
+
+    assert directory.files == archive.files
+    assert directory.directories == archive.directories
+    assert directory.texts == archive.texts
+    assert directory.model == archive.model == "minilm"
+
+
+def test_an_archive_with_dots_before_every_name_looks_the_same(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    with tarfile.open(tmp_path / "resnet50.tar.gz", "w:gz") as file:
+        file.add(root, arcname=".")
+
+    assert read_layout(tmp_path / "resnet50.tar.gz").files == read_layout(root).files
+
+
+def test_a_bare_model_directory_is_seen_inside_a_folder_of_its_name(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "artifact")
+
+    assert read_layout(root / "resnet50").files == read_layout(root).files
+    assert read_layout(root / "resnet50").model == "resnet50"
+
+
+def test_a_bare_model_directory_without_configuration_is_still_seen_as_one(tmp_path: Path) -> None:
+    write(tmp_path / "net" / "1" / "model.onnx", b"w")
+
+    assert set(read_layout(tmp_path / "net").files) == {"net/1/model.onnx"}
+
+
+def test_an_empty_folder_is_part_of_the_layout(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    (root / "minilm" / "1" / ".keep").unlink()
+
+    assert "minilm/1" in read_layout(root).directories
+
+
+def test_what_tools_leave_behind_is_not_seen(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    before = read_layout(root)
+    for name in ("__pycache__/a.pyc", ".ipynb_checkpoints/a", ".DS_Store"):
+        write(root / "resnet50" / "1" / name, b"x")
+
+    assert read_layout(root) == before
+
+
+def test_a_link_inside_is_followed(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    (root / "resnet50" / "2").symlink_to("1")
+    (root / "resnet50" / "labels.txt").symlink_to("1/model.onnx")
+
+    layout = read_layout(root)
+
+    assert layout.files["resnet50/2/model.onnx"] == layout.files["resnet50/labels.txt"] == len(b"weights")
+
+
+def _outside(root: Path) -> None:
+    write(root.parent / "secret", b"x")
+    (root / "leak").symlink_to(root.parent / "secret")
+
+
+def _upwards(root: Path) -> None:
+    (root / "leak").symlink_to("..")
+
+
+def _dangling(root: Path) -> None:
+    (root / "leak").symlink_to("nowhere")
+
+
+def _loop(root: Path) -> None:
+    (root / "a").symlink_to("b")
+    (root / "b").symlink_to("a")
+
+
+def _own_folder(root: Path) -> None:
+    (root / "resnet50" / "again").symlink_to(".")
+
+
+def _pipe(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+
+
+def _bad_name(root: Path) -> None:
+    Path(os.fsdecode(os.fsencode(root) + b"/\xff")).write_bytes(b"x")
+
+
+@pytest.mark.parametrize(
+    "broken", [_outside, _upwards, _dangling, _loop, _own_folder, _pipe, _bad_name], ids=lambda f: f.__name__
+)
+def test_what_cannot_be_packed_is_a_users_mistake(broken, tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    broken(root)
+
+    with pytest.raises(FleetError) as caught:
+        read_layout(root)
+
+    assert {problem.rule for problem in caught.value.problems} == {"unpackable"}
+
+
+def test_every_bad_link_is_named_at_once(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    _outside(root)
+    _loop(root)
+
+    with pytest.raises(FleetError) as caught:
+        read_layout(root)
+
+    assert len(caught.value.problems) == 3
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        _member("/etc/passwd"),
+        _member("../outside"),
+        _member("a/../../outside"),
+        _member("link", tarfile.SYMTYPE, "../outside"),
+        _member("link", tarfile.SYMTYPE, "/etc/passwd"),
+        _member("folder/link", tarfile.SYMTYPE, "../../outside"),
+        _member("link", tarfile.LNKTYPE, "../outside"),
+        _member("link", tarfile.SYMTYPE, "nowhere"),
+        _member("link", tarfile.SYMTYPE, "link"),
+        _member("device", tarfile.CHRTYPE),
+        _member("pipe", tarfile.FIFOTYPE),
+    ],
+    ids=lambda member: f"{member.name}-{member.type.decode()}-{member.linkname}",
+)
+def test_an_archive_that_leads_outside_is_refused(member: tarfile.TarInfo, tmp_path: Path) -> None:
+    with pytest.raises(FleetError) as caught:
+        read_layout(_archive(tmp_path / "m.tar.gz", member))
+
+    assert [problem.rule for problem in caught.value.problems] == ["unsafe-archive"]
+
+
+def test_an_archive_that_holds_a_path_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="there twice"):
+        read_layout(_archive(tmp_path / "m.tar.gz", _member("a", size=1), _member("./a", size=2)))
+
+
+def test_links_inside_an_archive_show_what_they_lead_to(tmp_path: Path) -> None:
+    layout = read_layout(
+        _archive(
+            tmp_path / "m.tar.gz",
+            _member("net/1/model.onnx", size=7),
+            _member("net/2", tarfile.SYMTYPE, "1"),
+            _member("net/hard", tarfile.LNKTYPE, "net/1/model.onnx"),
+            _member("net/soft", tarfile.SYMTYPE, "hard"),
+        )
+    )
+
+    assert layout.files == {
+        "net/1/model.onnx": 7,
+        "net/2/model.onnx": 7,
+        "net/hard": 7,
+        "net/soft": 7,
+    }
+
+
+def test_an_archive_is_not_unpacked_to_disk(tmp_path: Path) -> None:
+    archive = tar(write_plain(tmp_path / "resnet50"), tmp_path / "resnet50.tar.gz")
+    before = sorted(tmp_path.rglob("*"))
+
+    read_layout(archive)
+
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> bytes:
+    folder = tmp_path_factory.mktemp("whole")
+    return tar(write_ensemble(folder / "minilm"), folder / "minilm.tar.gz").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def broken_path(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("broken") / "m.tar.gz"
+
+
+@given(data=st.data())
+def test_a_damaged_archive_is_never_a_traceback(data, whole: bytes, broken_path: Path) -> None:
+    cut = data.draw(st.integers(0, len(whole)))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    flip = data.draw(st.integers(0, 255))
+    damaged = bytearray(whole)
+    damaged[at] ^= flip
+    broken_path.write_bytes(bytes(damaged[:cut]))
+
+    with contextlib.suppress(FleetError):
+        read_layout(broken_path)
+
+
+def test_an_archive_that_was_cut_short_is_refused(whole: bytes, tmp_path: Path) -> None:
+    write(tmp_path / "m.tar.gz", whole[:-4])
+
+    with pytest.raises(FleetError, match="not a whole gzipped tar archive"):
+        read_layout(tmp_path / "m.tar.gz")
+
+
+@pytest.mark.parametrize("content", [b"", b"not gzip", b"\x1f\x8b\x08\x00"])
+def test_what_is_no_archive_is_a_users_mistake(content: bytes, tmp_path: Path) -> None:
+    write(tmp_path / "m.tar.gz", content)
+
+    with pytest.raises(FleetError) as caught:
+        read_layout(tmp_path / "m.tar.gz")
+
+    assert caught.value.problems[0].rule == "unreadable"
+
+
+def test_a_file_of_another_kind_is_a_users_mistake(tmp_path: Path) -> None:
+    write(tmp_path / "model.zip", b"PK")
+
+    with pytest.raises(FleetError, match=r"not a \.tar\.gz"):
+        read_layout(tmp_path / "model.zip")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("minilm-0123456789abcdef.tar.gz", "minilm"),
+        ("a-b-0123456789abcdef.tar.gz", "a-b"),
+        ("minilm.tar.gz", "minilm"),
+        ("minilm-v2.tar.gz", "minilm-v2"),
+    ],
+)
+def test_an_archives_name_says_the_models_name(file: str, name: str) -> None:
+    assert model_name(Path(file)) == name

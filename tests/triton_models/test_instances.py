@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import botocore.session
+import pytest
+
+from triton_models.errors import FleetError
+from triton_models.instances import DEFAULT_INSTANCE_TYPE, GPUS, INSTANCE_TYPES, gpu, instance_type
+
+
+def test_the_default_instance_type_has_one_a10g_and_is_documented_for_multi_model() -> None:
+    default = instance_type(DEFAULT_INSTANCE_TYPE)
+
+    assert default.gpu == gpu("A10G")
+    assert (default.gpu_count, default.vcpus, default.memory_gib, default.nvme_gb) == (1, 8, 32, 450)
+    assert default.multi_model_documented
+
+
+def test_every_instance_type_is_one_that_sagemaker_hosts() -> None:
+    model = botocore.session.get_session().get_service_model("sagemaker")
+
+    assert set(INSTANCE_TYPES) <= set(model.shape_for("ProductionVariantInstanceType").enum)
+
+
+def test_every_gpu_instance_type_of_sagemaker_is_known_but_the_ones_left_out() -> None:
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    hosted = {
+        name
+        for name in model.shape_for("ProductionVariantInstanceType").enum
+        if name.startswith(("ml.g", "ml.p"))
+    }
+
+    assert hosted - set(INSTANCE_TYPES) == {
+        "ml.p2.xlarge",
+        "ml.p2.8xlarge",
+        "ml.p2.16xlarge",
+        "ml.p6e-gb200.36xlarge",
+    }
+
+
+def test_what_is_documented_for_multi_model_has_at_most_one_gpu() -> None:
+    assert all(known.gpu_count <= 1 for known in INSTANCE_TYPES.values() if known.multi_model_documented)
+
+
+def test_the_documented_gpu_types_are_the_ones_on_the_aws_page() -> None:
+    documented = {
+        known.name for known in INSTANCE_TYPES.values() if known.multi_model_documented and known.gpu
+    }
+
+    sizes = ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge")
+    assert documented == {f"ml.{family}.{size}" for family in ("g4dn", "g5") for size in sizes} | {
+        "ml.p3.2xlarge"
+    }
+
+
+def test_two_gpu_models_share_a_compute_capability() -> None:
+    assert GPUS["L4"].compute_capability == GPUS["L40S"].compute_capability
+    assert GPUS["L4"] != GPUS["L40S"]
+
+
+def test_an_unknown_instance_type_is_answered_with_close_ones_and_the_documented_ones() -> None:
+    with pytest.raises(FleetError) as caught:
+        instance_type("g5.2xlarge")
+
+    (problem,) = caught.value.problems
+    assert "'g5.2xlarge'" in problem.what
+    assert "ml.g5.2xlarge" in problem.fix
+    assert "ml.g4dn.16xlarge" in problem.expected
+
+
+def test_an_unknown_gpu_is_answered_with_a_close_one() -> None:
+    with pytest.raises(FleetError) as caught:
+        gpu("a10")
+
+    assert caught.value.problems[0].fix == "did you mean A10G?"

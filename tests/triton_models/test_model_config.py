@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triton_models.config import (
+    DynamicBatching,
+    data_types,
+    ensemble,
+    parse_config,
+    plain,
+    read_config,
+    step,
+    tensor,
+    to_text,
+    write_config,
+)
+from triton_models.errors import FleetError
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20)
+TENSORS = st.builds(
+    tensor,
+    NAMES,
+    st.sampled_from(data_types()),
+    st.lists(st.integers(min_value=-1, max_value=2**40), max_size=4),
+)
+MAPS = st.dictionaries(NAMES, NAMES, max_size=4)
+
+
+PLAIN = st.builds(
+    plain,
+    name=NAMES,
+    backend=NAMES,
+    max_batch_size=st.integers(min_value=0, max_value=2**31 - 1),
+    inputs=st.lists(TENSORS, max_size=3),
+    outputs=st.lists(TENSORS, max_size=3),
+    instances=st.integers(1, 8),
+    kind=st.sampled_from([None, "KIND_CPU", "KIND_GPU", "KIND_MODEL"]),
+    dynamic_batching=st.none()
+    | st.builds(
+        DynamicBatching,
+        preferred=st.lists(st.integers(1, 64), max_size=3).map(tuple),
+        max_delay_us=st.integers(0, 10**9),
+    ),
+    parameters=MAPS,
+)
+
+
+@given(message=PLAIN)
+def test_a_plain_configuration_survives_writing_and_reading(message) -> None:
+    text = to_text(message)
+
+    assert parse_config(text, where="x") == message
+    assert to_text(parse_config(text, where="x")) == text
+
+
+@given(
+    inputs=st.lists(TENSORS, max_size=3),
+    steps=st.lists(st.builds(lambda n, i, o: step(n, inputs=i, outputs=o), NAMES, MAPS, MAPS), max_size=4),
+)
+def test_an_ensemble_configuration_survives_writing_and_reading(inputs, steps) -> None:
+    message = ensemble(name="e", max_batch_size=4, inputs=inputs, outputs=inputs, steps=steps)
+
+    assert parse_config(to_text(message), where="x") == message
+
+
+@given(order=st.permutations(list("abcdefgh")))
+def test_the_order_of_a_mapping_does_not_change_the_text(order: list[str]) -> None:
+    def text(keys: list[str]) -> str:
+        each = step("m", inputs=dict.fromkeys(keys, "x"), outputs=dict.fromkeys(keys, "y"))
+        return to_text(ensemble(name="e", max_batch_size=0, inputs=[], outputs=[], steps=[each]))
+
+    assert text(order) == text(sorted(order))
+
+
+def test_an_ensemble_is_declared_the_one_way_that_sagemaker_recognises() -> None:
+    text = to_text(ensemble(name="e", max_batch_size=0, inputs=[], outputs=[], steps=[]))
+
+    assert 'platform: "ensemble"' in text
+    assert "backend" not in text
+
+
+def test_a_plain_model_leaves_the_kind_to_the_server() -> None:
+    message = plain(name="m", backend="python", max_batch_size=0, inputs=[], outputs=[], instances=2)
+
+    assert "kind" not in to_text(message)
+    assert message.instance_group[0].count == 2
+
+
+def test_dynamic_batching_without_preferences_is_still_on() -> None:
+    message = plain(
+        name="m",
+        backend="python",
+        max_batch_size=4,
+        inputs=[],
+        outputs=[],
+        dynamic_batching=DynamicBatching(),
+    )
+
+    assert parse_config(to_text(message), where="x").HasField("dynamic_batching")
+
+
+def test_the_file_that_is_written_is_the_file_that_is_read(tmp_path: Path) -> None:
+    message = plain(name="m", backend="python", max_batch_size=1, inputs=[], outputs=[])
+
+    write_config(message, tmp_path / "m" / "config.pbtxt")
+
+    assert read_config(tmp_path / "m" / "config.pbtxt") == message
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "said"),
+    [
+        ('name: "x"\nfoo: 3\n', 2, 1, 'no field named "foo"'),
+        ('name: "x"\ninput [ { name: "a" data_type: TYPE_FP31 } ]', 2, 32, "TYPE_FP31"),
+        ('name: "x\n', 1, 7, "ending quote"),
+        ("max_batch_size: 99999999999", 1, 17, "out of range"),
+        ('name: "x"\ninput [ { name: "a"\n', 2, 17, 'Expected "}"'),
+    ],
+)
+def test_a_syntax_error_names_line_and_column(
+    tmp_path: Path, text: str, line: int, column: int, said: str
+) -> None:
+    path = tmp_path / "config.pbtxt"
+    path.write_text(text)
+
+    with pytest.raises(FleetError) as caught:
+        read_config(path)
+
+    (problem,) = caught.value.problems
+    assert problem.where == f"{path}:{line}:{column}"
+    assert said in problem.what
+    assert problem.rule == "config-syntax"
+
+
+def test_a_configuration_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
+    path = tmp_path / "config.pbtxt"
+    path.write_bytes(b'name: "x"\nbackend: "\xff"\n')
+
+    with pytest.raises(FleetError) as caught:
+        read_config(path)
+
+    assert caught.value.problems[0].where == f"{path}:2"
+
+
+def test_a_missing_configuration_is_a_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="No such file"):
+        read_config(tmp_path / "config.pbtxt")
+
+
+def test_an_unknown_data_type_is_answered_with_a_close_one() -> None:
+    with pytest.raises(FleetError) as caught:
+        tensor("x", "FLOAT32", [1])
+
+    assert "TYPE_FP32" in caught.value.problems[0].expected
+
+
+def test_an_unknown_kind_is_a_users_mistake() -> None:
+    with pytest.raises(FleetError, match="KIND_TPU"):
+        plain(name="m", backend="python", max_batch_size=0, inputs=[], outputs=[], kind="KIND_TPU")

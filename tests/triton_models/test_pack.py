@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import os
+import random
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from model_folders import tar, write, write_ensemble, write_plain
+
+from triton_models import pack as pack_module
+from triton_models.check import check_path
+from triton_models.errors import FleetError
+from triton_models.layout import read_layout
+from triton_models.pack import Artifact, pack
+
+NAMES = st.text("abcdefghijklmnopqrstuvwxyzäöü0123456789._- ", min_size=1, max_size=120).filter(
+    lambda name: name not in {".", ".."} and len(name.encode()) < 250
+)
+EXTRAS = st.dictionaries(NAMES, st.binary(max_size=200), max_size=6)
+
+
+@given(extras=EXTRAS, data=st.data())
+def test_the_same_content_gives_the_same_bytes(extras: dict[str, bytes], data) -> None:
+    orders = [list(extras), data.draw(st.permutations(list(extras)))]
+    masks = data.draw(st.tuples(*[st.sampled_from([0o000, 0o022, 0o077])] * 2))
+    seed = data.draw(st.integers(0, 2**32))
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        packed = []
+        for folder, order, mask in zip((one, other), orders, masks, strict=True):
+            before = os.umask(mask)
+            try:
+                root = write_plain(Path(folder, str(seed % 7), "resnet50"))
+                for name in order:
+                    write(root / "resnet50" / "extra" / name, extras[name])
+                _age(root, random.Random(seed ^ mask))  # noqa: S311 (no secret)
+                packed.append(pack(root, output=Path(folder, "out")))
+            finally:
+                os.umask(before)
+
+        assert packed[0].path.read_bytes() == packed[1].path.read_bytes()
+        assert packed[0].path.name == packed[1].path.name
+
+
+def _age(root: Path, chance: random.Random) -> None:
+    for path in sorted(root.rglob("*")):
+        path.chmod(chance.choice([0o700, 0o755]) if path.is_dir() else chance.choice([0o600, 0o644, 0o755]))
+        os.utime(path, (chance.randrange(2**31), chance.randrange(2**31)))
+
+
+@given(content=st.binary(max_size=64), other=st.binary(max_size=64))
+def test_another_content_gives_another_name(content: bytes, other: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = write_plain(Path(folder, "resnet50"))
+        names = set()
+        for each in (content, other):
+            write(root / "resnet50" / "1" / "model.onnx", each)
+            names.add(pack(root, output=Path(folder, "out")).path.name)
+
+        assert len(names) == len({content, other})
+
+
+def test_the_name_is_the_beginning_of_the_contents_sha256(tmp_path: Path) -> None:
+    artifact = pack(write_plain(tmp_path / "resnet50"), output=tmp_path / "out")
+
+    sha256 = hashlib.sha256(artifact.path.read_bytes()).hexdigest()
+    assert artifact.sha256 == sha256
+    assert artifact.path == tmp_path / "out" / f"resnet50-{sha256[:16]}.tar.gz"
+    assert artifact.size == artifact.path.stat().st_size
+
+
+def test_the_archive_carries_no_trace_of_where_and_when_it_was_made(tmp_path: Path) -> None:
+    artifact = pack(write_ensemble(tmp_path / "minilm"), output=tmp_path / "out")
+
+    header = artifact.path.read_bytes()[:10]
+    assert header[:4] == b"\x1f\x8b\x08\x00"  # no name, no comment
+    assert header[4:8] == b"\x00\x00\x00\x00"  # no time
+    with tarfile.open(artifact.path) as archive:
+        members = archive.getmembers()
+    assert [member.name for member in members] == sorted(member.name for member in members)
+    assert {(m.mtime, m.uid, m.gid, m.uname, m.gname) for m in members} == {(0, 0, 0, "", "")}
+    assert {(m.isdir(), m.mode) for m in members} == {(True, 0o755), (False, 0o644)}
+
+
+def test_what_is_packed_unpacks_to_the_same_content(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    (root / "minilm" / "1" / ".keep").unlink()
+    artifact = pack(root, output=tmp_path / "out")
+
+    with tarfile.open(artifact.path) as archive:
+        archive.extractall(tmp_path / "there", filter="data")
+
+    def content(folder: Path) -> dict[str, bytes | None]:
+        return {
+            str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes()
+            for path in folder.rglob("*")
+        }
+
+    assert content(tmp_path / "there") == content(root)
+
+
+def test_what_is_packed_is_accepted_by_check(tmp_path: Path) -> None:
+    artifact = pack(write_ensemble(tmp_path / "minilm"), output=tmp_path / "out")
+
+    assert check_path(artifact.path) == []
+
+
+def test_a_bare_model_directory_is_packed_with_its_folder(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "artifact")
+
+    artifact = pack(root / "resnet50", output=tmp_path / "out")
+
+    assert artifact.model == "resnet50"
+    assert set(read_layout(artifact.path).files) == {"resnet50/config.pbtxt", "resnet50/1/model.onnx"}
+
+
+def test_a_link_inside_is_packed_as_what_it_leads_to(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    (root / "resnet50" / "2").symlink_to("1")
+
+    with tarfile.open(pack(root, output=tmp_path / "out").path) as archive:
+        assert all(member.isfile() or member.isdir() for member in archive)
+        copy = archive.extractfile("resnet50/2/model.onnx")
+        assert copy is not None
+        assert copy.read() == b"weights"
+
+
+def test_a_long_path_survives(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    deep = "/".join(["x" * 60] * 5)
+    write(root / "resnet50" / deep / "file", b"deep")
+
+    assert f"resnet50/{deep}/file" in read_layout(pack(root, output=tmp_path / "out").path).files
+
+
+def test_packing_twice_leaves_one_file(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+
+    first, second = pack(root, output=tmp_path / "out"), pack(root, output=tmp_path / "out")
+
+    assert first == second
+    assert list((tmp_path / "out").iterdir()) == [first.path]
+
+
+def test_the_build_record_travels_with_the_artifact(tmp_path: Path) -> None:
+    artifact = pack(write_ensemble(tmp_path / "minilm", gpu="A10G"), output=tmp_path / "out")
+
+    assert artifact.build["gpu"] == "A10G"
+    assert Artifact.read(artifact.path) == artifact
+
+
+def test_what_check_refuses_is_not_packed_and_nothing_is_written(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    shutil.rmtree(root / "resnet50" / "1")
+
+    with pytest.raises(FleetError) as caught:
+        pack(root, output=tmp_path / "out")
+
+    assert caught.value.problems[0].rule == "version-missing"
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_refused_model_keeps_all_from_being_packed(tmp_path: Path) -> None:
+    good, bad = write_plain(tmp_path / "resnet50"), write_plain(tmp_path / "other", name="other")
+    shutil.rmtree(bad / "other" / "1")
+
+    with pytest.raises(FleetError):
+        pack_module.run(argparse.Namespace(paths=[good, bad, tmp_path / "nothing"], output=tmp_path / "out"))
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_refused_model_is_named_at_once(tmp_path: Path) -> None:
+    bad = write_plain(tmp_path / "resnet50")
+    shutil.rmtree(bad / "resnet50" / "1")
+
+    with pytest.raises(FleetError) as caught:
+        pack_module.run(argparse.Namespace(paths=[bad, tmp_path / "nothing"], output=tmp_path / "out"))
+
+    assert [problem.rule for problem in caught.value.problems] == ["version-missing", "unreadable"]
+
+
+def test_a_link_that_leaves_the_model_is_refused(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    write(tmp_path / "secret", b"x")
+    (root / "resnet50" / "1" / "extra").symlink_to(tmp_path / "secret")
+
+    with pytest.raises(FleetError, match="leaves the model"):
+        pack(root, output=tmp_path / "out")
+
+
+def test_a_failure_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
+    root = write_plain(tmp_path / "resnet50")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", str(tmp_path / "out"))
+
+    monkeypatch.setattr(tarfile.TarFile, "addfile", fail)
+
+    with pytest.raises(FleetError, match="No space left on device"):
+        pack(root, output=tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_output_that_is_a_file_is_a_users_mistake(tmp_path: Path) -> None:
+    write(tmp_path / "out", b"")
+
+    with pytest.raises(FleetError) as caught:
+        pack(write_plain(tmp_path / "resnet50"), output=tmp_path / "out")
+
+    assert caught.value.problems[0].rule == "unwritable"
+
+
+def test_an_output_inside_the_model_is_a_users_mistake(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+
+    with pytest.raises(FleetError, match="inside the model"):
+        pack(root, output=root / "out")
+
+    assert not (root / "out").exists()
+
+
+def test_an_archive_is_not_packed_again(tmp_path: Path) -> None:
+    archive = tar(write_plain(tmp_path / "resnet50"), tmp_path / "resnet50.tar.gz")
+
+    with pytest.raises(FleetError, match="a file where a directory is wanted"):
+        pack(archive, output=tmp_path / "out")
+
+
+def test_an_artifact_whose_content_was_changed_is_refused(tmp_path: Path) -> None:
+    artifact = pack(write_plain(tmp_path / "resnet50"), output=tmp_path / "out")
+    content = gzip.decompress(artifact.path.read_bytes())
+    artifact.path.write_bytes(gzip.compress(content))
+
+    with pytest.raises(FleetError) as caught:
+        Artifact.read(artifact.path)
+
+    assert caught.value.problems[0].rule == "artifact-changed"
+
+
+def test_an_archive_that_is_not_named_after_its_content_is_refused(tmp_path: Path) -> None:
+    archive = tar(write_plain(tmp_path / "resnet50"), tmp_path / "resnet50.tar.gz")
+
+    with pytest.raises(FleetError) as caught:
+        Artifact.read(archive)
+
+    assert caught.value.problems[0].rule == "artifact-name"
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing-0123456789abcdef.tar.gz"])
+def test_an_artifact_that_is_not_there_is_a_users_mistake(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FleetError) as caught:
+        Artifact.read(tmp_path / name)
+
+    assert caught.value.problems[0].rule == "unreadable"
+
+
+def test_the_outcome_is_the_paths_one_a_line(tmp_path: Path) -> None:
+    roots = [write_plain(tmp_path / "resnet50"), write_ensemble(tmp_path / "minilm")]
+
+    outcome = pack_module.run(argparse.Namespace(paths=roots, output=tmp_path / "out"))
+
+    assert list(outcome.lines()) == [str(artifact.path) for artifact in outcome.artifacts]
+    assert [each["model"] for each in outcome.as_dict()["artifacts"]] == ["resnet50", "minilm"]

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import botocore.session
+import pytest
+
+from triton_models.errors import FleetError
+from triton_models.releases import DEFAULT_RELEASE, IMAGE_ACCOUNTS, RELEASES, image_account, release
+
+
+def test_the_default_release_is_published_and_has_its_known_content() -> None:
+    default = release(DEFAULT_RELEASE)
+
+    assert default.on_sagemaker
+    assert default.image_tag == "25.09-py3"
+    assert (default.tensorrt, default.cuda, default.python) == ("10.13.3.9", "13.0.1", "3.12")
+    assert len(default.regions) == 34
+
+
+@pytest.mark.parametrize(
+    ("name", "ami"),
+    [
+        ("24.09", "al2-ami-sagemaker-inference-gpu-3-1"),
+        ("25.04", "al2-ami-sagemaker-inference-gpu-3-1"),
+        ("25.09", "al2023-ami-sagemaker-inference-gpu-4-1"),
+        ("26.05", "al2023-ami-sagemaker-inference-gpu-4-1"),
+    ],
+)
+def test_the_host_ami_follows_the_cuda_major(name: str, ami: str) -> None:
+    assert release(name).inference_ami == ami
+
+
+def test_every_host_ami_is_one_that_sagemaker_knows() -> None:
+    model = botocore.session.get_session().get_service_model("sagemaker")
+    known = set(model.shape_for("ProductionVariantInferenceAmiVersion").enum)
+
+    assert {each.inference_ami for each in RELEASES.values()} <= known
+
+
+def test_every_region_of_a_release_has_an_account() -> None:
+    assert all(set(each.regions) <= set(IMAGE_ACCOUNTS) for each in RELEASES.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "regions"), [("24.09", 26), ("25.04", 35), ("25.09", 34), ("26.05", 34), ("24.10", 0)]
+)
+def test_a_release_knows_its_regions(name: str, regions: int) -> None:
+    assert len(release(name).regions) == regions
+
+
+@pytest.mark.parametrize(
+    ("region", "account"),
+    [("us-east-1", "763104351884"), ("eu-south-1", "692866216735"), ("mx-central-1", "637423239942")],
+)
+def test_the_image_account_depends_on_the_region(region: str, account: str) -> None:
+    assert image_account(region=region, release="25.09") == account
+
+
+def test_an_unknown_region_is_answered_with_close_ones() -> None:
+    with pytest.raises(FleetError) as caught:
+        image_account(region="us-east-9", release="25.09")
+
+    (problem,) = caught.value.problems
+    assert problem.rule == "release-not-in-region"
+    assert "us-east-1" in problem.fix
+    assert "eu-central-1" in problem.expected
+
+
+def test_a_region_without_the_release_is_answered_with_the_newest_that_it_has() -> None:
+    with pytest.raises(FleetError) as caught:
+        image_account(region="cn-north-1", release="25.09")
+
+    assert "25.04" in caught.value.problems[0].fix
+
+
+def test_a_release_that_only_nvidia_publishes_has_no_account() -> None:
+    with pytest.raises(FleetError) as caught:
+        image_account(region="us-east-1", release="24.10")
+
+    assert caught.value.problems[0].rule == "release-not-on-sagemaker"
+
+
+@pytest.mark.parametrize("given", ["25.9", "25.09-py3", "25.90"])
+def test_an_unknown_release_is_answered_with_a_close_one(given: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        release(given)
+
+    (problem,) = caught.value.problems
+    assert given in problem.what
+    assert "25.09" in problem.fix
