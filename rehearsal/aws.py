@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ACCOUNT = "123456789012"
 """The account that moto answers for."""
 
+# Any will do: moto looks at none. An account can be told by them all the same, so they say what they are.
+_KEYS = dict.fromkeys(("aws_access_key_id", "aws_secret_access_key", "aws_session_token"), "rehearsal")
+
 _log = logging.getLogger(__name__)
 
 # Set in nobody's interest but the caller's own AWS: nothing of it may reach a child of the rehearsal.
@@ -66,7 +69,7 @@ class EmbeddedAws:
             raise
 
     def _connect(self) -> None:
-        from rehearsal.cloudformation import stacks  # noqa: PLC0415 (imports moto)
+        from rehearsal.cloudformation import stacks
 
         stacks.connect(self._clients.get)
         self._open.callback(stacks.connect, None)
@@ -84,9 +87,7 @@ class EmbeddedAws:
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_S3": self.url,
-            "AWS_ACCESS_KEY_ID": "rehearsal",
-            "AWS_SECRET_ACCESS_KEY": "rehearsal",
-            "AWS_SESSION_TOKEN": "rehearsal",
+            **{name.upper(): value for name, value in _KEYS.items()},
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -119,13 +120,14 @@ class EmbeddedAws:
     def uncreated(self, stack_name: str) -> list[Problem]:
         """The resources of a deployed template that are not really there; an empty list if all are.
 
-        A stack that says CREATE_COMPLETE proves nothing here. A resource is there when the stack lists it with
-        a physical id and the API of its own service knows it. Resources that a condition leaves out do not count.
+        A stack that says CREATE_COMPLETE proves nothing here. A resource is there when the stack lists it
+        with a physical id and the API of its own service knows it. Resources that a condition leaves out do
+        not count.
 
         Raises:
             FleetError: There is no such stack.
         """
-        from rehearsal.cloudformation import stacks  # noqa: PLC0415 (imports moto)
+        from rehearsal.cloudformation import stacks
 
         stack = self._stack(stack_name)
         deployed = stacks.resources_of(stack).deployed
@@ -138,8 +140,8 @@ class EmbeddedAws:
         return problems
 
     def _stack(self, name: str) -> Any:
-        from moto.cloudformation.exceptions import ValidationError  # noqa: PLC0415
-        from moto.cloudformation.models import cloudformation_backends  # noqa: PLC0415
+        from moto.cloudformation.exceptions import ValidationError
+        from moto.cloudformation.models import cloudformation_backends
 
         backend = cloudformation_backends[ACCOUNT][self.region]
         try:
@@ -162,9 +164,9 @@ class EmbeddedAws:
 
     def _absence(self, stack: Any, resource: Deployed | None, physical_id: str) -> str:
         """Why a resource does not count as there, or nothing."""
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+        from botocore.exceptions import BotoCoreError, ClientError
 
-        from rehearsal.cloudformation import stacks  # noqa: PLC0415
+        from rehearsal.cloudformation import stacks
 
         if resource is None:
             return "the stack does not have it"
@@ -179,9 +181,7 @@ class EmbeddedAws:
             return f"its service does not know {physical_id}: {error}"
         return ""
 
-    def finish_build(
-        self, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()
-    ) -> None:
+    def finish_build(self, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()) -> None:
         """Record how a build came out, which StartBuild here leaves in progress until someone ran it.
 
         Args:
@@ -193,9 +193,9 @@ class EmbeddedAws:
             LookupError: There is no such build.
             ValueError: That is no status of a finished build.
         """
-        from moto.codebuild.models import codebuild_backends  # noqa: PLC0415
+        from moto.codebuild.models import codebuild_backends
 
-        from rehearsal.moto_gaps import codebuild  # noqa: PLC0415
+        from rehearsal.moto_gaps import codebuild
 
         backend = codebuild_backends[ACCOUNT][self.region]
         codebuild.finish_build(backend, build_id, status=status, phases=phases)
@@ -233,37 +233,35 @@ def _listen(port: int) -> socket.socket:
 def _serve(listener: socket.socket, closing: ExitStack) -> None:
     """Answer on the listener from threads of this process until `closing` closes."""
     # Importing moto takes a second or two: only who opens an embedded AWS pays for it.
-    from moto.core.config import default_user_config  # noqa: PLC0415
-    from moto.moto_api._internal.models import moto_api_backend  # noqa: PLC0415
-    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415
+    from moto.core.config import default_user_config
+    from moto.moto_api._internal.models import moto_api_backend
+    from moto.moto_server.werkzeug_app import (
         DomainDispatcherApplication,
         MotoRequestHandler,
         create_backend_app,
     )
-    from werkzeug.serving import make_server  # noqa: PLC0415
+    from werkzeug.serving import make_server
 
-    from rehearsal.cloudformation import stacks  # noqa: PLC0415
-    from rehearsal.moto_gaps import close_gaps  # noqa: PLC0415
+    from rehearsal.cloudformation import stacks
+    from rehearsal.moto_gaps import close_gaps
 
     class QuietRequestHandler(MotoRequestHandler):
-        """Keeps each request off the terminal, and of a service that crashed all but the last line."""
+        """Keeps each request off the terminal."""
 
-        def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 (werkzeug's name)
+        def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG002 (werkzeug's name)
             _log.debug(message, *args)
-            if type == "error":
-                told = (message % args if args else message).strip()
-                _log.error("%s: %s", self.path, told.splitlines()[-1])
 
     close_gaps()
     stacks.install()
+    # Registered first, so that it runs last: emptying is quick once moto no longer loads what it did here.
+    moto_api_backend.reset()
+    closing.callback(moto_api_backend.reset)
     config = json.loads(json.dumps(default_user_config))
     closing.callback(default_user_config.update, config)
     # `cdk bootstrap` attaches AWS's own managed policies, which moto loads only when asked to; and a Lambda
     # function would be run in Docker, which need not be here.
     default_user_config["iam"] = {"load_aws_managed_policies": True}
     default_user_config["lambda"] = {"use_docker": False}
-    moto_api_backend.reset()
-    closing.callback(moto_api_backend.reset)
     application = DomainDispatcherApplication(create_backend_app)
     server = make_server(
         "127.0.0.1",
@@ -273,7 +271,10 @@ def _serve(listener: socket.socket, closing: ExitStack) -> None:
         request_handler=QuietRequestHandler,
         fd=listener.fileno(),
     )
-    thread = threading.Thread(target=server.serve_forever, args=(_POLL_SECONDS,), name="embedded-aws", daemon=True)
+    server.log = _log_crash  # type: ignore[method-assign]
+    thread = threading.Thread(
+        target=server.serve_forever, args=(_POLL_SECONDS,), name="embedded-aws", daemon=True
+    )
     thread.start()
 
     def stop() -> None:
@@ -283,18 +284,23 @@ def _serve(listener: socket.socket, closing: ExitStack) -> None:
     closing.callback(stop)
 
 
+def _log_crash(type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG001 (werkzeug's name)
+    """Tell of a service that crashed: what it was, and with debug logging where."""
+    told = (message % args if args else message).strip()
+    _log.error("the embedded AWS failed: %s", told.splitlines()[-1])
+    _log.debug("%s", told)
+
+
 class _Clients:
     """boto3 clients that reach the embedded AWS and read nothing of the caller's AWS configuration."""
 
     def __init__(self, url: str) -> None:
-        import boto3  # noqa: PLC0415
-        import botocore.session  # noqa: PLC0415
+        import boto3
+        import botocore.session
 
-        nowhere = {name: (None, None, os.devnull, None) for name in ("config_file", "credentials_file")}
+        nowhere = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
         hermetic = botocore.session.Session(session_vars={"profile": (None, None, None, None), **nowhere})
-        self._session = boto3.Session(
-            aws_access_key_id="rehearsal", aws_secret_access_key="rehearsal", botocore_session=hermetic
-        )
+        self._session = boto3.Session(botocore_session=hermetic, **_KEYS)
         self._url = url
         self._made: dict[tuple[str, str], Any] = {}
         # boto3 sessions must not make clients in two threads at once.
@@ -302,14 +308,15 @@ class _Clients:
 
     def get(self, service: str, region: str) -> Any:
         """The client of a service in a region."""
-        from botocore.config import Config  # noqa: PLC0415
+        from botocore.config import Config
 
         with self._lock:
             if (service, region) not in self._made:
                 # Nothing here fails for a moment, so that a retry would only hide a failure; and loopback
                 # must not go through the caller's proxy.
                 config = Config(retries={"total_max_attempts": 1}, proxies={})
-                self._made[service, region] = self._session.client(
+                make: Any = self._session.client  # its type lists every service, and this is any of them
+                self._made[service, region] = make(
                     service, region_name=region, endpoint_url=self._url, config=config
                 )
             return self._made[service, region]
@@ -325,6 +332,6 @@ def _uncreated(stack: str, logical_id: str, type_name: str, reason: str) -> Prob
         what=f"{type_name} {logical_id} was not created: {reason}",
         where=f"stack {stack}, resource {logical_id}",
         expected="every resource of a deployed template to exist",
-        why="the stack says it is complete all the same, so a rehearsal would prove nothing about that resource",
+        why="the stack says it is complete all the same: a rehearsal proves nothing about that resource",
         fix=f"register {type_name} in rehearsal/cloudformation, or take it out of the template",
     )

@@ -19,7 +19,7 @@ _CLI = Path("node_modules", "aws-cdk", "bin", "cdk")
 _LINES_KEPT = 200
 _LINES_SHOWN = 25
 # What the CLI prints around an error without saying anything about it.
-_NOISE = ("NOTICES", "If you don’t want to see", "Bundling asset", "✨", "⏳")
+_NOISE = ("NOTICES", "✨", "⏳")
 
 
 class Cdk:
@@ -137,7 +137,7 @@ class Cdk:
                 encoding="utf-8",
                 errors="replace",
                 start_new_session=True,
-                preexec_fn=tie_to_parent,
+                preexec_fn=tie_to_parent,  # noqa: PLW1509 (one system call, no locks)
             )
         except FileNotFoundError as error:
             raise _not_installed("node", self._environment["PATH"]) from error

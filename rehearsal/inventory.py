@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -107,13 +108,16 @@ def _alarms(aws: EmbeddedAws) -> tuple[Alarm, ...]:
     composite = [
         Alarm(
             name=alarm["AlarmName"],
-            condition=alarm["AlarmRule"],
+            condition=_ARN_BEFORE_NAME.sub("", alarm["AlarmRule"]),
             description=alarm.get("AlarmDescription", ""),
         )
         for alarm in answer["CompositeAlarms"]
     ]
     return tuple(metric + composite)
 
+
+# A rule names alarms by ARN; the name at its end says as much.
+_ARN_BEFORE_NAME = re.compile(r"arn:[^\"]*:alarm:")
 
 _COMPARISONS = {
     "GreaterThanThreshold": ">",
@@ -144,11 +148,9 @@ def _widgets(aws: EmbeddedAws, dashboard: str) -> tuple[Widget, ...]:
 
 
 def _metric_names(properties: dict[str, Any]) -> tuple[str, ...]:
-    """A widget's metrics by name; a row is [namespace, name, dimensions...] or [{expression}]."""
-    return tuple(
-        row[0].get("label") or row[0]["expression"] if isinstance(row[0], dict) else row[1]
-        for row in properties["metrics"]
-    )
+    """The metrics of a widget, each once; a row is [namespace, name, dimensions...] or [{expression}]."""
+    names = (row[1] for row in properties["metrics"] if not isinstance(row[0], dict))
+    return tuple(dict.fromkeys(names))
 
 
 def _newest(aws: EmbeddedAws, endpoint: str, namespace: str, metric: str) -> float | None:

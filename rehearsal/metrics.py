@@ -215,7 +215,7 @@ class MetricsPublisher:
             events: list[tuple[Source, Event, float]] = []
             go_on = self._collect(events, flushed, report_at - time.monotonic())
             if time.monotonic() >= report_at or any(isinstance(e, Load | Unload) for _, e, _ in events):
-                events += [(source, usage, time.time()) for source, usage in self._usage().items()]
+                events += self._usage_events()
                 report_at = time.monotonic() + PERIOD_S
             self._send(events)
             for done in flushed:
@@ -241,6 +241,13 @@ class MetricsPublisher:
                 events.append(entry)
         except queue.Empty:
             return True
+
+    def _usage_events(self) -> list[tuple[Source, Event, float]]:
+        try:
+            return [(source, usage, time.time()) for source, usage in self._usage().items()]
+        except OSError:
+            # An instance may end while it is measured.
+            return []
 
     def _send(self, events: list[tuple[Source, Event, float]]) -> None:
         by_namespace: dict[str, list[dict[str, Any]]] = {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -45,13 +46,32 @@ class _Session:
         import boto3
 
         own = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
-        session = boto3.Session(
+        session: Any = boto3.Session(
             aws_access_key_id=self.exports["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=self.exports["AWS_SECRET_ACCESS_KEY"],
             region_name=self.exports["AWS_REGION"],
         )
         url = self.exports.get(own, self.exports["AWS_ENDPOINT_URL"])
         return session.client(service, endpoint_url=url, **options)
+
+
+@contextmanager
+def _own_temporary_folder() -> Iterator[Path]:
+    """One folder for everything temporary, of this process and its children, removed at the end.
+
+    Libraries leave caches behind where temporary files go: importing transformers alone makes one.
+    """
+    before = os.environ.get("TMPDIR")
+    with tempfile.TemporaryDirectory(prefix="fleet-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        try:
+            yield Path(folder)
+        finally:
+            tempfile.tempdir = None
+            if before is None:
+                del os.environ["TMPDIR"]
+            else:
+                os.environ["TMPDIR"] = before
 
 
 class Stage:
@@ -73,7 +93,7 @@ class Stage:
         self.models = tuple(load_build(name, models=self._declarations) for name in models or known)
         self._open = ExitStack()
         try:
-            self._folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="fleet-")))
+            self._folder = self._open.enter_context(_own_temporary_folder())
             self.aws = self._open.enter_context(EmbeddedAws(port=port))
         except BaseException:
             self._open.close()

@@ -26,7 +26,8 @@ from triton_models.errors import FleetError
 from triton_models.outcome import Outcome
 
 _MILLISECONDS = "{:,.0f}"
-_MICRO = "{:.1e}"
+_MICRO = "{:.0e}"
+_LOG_WIDTH = 150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,9 @@ class Rehearsed:
 
     def lines(self) -> Iterator[str]:
         """The rehearsal as tables."""
-        console = Console(file=sys.stdout, highlight=False)
+        # A log has no width of its own; a terminal has.
+        width = None if sys.stdout.isatty() else _LOG_WIDTH
+        console = Console(file=sys.stdout, highlight=False, width=width)
         with console.capture() as capture:
             for part in (
                 _predictions_table(self.predictions),
@@ -94,24 +97,22 @@ def _table(title: str, *columns: str) -> Table:
 
 def _predictions_table(predictions: tuple[Prediction, ...]) -> Table:
     table = _table(
-        "Predictions", "model", "example", "cold ms", "warm ms", "result", "max |difference|", "verdict"
+        "Predictions", "model", "artifact", "example", "cold ms", "warm ms", "result", "reference", "verdict"
     )
-    for name in ("cold ms", "warm ms", "max |difference|"):
-        next(column for column in table.columns if column.header == name).justify = "right"
-    artifacts: dict[str, str] = {}
+    for column in table.columns:
+        column.justify = "right" if column.header in {"cold ms", "warm ms"} else "left"
     for made in predictions:
-        artifacts[made.model] = made.artifact
+        verdict = f"within {_MICRO.format(made.tolerance)}: {_MICRO.format(made.difference)}"
         table.add_row(
             made.model,
+            made.artifact,
             made.example,
             _MILLISECONDS.format(made.cold_ms),
             _MILLISECONDS.format(made.warm_ms),
             made.result,
-            f"{_MICRO.format(made.difference)} <= {_MICRO.format(made.tolerance)}",
-            Text("equal", style="green") if made.passed else Text("WRONG", style="bold red"),
+            made.reference,
+            Text(verdict, style="green") if made.passed else Text(f"WRONG, not {verdict}", style="bold red"),
         )
-    table.caption = "\n".join(f"{model} is served from {artifact}" for model, artifact in artifacts.items())
-    table.caption_justify = "left"
     return table
 
 

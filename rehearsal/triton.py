@@ -58,6 +58,7 @@ class TritonServer:
         pid: The server's process id.
         log: The file with the server's output.
         directory: As given.
+        mark: What the name of everything begins with that the server makes outside its directory.
 
     Raises:
         FleetError: The server is not installed, or does not become ready; with the last lines of its log.
@@ -74,13 +75,13 @@ class TritonServer:
         runtime = find_runtime(triton)
         self.directory = directory.absolute()
         self.log = self.directory / "triton.log"
-        self._mark = "fleet" + "".join(secrets.choice(_MARK_LETTERS) for _ in range(5)) + "_"
-        self._leftovers = [f"/dev/shm/{self._mark}*", f"/tmp/{self._mark}*"]  # noqa: S108
+        self.mark = "fleet" + "".join(secrets.choice(_MARK_LETTERS) for _ in range(5)) + "_"
+        self._leftovers = [f"/dev/shm/{self.mark}*", f"/tmp/{self.mark}*"]  # noqa: S108
         self._close_lock = threading.Lock()
         self._guard: subprocess.Popen[bytes] | None = None
         self.directory.mkdir(parents=True)
         try:
-            _make_backends(runtime, self.directory / "backends", mark=self._mark)
+            _make_backends(runtime, self.directory / "backends", mark=self.mark)
             (self.directory / "no-models").mkdir()
             self._start(environment, runtime, port or _free_port())
             # Someone else may take a free port between our look and the server's bind.
@@ -104,7 +105,7 @@ class TritonServer:
             *server_flags(environment, repository=str(self.directory / "no-models")),
             f"--sagemaker-port={port}",
             f"--backend-directory={self.directory / 'backends'}",
-            f"--backend-config=python,shm-region-prefix-name={self._mark}",
+            f"--backend-config=python,shm-region-prefix-name={self.mark}",
             # A model made for a GPU may bring configs/cpu.pbtxt; without that file the name is ignored.
             "--model-config-name=cpu",
         ]
@@ -145,6 +146,10 @@ class TritonServer:
     def alive(self) -> bool:
         """Whether the server process runs."""
         return not self._ended.is_set()
+
+    def wait_for_end(self, limit_s: float) -> bool:
+        """Wait until the server has ended and is cleaned up after; False if it still runs."""
+        return self._ended.wait(limit_s)
 
     def log_tail(self, lines: int = _LOG_LINES) -> str:
         """The last lines that the server wrote, without the list of its flags that follows a wrong one."""

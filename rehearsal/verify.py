@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     Tensors = Mapping[str, np.ndarray[Any, Any]]
 
 
+_VALUES_SHOWN = 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """One example, served and compared.
@@ -27,7 +30,8 @@ class Prediction:
         cold_ms: The first call of this example, in milliseconds; for a model's first example it includes
             the download and the load.
         warm_ms: The same call again.
-        result: The output that was compared, as `NAME DATATYPE[SHAPE]`.
+        result: What was served: the output's name, its shape and its first values.
+        reference: The first values of the same output from the source framework.
         difference: The largest absolute difference from the reference; infinite where shapes differ.
         tolerance: The largest difference that the model's declaration accepts.
     """
@@ -38,6 +42,7 @@ class Prediction:
     cold_ms: float
     warm_ms: float
     result: str
+    reference: str
     difference: float
     tolerance: float
 
@@ -67,7 +72,8 @@ def _predict_one(build: ModelBuild, client: Client, example: Example) -> Predict
         example=example.name,
         cold_ms=cold_ms,
         warm_ms=warm_ms,
-        result=f"{build.output} {output.dtype}{list(output.shape)}",
+        result=f"{build.output}{list(output.shape)} {_beginning(output)}",
+        reference=_beginning(expected[build.output]),
         difference=largest_difference(output, expected[build.output]),
         tolerance=build.tolerance,
     )
@@ -77,6 +83,13 @@ def _timed(client: Client, model: str, inputs: Tensors) -> tuple[Tensors, float]
     start = time.perf_counter()
     served = client.infer(model=model, inputs=inputs)
     return served, (time.perf_counter() - start) * 1e3
+
+
+def _beginning(tensor: np.ndarray[Any, Any]) -> str:
+    values = tensor.ravel()
+    return " ".join(f"{value:.4f}" for value in values[:_VALUES_SHOWN]) + (
+        " ..." if values.size > _VALUES_SHOWN else ""
+    )
 
 
 def largest_difference(served: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:

@@ -221,6 +221,7 @@ def _source_problems(source: Path, models: Sequence[str], findings: Findings) ->
             expected="the folder that holds requirements.txt, triton_models/ and models/",
             why="it is what the build job downloads, installs from and runs",
             fix="give the path of the folder model_builds/",
+            rule="build-source",
         )
         return
     if not models:
@@ -230,6 +231,7 @@ def _source_problems(source: Path, models: Sequence[str], findings: Findings) ->
             expected="one or more names of folders in models/",
             why="a build would do nothing and succeed",
             fix="name a model, or leave ModelBuilds out",
+            rule="model-build-exists",
         )
     folders = sorted(path.parent.name for path in source.glob("models/*/build.py"))
     for model in models:
@@ -240,6 +242,7 @@ def _source_problems(source: Path, models: Sequence[str], findings: Findings) ->
                 expected=f"a folder with a build.py in {source / 'models'}: {', '.join(folders) or 'none'}",
                 why="the build job would fail on it, minutes after it was started",
                 fix=did_you_mean(model, folders, otherwise=f"add models/{model}/build.py"),
+                rule="model-build-exists",
             )
 
 
@@ -250,4 +253,5 @@ def _no_gpu(instance: str, *, where: str) -> Problem:
         expected="the instance type of an endpoint with a GPU",
         why="the build job compiles plans for the GPU that serves them",
         fix=f"use {DEFAULT_INSTANCE_TYPE}",
+        rule="no-gpu",
     )

@@ -41,5 +41,9 @@ class AlarmTopic(Construct):
         )
         self.key.grant(cloudwatch, "kms:Decrypt", "kms:GenerateDataKey")
         self.topic = sns.Topic(self, "Topic", master_key=self.key, enforce_ssl=True)
-        self.topic.grant_publish(cloudwatch)
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[cloudwatch], actions=["sns:Publish"], resources=[self.topic.topic_arn]
+            )
+        )
         self.topic.add_subscription(subscriptions.EmailSubscription(email))

@@ -199,7 +199,8 @@ class _Version(argparse.Action):
             version = metadata.version(DISTRIBUTION)
         except metadata.PackageNotFoundError:
             version = "(from source, not installed)"
-        parser.exit(message=f"{PROGRAM} {version}\n")
+        sys.stdout.write(f"{PROGRAM} {version}\n")
+        parser.exit()
 
 
 def _refuse_unknown_verb(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:

@@ -197,7 +197,7 @@ def encode(
         name: None if array is None else np_to_triton_dtype(array.dtype) for name, array in arrays.items()
     }
     raise_if_any(_no_datatype(name, inputs[name], where) for name, found in types.items() if found is None)
-    tensors = [(name, array, types[name]) for name, array in arrays.items() if array is not None]
+    tensors = [(name, array, str(types[name])) for name, array in arrays.items() if array is not None]
     return _encode_binary(tensors, outputs) if content == "binary" else _encode_json(tensors, outputs)
 
 

@@ -1,4 +1,4 @@
-"""config.pbtxt, read and written through NVIDIA's own protobuf schema, and typed builders for the usual shapes.
+"""config.pbtxt, read and written through NVIDIA's own protobuf schema, and typed builders for usual models.
 
 The schema is `model_config_pb2` inside the installed tritonclient. It is loaded by file: importing
 `tritonclient.grpc` would need grpc, which nothing else here does.

@@ -206,9 +206,10 @@ def _aws_error(what: str, *, repository: str, why: str, fix: str) -> FleetError:
 
 
 def _client() -> S3Client:
-    import boto3
+    import boto3.session
 
-    return boto3.client("s3")
+    # A session of its own: boto3's shared one would keep the credentials it met first.
+    return boto3.session.Session().client("s3")
 
 
 def _refuse_unfit(artifacts: Sequence[Artifact]) -> None:
@@ -266,6 +267,7 @@ def _upload(artifact: Artifact, repository: Repository, s3: S3Client) -> bool:
                     Key=key,
                     Body=body,
                     ContentType="application/gzip",
+                    ChecksumAlgorithm="SHA256",
                     ChecksumSHA256=base64.b64encode(bytes.fromhex(artifact.sha256)).decode(),
                     Metadata={_SHA256: artifact.sha256},
                     IfNoneMatch="*",

@@ -1,5 +1,7 @@
 """AWS::ApplicationAutoScaling: scalable targets and their policies."""
 
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
 from __future__ import annotations
 
 from typing import Any

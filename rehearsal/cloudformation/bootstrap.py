@@ -1,5 +1,7 @@
 """What `cdk bootstrap` makes beyond the rest: the repository of its images and its version in a parameter."""
 
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
 from __future__ import annotations
 
 import json

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation import parsing
+from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.parsing import ResourceMap
 
 from rehearsal.cloudformation.references import in_order
@@ -65,13 +65,14 @@ class Deployed:
         if self.identity is None:
             return ""
         if name not in self.identity.attributes:
-            msg = f"{self.cf_resource_type} {self.logical_resource_id} has no attribute {name} in the embedded AWS"
+            known = f"{self.cf_resource_type} {self.logical_resource_id}"
+            msg = f"{known} has no attribute {name} in the embedded AWS"
             raise DeploymentError(msg)
         return self.identity.attributes[name]
 
 
 class StackResources(ResourceMap):
-    """moto's map of a stack's parameters, mappings, conditions and resources, of which this engine fills the last."""
+    """moto's map of what a stack refers to: parameters, mappings, conditions, and the resources from here."""
 
     def __getitem__(self, key: str) -> Any:
         """What a `Ref` to the name finds; None for a resource that a condition leaves out."""
@@ -185,7 +186,11 @@ class Deployment:
                 undo()
             except Exception as error:  # noqa: BLE001 (one step that fails must not keep the others from running)
                 self._journal(
-                    logical_id="", physical_id="", resource_type="", status="ROLLBACK_FAILED", reason=str(error)
+                    logical_id="",
+                    physical_id="",
+                    resource_type="",
+                    status="ROLLBACK_FAILED",
+                    reason=str(error),
                 )
 
     def clean_up(self) -> list[str]:
@@ -226,7 +231,9 @@ class Deployment:
             self._resources.put(wanted)
         elif before is None or before.identity is None:
             self._create(kind, wanted)
-        elif before.cf_resource_type != type_name or must_replace(type_name, before.properties, wanted.properties):
+        elif before.cf_resource_type != type_name or must_replace(
+            type_name, before.properties, wanted.properties
+        ):
             self._replace(kind, before, wanted)
         elif before.properties != wanted.properties:
             self._update(kind, before, before.identity, wanted)
@@ -304,9 +311,15 @@ class Deployment:
         self._note(*note, "DELETE_COMPLETE", None)
         return ""
 
-    def _note(self, logical_id: str, type_name: str, physical_id: str, status: str, reason: str | None) -> None:
+    def _note(
+        self, logical_id: str, type_name: str, physical_id: str, status: str, reason: str | None
+    ) -> None:
         self._journal(
-            logical_id=logical_id, physical_id=physical_id, resource_type=type_name, status=status, reason=reason
+            logical_id=logical_id,
+            physical_id=physical_id,
+            resource_type=type_name,
+            status=status,
+            reason=reason,
         )
 
 

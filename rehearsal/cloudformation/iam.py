@@ -1,5 +1,7 @@
 """AWS::IAM: roles, inline policies and managed policies."""
 
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
 from __future__ import annotations
 
 import json
@@ -156,7 +158,11 @@ class Policy(ResourceType):
         document = json.dumps(properties["PolicyDocument"])
         for holder in _holders(properties):
             _inline(
-                call.client("iam"), "put", holder, PolicyName=properties["PolicyName"], PolicyDocument=document
+                call.client("iam"),
+                "put",
+                holder,
+                PolicyName=properties["PolicyName"],
+                PolicyDocument=document,
             )
 
     def _erase(self, call: Call, properties: Properties, kept: set[tuple[str, str]]) -> None:

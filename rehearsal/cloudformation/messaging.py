@@ -1,5 +1,7 @@
 """AWS::SNS and AWS::SQS: topics, subscriptions, queues, and who may use them."""
 
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
 from __future__ import annotations
 
 import json
@@ -49,7 +51,9 @@ class Topic(ConfiguredType):
         for name in _TOPIC_ATTRIBUTES:
             if before.get(name) != after.get(name):
                 sns.set_topic_attributes(
-                    TopicArn=identity.physical_id, AttributeName=name, AttributeValue=_text(after.get(name, ""))
+                    TopicArn=identity.physical_id,
+                    AttributeName=name,
+                    AttributeValue=_text(after.get(name, "")),
                 )
         put, removed = changed_tags(before, after)
         if put:

@@ -4,9 +4,11 @@ Those classes take over only some properties, and their service's API is not ask
 more than the object that moto made. A type that the fleet uses belongs into the catalogue instead.
 """
 
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from moto.cloudformation.parsing import get_model_map
@@ -97,7 +99,7 @@ def _resource(identity: Identity) -> Any:
     return attributes.resource if isinstance(attributes, _Attributes) else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def moto_type(name: str) -> ResourceType | None:
     """The type made by moto's class of that name; None if it has none."""
     model = get_model_map().get(name)

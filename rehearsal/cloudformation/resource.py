@@ -58,7 +58,7 @@ class Call:
 class ResourceType(ABC):
     """One CloudFormation resource type, made of calls to the API that creates such a resource.
 
-    Any exception that a verb raises fails the resource, and so the stack's operation, with its text as reason.
+    An exception that a verb raises fails the resource, and so the stack's operation; its text is the reason.
     """
 
     name: ClassVar[str]

@@ -1,5 +1,7 @@
 """AWS::S3: buckets with what is configured on them, and bucket policies."""
 
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
 from __future__ import annotations
 
 import json
@@ -70,7 +72,9 @@ def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
         days = int(rule["NoncurrentVersionExpirationInDays"])
         converted["NoncurrentVersionExpiration"] = {"NoncurrentDays": days}
     if "Transitions" in rule:
-        converted["Transitions"] = [_transition(item, "TransitionInDays", "Days") for item in rule["Transitions"]]
+        converted["Transitions"] = [
+            _transition(item, "TransitionInDays", "Days") for item in rule["Transitions"]
+        ]
     if "NoncurrentVersionTransitions" in rule:
         converted["NoncurrentVersionTransitions"] = [
             _transition(item, "TransitionInDays", "NoncurrentDays")
@@ -81,7 +85,9 @@ def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lifecycle_filter(rule: Mapping[str, Any]) -> dict[str, Any]:
     conditions: dict[str, Any] = {name: rule[name] for name in ("Prefix",) if name in rule}
-    conditions |= {name: int(rule[name]) for name in ("ObjectSizeGreaterThan", "ObjectSizeLessThan") if name in rule}
+    conditions |= {
+        name: int(rule[name]) for name in ("ObjectSizeGreaterThan", "ObjectSizeLessThan") if name in rule
+    }
     tags = rule.get("TagFilters", [])
     if len(conditions) + len(tags) > 1:
         return {"And": {**conditions, **({"Tags": tags} if tags else {})}}
@@ -121,6 +127,16 @@ def _put_notifications(s3: Client, bucket: str, value: Any) -> None:
     )
 
 
+_CANNED_ACLS: Mapping[str, str] = {
+    "Private": "private",
+    "PublicRead": "public-read",
+    "PublicReadWrite": "public-read-write",
+    "AuthenticatedRead": "authenticated-read",
+    "LogDeliveryWrite": "log-delivery-write",
+    "BucketOwnerRead": "bucket-owner-read",
+    "BucketOwnerFullControl": "bucket-owner-full-control",
+}
+
 _SETTINGS: Mapping[str, _Setting] = {
     "BucketEncryption": _Setting(
         put=_put_encryption, remove=lambda s3, bucket: s3.delete_bucket_encryption(Bucket=bucket)
@@ -140,7 +156,9 @@ _SETTINGS: Mapping[str, _Setting] = {
         remove=lambda s3, bucket: s3.delete_public_access_block(Bucket=bucket),
     ),
     "OwnershipControls": _Setting(
-        put=lambda s3, bucket, value: s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=value),
+        put=lambda s3, bucket, value: s3.put_bucket_ownership_controls(
+            Bucket=bucket, OwnershipControls=value
+        ),
         remove=lambda s3, bucket: s3.delete_bucket_ownership_controls(Bucket=bucket),
     ),
     "LifecycleConfiguration": _Setting(
@@ -151,7 +169,8 @@ _SETTINGS: Mapping[str, _Setting] = {
         remove=lambda s3, bucket: s3.put_bucket_acl(Bucket=bucket, ACL="private"),
     ),
     "LoggingConfiguration": _Setting(
-        put=_put_logging, remove=lambda s3, bucket: s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
+        put=_put_logging,
+        remove=lambda s3, bucket: s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={}),
     ),
     "NotificationConfiguration": _Setting(
         put=_put_notifications,
@@ -163,16 +182,6 @@ _SETTINGS: Mapping[str, _Setting] = {
         put=lambda s3, bucket, value: s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": list(value)}),
         remove=lambda s3, bucket: s3.delete_bucket_tagging(Bucket=bucket),
     ),
-}
-
-_CANNED_ACLS = {
-    "Private": "private",
-    "PublicRead": "public-read",
-    "PublicReadWrite": "public-read-write",
-    "AuthenticatedRead": "authenticated-read",
-    "LogDeliveryWrite": "log-delivery-write",
-    "BucketOwnerRead": "bucket-owner-read",
-    "BucketOwnerFullControl": "bucket-owner-full-control",
 }
 
 

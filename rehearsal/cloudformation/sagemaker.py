@@ -1,5 +1,7 @@
 """AWS::SageMaker: models, endpoint configurations and endpoints."""
 
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
 from __future__ import annotations
 
 from typing import Any
@@ -61,9 +63,7 @@ class EndpointConfig(_Immutable):
         name = properties.get("EndpointConfigName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
         request = api_request(sagemaker, "CreateEndpointConfig", {**properties, "EndpointConfigName": name})
         arn = sagemaker.create_endpoint_config(**request)["EndpointConfigArn"]
-        return Identity(
-            physical_id=arn, attributes={"EndpointConfigName": name, "EndpointConfigArn": arn}
-        )
+        return Identity(physical_id=arn, attributes={"EndpointConfigName": name, "EndpointConfigArn": arn})
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
         """Delete the configuration."""

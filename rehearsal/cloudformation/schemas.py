@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from rehearsal.cloudformation.resource import Properties
 
 
-@lru_cache(maxsize=None)
+@cache
 def create_only(type_name: str) -> tuple[tuple[str, ...], ...]:
     """The paths of the properties whose change replaces a resource of the type; empty if none is known."""
     # Reading the index of all schemas takes some tenths of a second: only a stack's update needs it.
-    from cfnlint.schema.exceptions import ResourceNotFoundError  # noqa: PLC0415
-    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # noqa: PLC0415
+    from cfnlint.schema import ResourceNotFoundError  # type: ignore[import-untyped]
+    from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
 
     try:
         schema: Mapping[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", type_name).schema

@@ -7,6 +7,8 @@ What moto's backend does otherwise, and what is replaced here:
 - A resource that fails answers HTTP 500. CloudFormation records an event with the reason and rolls back.
 - It deletes an export that another stack imports.
 - It does not know `Fn::GetStackOutput`.
+- `UsePreviousValue` of a parameter that names a Systems Manager parameter passes on the looked-up value as if
+  it were the name.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import moto.cloudformation.models
 import moto.cloudformation.parsing
 from moto.cloudformation.exceptions import AlreadyExistsException, ValidationError
 from moto.cloudformation.models import ChangeSet, CloudFormationBackend, Event, Stack
+from moto.cloudformation.parsing import Export
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.cloudformation.utils import generate_stack_id
 from moto.core.exceptions import ServiceException
@@ -27,6 +30,7 @@ from rehearsal.cloudformation.catalogue import resource_type
 from rehearsal.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources
 from rehearsal.cloudformation.references import values_of
 from rehearsal.cloudformation.resource import Call, Client
+from rehearsal.moto_gaps import mend
 
 # Makes a client of a service in a region.
 Clients = Callable[[str, str], Client]
@@ -69,7 +73,10 @@ def _call(stack: Stack, logical_id: str) -> Call:
 
 def resources_of(stack: Stack) -> StackResources:
     """The stack's resources, as the engine keeps them."""
-    resources: StackResources = stack.resource_map
+    resources = stack.resource_map
+    if not isinstance(resources, StackResources):
+        msg = f"the stack {stack.name} is older than install()"
+        raise TypeError(msg)
     return resources
 
 
@@ -78,15 +85,17 @@ def call_of(stack: Stack, resource: Deployed) -> Call:
     return _call(stack, resource.logical_resource_id)
 
 
-def _record(stack: Stack, status: str, reason: str | None = None) -> None:
+def _record(stack: Any, status: str, reason: str | None = None) -> None:
     """Set the stack's status, with its event."""
     stack.status = status
     stack.stack_status_reason = reason
-    stack._add_stack_event(status, resource_status_reason=reason)  # noqa: SLF001
+    stack._add_stack_event(status, resource_status_reason=reason)
 
 
 def _journal(stack: Stack) -> Callable[..., None]:
-    def note(*, logical_id: str, physical_id: str, resource_type: str, status: str, reason: str | None) -> None:
+    def note(
+        *, logical_id: str, physical_id: str, resource_type: str, status: str, reason: str | None
+    ) -> None:
         stack.events.append(
             Event(
                 stack_id=stack.stack_id,
@@ -113,7 +122,7 @@ def _deployment(stack: Stack) -> Deployment:
 
 
 def _deploy(
-    backend: CloudFormationBackend, stack: Stack, template: str, parameters: Mapping[str, Any], verb: str
+    backend: CloudFormationBackend, stack: Stack, template: Any, parameters: Mapping[str, Any], verb: str
 ) -> None:
     """Create or update a stack, to the end or back."""
     before = (stack.template, dict(stack.parameters))
@@ -130,7 +139,6 @@ def _deploy(
         deployment.roll_back()
         if verb == "UPDATE":
             _read(backend, stack, *before)
-            stack.output_map = stack._create_output_map()  # noqa: SLF001
         _record(stack, f"{failed}_COMPLETE", str(error))
         return
     _record(stack, f"{verb}_COMPLETE")
@@ -138,9 +146,7 @@ def _deploy(
     deployment.clean_up()
 
 
-def _read(
-    backend: CloudFormationBackend, stack: Stack, template: str, parameters: Mapping[str, Any]
-) -> None:
+def _read(backend: CloudFormationBackend, stack: Stack, template: Any, parameters: Mapping[str, Any]) -> None:
     stack.template = template
     stack.template_dict = stack.parse_template(template) if template else {}
     stack.description = stack.template_dict.get("Description")
@@ -150,11 +156,14 @@ def _read(
     resources.read(stack.template_dict, parameters)
 
 
-def _publish(backend: CloudFormationBackend, stack: Stack) -> None:
+def _publish(backend: CloudFormationBackend, stack: Any) -> None:
     """Resolve the outputs and register the exports, which are other stacks' input."""
-    stack.output_map = stack._create_output_map()  # noqa: SLF001
-    _ = stack.outputs
-    exports = {export.name: export for export in stack.exports}
+    outputs = _resolved_outputs(stack)
+    exports = {
+        output["ExportName"]: Export(stack.stack_id, output["ExportName"], output["OutputValue"])
+        for output in outputs
+        if output["ExportName"]
+    }
     for name, export in backend.exports.items():
         ours = export.exporting_stack_id == stack.stack_id
         if name in exports and not ours:
@@ -167,10 +176,33 @@ def _publish(backend: CloudFormationBackend, stack: Stack) -> None:
             raise DeploymentError(msg)
     _withdraw(backend, stack)
     backend.exports.update(exports)
+    stack.settled_outputs = outputs
+
+
+def _resolved_outputs(stack: Stack) -> list[dict[str, Any]]:
+    resources = resources_of(stack)
+    return [
+        {
+            "OutputKey": key,
+            "OutputValue": str(resources.resolve(output["Value"])),
+            "Description": output.get("Description"),
+            "ExportName": resources.resolve(output["Export"]["Name"]) if "Export" in output else None,
+        }
+        for key, output in stack.template_dict.get("Outputs", {}).items()
+        if "Condition" not in output or resources.lazy_condition_map[output["Condition"]]
+    ]
+
+
+def _settled_outputs(self: Stack) -> list[dict[str, Any]]:
+    """The outputs as of the last completed operation: a deleted stack still shows them."""
+    settled: list[dict[str, Any]] = getattr(self, "settled_outputs", [])
+    return settled
 
 
 def _withdraw(backend: CloudFormationBackend, stack: Stack) -> None:
-    for name in [name for name, found in backend.exports.items() if found.exporting_stack_id == stack.stack_id]:
+    for name in [
+        name for name, found in backend.exports.items() if found.exporting_stack_id == stack.stack_id
+    ]:
         del backend.exports[name]
 
 
@@ -188,7 +220,8 @@ def _create_stack(
         msg = f"Stack {name} already exists"
         raise AlreadyExistsException(msg)
     stack_id = generate_stack_id(name, self.region_name, self.account_id)
-    stack = Stack(
+    make: Any = Stack
+    stack: Stack = make(
         stack_id=stack_id,
         name=name,
         template={},
@@ -202,7 +235,7 @@ def _create_stack(
     return stack
 
 
-def _update_stack(
+def _update_stack(  # noqa: PLR0917 (moto calls it so)
     self: CloudFormationBackend,
     name: str,
     template: str,
@@ -223,7 +256,9 @@ def _update_stack(
 def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
     found = [stack for stack in self.stacks.values() if name_or_stack_id in (stack.name, stack.stack_id)]
     for stack in found:
-        for name in [name for name, export in self.exports.items() if export.exporting_stack_id == stack.stack_id]:
+        for name in [
+            name for name, export in self.exports.items() if export.exporting_stack_id == stack.stack_id
+        ]:
             if users := [user for user in _importers(self, name) if user != stack.name]:
                 msg = f"Export {name} cannot be deleted as it is in use by {', '.join(users)}"
                 raise ValidationError(message=msg)
@@ -238,6 +273,12 @@ def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
         self.deleted_stacks[stack.stack_id] = stack
 
 
+def _given_parameters(self: Stack) -> dict[str, Any]:
+    """The parameters as they were given, or their defaults: what `UsePreviousValue` means."""
+    declared = self.template_dict.get("Parameters", {})
+    return {name: self.parameters.get(name, parameter.get("Default")) for name, parameter in declared.items()}
+
+
 def _find_change_set(backend: CloudFormationBackend, name: str, stack: str | None) -> ChangeSet | None:
     """The newest change set of that name or id, of that stack if one is given."""
     for change_set in reversed(backend.change_sets.values()):
@@ -248,7 +289,9 @@ def _find_change_set(backend: CloudFormationBackend, name: str, stack: str | Non
     return None
 
 
-def _execute_change_set(self: CloudFormationBackend, change_set_name: str, stack_name: str | None = None) -> None:
+def _execute_change_set(
+    self: CloudFormationBackend, change_set_name: str, stack_name: str | None = None
+) -> None:
     change_set = _find_change_set(self, change_set_name, stack_name)
     if change_set is None:
         raise ChangeSetNotFoundError(change_set_name)
@@ -289,7 +332,7 @@ def _stack_output(wanted: Mapping[str, str], resources: Any) -> str:
     backends = moto.cloudformation.models.cloudformation_backends
     backend = backends[resources["AWS::AccountId"]][wanted.get("Region", resources["AWS::Region"])]
     for stack in backend.stacks.values():
-        for output in stack.outputs or ():
+        for output in _settled_outputs(stack):
             if (stack.name, output["OutputKey"]) == (wanted["StackName"], wanted["OutputName"]):
                 value: str = output["OutputValue"]
                 return value
@@ -299,11 +342,18 @@ def _stack_output(wanted: Mapping[str, str], resources: Any) -> str:
 
 def install() -> None:
     """Put the engine under moto's CloudFormation API, in this process; a second time changes nothing."""
-    moto.cloudformation.models.ResourceMap = StackResources
-    moto.cloudformation.parsing.clean_json = _clean_json
-    CloudFormationBackend.create_stack = _create_stack
-    CloudFormationBackend.update_stack = _update_stack
-    CloudFormationBackend.delete_stack = _delete_stack
-    CloudFormationBackend.execute_change_set = _execute_change_set
-    CloudFormationResponse.describe_change_set = _describe_change_set
-    CloudFormationResponse.delete_change_set = _delete_change_set
+    mend.replace(moto.cloudformation.models, ResourceMap=StackResources)
+    mend.replace(moto.cloudformation.parsing, clean_json=_clean_json)
+    mend.replace(Stack, outputs=property(_settled_outputs), stack_parameters=property(_given_parameters))
+    mend.replace(
+        CloudFormationBackend,
+        create_stack=_create_stack,
+        update_stack=_update_stack,
+        delete_stack=_delete_stack,
+        execute_change_set=_execute_change_set,
+    )
+    mend.replace(
+        CloudFormationResponse,
+        describe_change_set=_describe_change_set,
+        delete_change_set=_delete_change_set,
+    )

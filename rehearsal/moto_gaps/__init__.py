@@ -1,6 +1,7 @@
 """What moto's services answer otherwise than AWS does, mended in this process: one module a service.
 
-Each module names the gaps of moto 5.2.5 that it closes. CloudFormation's are in `rehearsal.cloudformation.stacks`.
+Each module names the gaps of moto 5.2.5 that it closes. Those of CloudFormation are in
+`rehearsal.cloudformation.stacks`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 def close_gaps() -> None:
     """Mend moto in this process; a second time changes nothing."""
     # moto takes a second to import, which a process that rehearses nothing need not spend.
-    from rehearsal.moto_gaps import application_autoscaling, cloudtrail, cloudwatch, codebuild, s3, sagemaker  # noqa: PLC0415
+    from rehearsal.moto_gaps import application_autoscaling, cloudtrail, cloudwatch, codebuild, s3, sagemaker
 
     for service in (application_autoscaling, cloudtrail, cloudwatch, codebuild, s3, sagemaker):
         service.install()

@@ -1,8 +1,8 @@
 """Application Auto Scaling as SageMaker endpoints use it.
 
 moto's gaps:
-- A target of a SageMaker variant registers whether or not the endpoint exists. AWS refuses, so a target that does
-  not depend on its endpoint fails there and must fail here.
+- A target of a SageMaker variant registers whether or not the endpoint exists. AWS refuses, so a target that
+  does not depend on its endpoint fails there and must fail here.
 - A target registered without a role has none. AWS shows the service-linked role that it uses.
 - The policies of a deregistered target stay. AWS deletes them with it.
 """
@@ -14,6 +14,8 @@ from typing import Any
 from moto.applicationautoscaling.exceptions import AWSValidationException
 from moto.applicationautoscaling.models import ApplicationAutoscalingBackend, FakeScalableTarget
 from moto.sagemaker.models import sagemaker_backends
+
+from rehearsal.moto_gaps import mend
 
 _SERVICE_ROLE = (
     "arn:aws:iam::{account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
@@ -59,5 +61,8 @@ def _deregister(self: ApplicationAutoscalingBackend, namespace: str, r_id: str, 
 
 def install() -> None:
     """Close the gaps."""
-    ApplicationAutoscalingBackend.register_scalable_target = _register
-    ApplicationAutoscalingBackend.deregister_scalable_target = _deregister
+    mend.replace(
+        ApplicationAutoscalingBackend,
+        register_scalable_target=_register,
+        deregister_scalable_target=_deregister,
+    )

@@ -3,8 +3,8 @@
 moto's gaps:
 - PutCompositeAlarm is not there, though describing composite alarms is.
 - DescribeAlarms returns composite alarms unasked. AWS returns them only when AlarmTypes names them.
-- A new alarm is OK, and a changed one is OK again. In AWS a new alarm is INSUFFICIENT_DATA, and a change keeps
-  the state.
+- A new alarm is OK, and a changed one is OK again. In AWS a new alarm is INSUFFICIENT_DATA, and a change
+  keeps the state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from moto.cloudwatch.models import Alarm, CloudWatchBackend
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
-# ALARM("name"), OK('name') and the like in an alarm rule; the quotes may be left out, and ARNs name alarms too.
+from rehearsal.moto_gaps import mend
+
+# ALARM("name"), OK('name') and the like in an alarm rule; quotes may be left out, and ARNs name alarms too.
 _RULE_ALARM = re.compile(r"\b(?:ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*[\"']?([^\"')]+?)[\"']?\s*\)")
 _SUPPRESSOR = {
     "ActionsSuppressor": "actions_suppressor",
@@ -46,7 +48,8 @@ def _put_composite_alarm(self: CloudWatchResponse) -> ActionResult:
     named = {found.rsplit(":alarm:", 1)[-1] for found in _RULE_ALARM.findall(rule)}
     absent = sorted(named - set(self.cloudwatch_backend.alarms))
     if absent:
-        msg = f"Could not save the composite alarm as alarms [{', '.join(absent)}] in the alarm rule do not exist"
+        listed = ", ".join(absent)
+        msg = f"Could not save the composite alarm as alarms [{listed}] in the alarm rule do not exist"
         raise ValidationError(msg)
     # moto's own method reads AlarmRule too; the rest of what it reads is not in such a request.
     result: ActionResult = self.put_metric_alarm()
@@ -69,6 +72,6 @@ def _describe_alarms(self: CloudWatchResponse) -> ActionResult:
 
 def install() -> None:
     """Close the gaps."""
-    CloudWatchBackend.put_metric_alarm = _put_metric_alarm
-    CloudWatchResponse.put_composite_alarm = _put_composite_alarm
-    CloudWatchResponse.describe_alarms = _describe_alarms
+    mend.add(CloudWatchResponse, put_composite_alarm=_put_composite_alarm)
+    mend.replace(CloudWatchResponse, describe_alarms=_describe_alarms)
+    mend.replace(CloudWatchBackend, put_metric_alarm=_put_metric_alarm)

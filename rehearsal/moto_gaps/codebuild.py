@@ -25,6 +25,8 @@ from moto.core.responses import ActionResult
 from moto.core.utils import unix_time
 from moto.moto_api._internal import mock_random
 
+from rehearsal.moto_gaps import mend
+
 # What CodeBuild shows of a project that does not say. Source: CodeBuild API reference, CreateProject.
 _DEFAULTS: Mapping[str, Any] = {
     "timeoutInMinutes": 60,
@@ -191,7 +193,9 @@ def _start_build(self: CodeBuildResponse) -> ActionResult:
     name = request["projectName"].rsplit("/", 1)[-1]
     project = backend.codebuild_projects.get(name)
     if project is None:
-        msg = f"Project cannot be found: arn:aws:codebuild:{self.region}:{self.current_account}:project/{name}"
+        msg = (
+            f"Project cannot be found: arn:aws:codebuild:{self.region}:{self.current_account}:project/{name}"
+        )
         raise ResourceNotFoundException(msg)
     build = _new_build(backend, name, project.project_metadata, request)
     backend.build_history[name].append(build["id"])
@@ -272,14 +276,19 @@ def _batch_get_projects(self: CodeBuildResponse) -> ActionResult:
     names = self._get_param("names")
     found = self.codebuild_backend.batch_get_projects(names)
     known = {key for project in found for key in (project["name"], project["arn"])}
-    return ActionResult({"projects": found, "projectsNotFound": [name for name in names if name not in known]})
+    return ActionResult(
+        {"projects": found, "projectsNotFound": [name for name in names if name not in known]}
+    )
 
 
 def install() -> None:
     """Close the gaps."""
-    CodeBuildResponse.create_project = _create_project
-    CodeBuildResponse.update_project = _update_project
-    CodeBuildResponse.start_build = _start_build
-    CodeBuildResponse.stop_build = _stop_build
-    CodeBuildResponse.batch_get_builds = _batch_get_builds
-    CodeBuildResponse.batch_get_projects = _batch_get_projects
+    mend.add(CodeBuildResponse, update_project=_update_project)
+    mend.replace(
+        CodeBuildResponse,
+        create_project=_create_project,
+        start_build=_start_build,
+        stop_build=_stop_build,
+        batch_get_builds=_batch_get_builds,
+        batch_get_projects=_batch_get_projects,
+    )

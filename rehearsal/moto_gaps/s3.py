@@ -3,8 +3,8 @@
 moto's gaps:
 - A statement whose condition does not hold denies. In AWS it says nothing, so the usual policy that denies
   everything without TLS would lock everybody out here.
-- Logging to a bucket is refused until that bucket's policy allows it. AWS looks at the policy when it delivers:
-  the policy that the CDK writes names the logged bucket, and so can only come after it.
+- Logging to a bucket is refused until that bucket's policy allows it. AWS looks at the policy when it
+  delivers: the policy that the CDK writes names the logged bucket, and so can only come after it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.models import FakeBucket
+
+from rehearsal.moto_gaps import mend
 
 # The loopback connection stands for the TLS connection that a client of AWS has.
 _HOLDS = {"Bool": {"aws:SecureTransport": "true"}}
@@ -50,5 +52,8 @@ def _log_permissions_enabled_policy(target_bucket: FakeBucket, target_prefix: st
 
 def install() -> None:
     """Close the gaps."""
-    FakeBucket._log_permissions_enabled_policy = staticmethod(_log_permissions_enabled_policy)  # noqa: SLF001
-    FakeBucket.get_permission = _get_permission
+    mend.replace(
+        FakeBucket,
+        get_permission=_get_permission,
+        _log_permissions_enabled_policy=staticmethod(_log_permissions_enabled_policy),
+    )

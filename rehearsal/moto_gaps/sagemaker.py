@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
-import boto3
 from moto.core.responses import ActionResult
-from moto.core.utils import utcnow
+from moto.core.utils import get_service_model, utcnow
 from moto.sagemaker.exceptions import ValidationError
-from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model, SageMakerModelBackend
+from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model
 from moto.sagemaker.responses import SageMakerResponse
+
+from rehearsal.moto_gaps import mend
 
 # The parts of a variant that an update can keep: its type in the API, and the fields of a described variant.
 _RETAINABLE = {
@@ -29,19 +30,20 @@ _RETAINABLE = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def instance_types() -> frozenset[str]:
     """Every instance type that an endpoint's variant can name, from botocore's model of the API."""
-    service = boto3.Session()._session.get_service_model("sagemaker")  # noqa: SLF001 (boto3 offers no other way)
-    return frozenset(service.shape_for("ProductionVariantInstanceType").enum)
+    shape: Any = get_service_model("sagemaker").shape_for("ProductionVariantInstanceType")
+    return frozenset(shape.enum)
 
 
 def _validate_instance_type(self: FakeEndpointConfig, instance_type: str) -> None:  # noqa: ARG001
     if instance_type not in instance_types():
         listed = ", ".join(sorted(instance_types()))
         msg = (
-            f"1 validation error detected: Value '{instance_type}' at 'productionVariants.1.member.instanceType' "
-            f"failed to satisfy constraint: Member must satisfy enum value set: [{listed}]"
+            f"1 validation error detected: Value '{instance_type}' at "
+            "'productionVariants.1.member.instanceType' failed to satisfy constraint: "
+            f"Member must satisfy enum value set: [{listed}]"
         )
         raise ValidationError(msg)
 
@@ -51,16 +53,21 @@ def _request(response: SageMakerResponse) -> dict[str, Any]:
     return found
 
 
+def _backend(response: SageMakerResponse) -> Any:
+    # Any: moto asks for more than the API does, and its resources take the fields below only at run time.
+    return response.sagemaker_backend
+
+
 def _refuse_second(kind: str, name: str, known: Iterable[str], arn: str) -> None:
     if name in known:
-        msg = f"Cannot create already existing {kind} \"{arn}\"."
+        msg = f'Cannot create already existing {kind} "{arn}".'
         raise ValidationError(msg)
 
 
 def _create_model(self: SageMakerResponse) -> ActionResult:
-    request, backend = _request(self), self.sagemaker_backend
+    request, backend = _request(self), _backend(self)
     name = request["ModelName"]
-    known = backend._models  # noqa: SLF001
+    known = backend._models
     arn = f"arn:aws:sagemaker:{self.region}:{self.current_account}:model/{name}"
     _refuse_second("model", name, known, arn)
     model = backend.create_model(
@@ -86,7 +93,7 @@ def _describe_model(self: Model) -> dict[str, Any]:
 
 
 def _create_endpoint_config(self: SageMakerResponse) -> ActionResult:
-    request, backend = _request(self), self.sagemaker_backend
+    request, backend = _request(self), _backend(self)
     name = request["EndpointConfigName"]
     arn = FakeEndpointConfig.arn_formatter(name, self.current_account, self.region)
     _refuse_second("endpoint configuration", name, backend.endpoint_configs, arn)
@@ -113,12 +120,13 @@ def _describe_endpoint_config(self: FakeEndpointConfig) -> dict[str, Any]:
 
 
 def _create_endpoint(self: SageMakerResponse) -> ActionResult:
-    request, backend = _request(self), self.sagemaker_backend
+    request, backend = _request(self), _backend(self)
     name = request["EndpointName"]
     arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
     _refuse_second("endpoint", name, backend.endpoints, arn)
     config = _config(backend, request["EndpointConfigName"])
-    endpoint = FakeEndpoint(
+    make: Any = FakeEndpoint
+    endpoint = make(
         account_id=backend.account_id,
         region_name=backend.region_name,
         endpoint_name=name,
@@ -134,7 +142,7 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
 
 def _update_endpoint(self: SageMakerResponse) -> ActionResult:
     """Move an endpoint to another configuration, with what the request retains of the live variants."""
-    request, backend = _request(self), self.sagemaker_backend
+    request, backend = _request(self), _backend(self)
     name = request["EndpointName"]
     endpoint = backend.endpoints.get(name)
     if endpoint is None:
@@ -142,9 +150,11 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         msg = f'Could not find endpoint "{arn}".'
         raise ValidationError(msg)
     config = _config(backend, request["EndpointConfigName"])
-    variants = endpoint._process_production_variants(_weighted(config))  # noqa: SLF001
+    variants = endpoint._process_production_variants(_weighted(config))
     if request.get("RetainAllVariantProperties"):
-        excluded = {item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())}
+        excluded = {
+            item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
+        }
         _retain(variants, endpoint.production_variants, excluded)
     endpoint.production_variants = variants
     endpoint.endpoint_config_name = request["EndpointConfigName"]
@@ -165,7 +175,7 @@ def _retain(variants: list[dict[str, Any]], live: list[dict[str, Any]], excluded
                 variant |= {field: kept[field] for field in fields if field in kept}
 
 
-def _config(backend: SageMakerModelBackend, name: str) -> FakeEndpointConfig:
+def _config(backend: Any, name: str) -> Any:
     config = backend.endpoint_configs.get(name)
     if config is None:
         arn = FakeEndpointConfig.arn_formatter(name, backend.account_id, backend.region_name)
@@ -174,7 +184,7 @@ def _config(backend: SageMakerModelBackend, name: str) -> FakeEndpointConfig:
     return config
 
 
-def _weighted(config: FakeEndpointConfig) -> list[dict[str, Any]]:
+def _weighted(config: Any) -> list[dict[str, Any]]:
     return [{"InitialVariantWeight": 1.0, **variant} for variant in config.production_variants]
 
 
@@ -184,10 +194,16 @@ def _without_tags(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def install() -> None:
     """Close the gaps."""
-    FakeEndpointConfig.validate_instance_type = _validate_instance_type
-    FakeEndpointConfig.response_object = property(_describe_endpoint_config)
-    Model.response_object = property(_describe_model)
-    SageMakerResponse.create_model = _create_model
-    SageMakerResponse.create_endpoint_config = _create_endpoint_config
-    SageMakerResponse.create_endpoint = _create_endpoint
-    SageMakerResponse.update_endpoint = _update_endpoint
+    mend.add(SageMakerResponse, update_endpoint=_update_endpoint)
+    mend.replace(
+        SageMakerResponse,
+        create_model=_create_model,
+        create_endpoint_config=_create_endpoint_config,
+        create_endpoint=_create_endpoint,
+    )
+    mend.replace(
+        FakeEndpointConfig,
+        validate_instance_type=_validate_instance_type,
+        response_object=property(_describe_endpoint_config),
+    )
+    mend.replace(Model, response_object=property(_describe_model))

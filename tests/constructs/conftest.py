@@ -1,4 +1,4 @@
-"""Stacks to put constructs into, and the templates that come out."""
+"""Stacks to put constructs into, and the resources that come out."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from aws_cdk import App, Environment, Stack
 from aws_cdk.assertions import Template
-from triton_fleet import ModelRepository, MultiModelEndpoint
+from synthesised import Resources
 
-Resources = dict[str, dict[str, Any]]
-Synthesise = Callable[[], Resources]
+from triton_fleet import ModelRepository, MultiModelEndpoint
 
 
 @pytest.fixture
@@ -27,9 +26,9 @@ def stack(app: App) -> Stack:
 
 
 @pytest.fixture
-def dublin(app: App) -> Stack:
-    """A stack in a region known at synthesis."""
-    return Stack(app, "Dublin", env=Environment(region="eu-west-1"))
+def stack_in() -> Callable[[str], Stack]:
+    """Makes a stack in a region known at synthesis."""
+    return lambda region: Stack(App(), "Fleet", env=Environment(region=region))
 
 
 @pytest.fixture
@@ -39,22 +38,17 @@ def repository(stack: Stack) -> ModelRepository:
 
 @pytest.fixture
 def endpoint(stack: Stack, repository: ModelRepository) -> MultiModelEndpoint:
-    """The endpoint of one statement, with every default."""
-    return MultiModelEndpoint(stack, "Endpoint", repository=repository)
+    """The endpoint of one statement, with every default but its name."""
+    return MultiModelEndpoint(stack, "Endpoint", repository=repository, endpoint_name="fleet")
 
 
 @pytest.fixture
-def template(stack: Stack) -> Callable[[], Template]:
-    """The stack's template, once everything has been put into it."""
-    return lambda: Template.from_stack(stack)
-
-
-@pytest.fixture
-def resources(stack: Stack) -> Callable[[str], list[dict[str, Any]]]:
-    """The resources of a type in the stack, without their logical ids."""
+def resources(stack: Stack) -> Resources:
+    """The properties of the resources of a type in the stack."""
 
     def of_type(resource_type: str) -> list[dict[str, Any]]:
-        return list(Template.from_stack(stack).find_resources(resource_type).values())
+        found = Template.from_stack(stack).find_resources(resource_type)
+        return [each["Properties"] for each in found.values()]
 
     return of_type
 

@@ -66,6 +66,36 @@ def scaling_onnx(factor: float, *, columns: int | None = None) -> bytes:
     return bytes(model.SerializeToString())
 
 
+def batch_size_onnx() -> bytes:
+    """An ONNX model with Y[i] = the size of the batch that X[i] was run in."""
+    graph = helper.make_graph(
+        [
+            helper.make_node("Shape", ["X"], ["size"], end=1),
+            helper.make_node("Cast", ["size"], ["float"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["X", "zero"], ["zeros"]),
+            helper.make_node("Add", ["zeros", "float"], ["Y"]),
+        ],
+        "batch",
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["batch", "n"])],
+        [helper.make_tensor_value_info("Y", TensorProto.FLOAT, ["batch", "n"])],
+        [onnx.numpy_helper.from_array(np.array(0, dtype=np.float32), "zero")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(model.SerializeToString())
+
+
+def text_onnx() -> bytes:
+    """An ONNX model that gives its text back."""
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["X"], ["Y"])],
+        "text",
+        [helper.make_tensor_value_info("X", TensorProto.STRING, ["batch", "n"])],
+        [helper.make_tensor_value_info("Y", TensorProto.STRING, ["batch", "n"])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(model.SerializeToString())
+
+
 FLOATS_IN, FLOATS_OUT = {"X": "TYPE_FP32"}, {"Y": "TYPE_FP32"}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_folders import tar, write, write_ensemble, write_plain
 
+from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from triton_models.errors import FleetError
 from triton_models.layout import model_name, read_layout
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from model_folders import Edit, tar, write, write_ensemble, write_plain
 
+from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
 from triton_models import check
 from triton_models.check import RULES, check_path
 from triton_models.config import plain, tensor, write_config
@@ -392,11 +392,11 @@ VALID_ENSEMBLES: dict[str, Break] = {
         _change("minilm_pooling", lambda c: c.input[1].dims.append(-1)),
     ),
     "an optional input that nothing feeds": _change(
-        "minilm_encoder",
+        "minilm_pooling",
         lambda c: c.input.add(name="hint", data_type="TYPE_FP32", dims=[1], optional=True),
     ),
     "an output that nothing reads": _change(
-        "minilm_encoder", lambda c: c.output.add(name="pooled", data_type="TYPE_FP32", dims=[384])
+        "minilm_pooling", lambda c: c.output.add(name="pooled", data_type="TYPE_FP32", dims=[384])
     ),
     "composing models without names": _edit("minilm_encoder", name=""),
     "a file instead of .keep": lambda root: write(root / "minilm" / "1" / "README.md", b"keep"),

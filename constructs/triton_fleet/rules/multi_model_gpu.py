@@ -16,6 +16,7 @@ def multi_model_gpu(instance: InstanceType, *, where: str) -> Problem | None:
         return None
     documented = [known.name for known in _documented()]
     sibling = f"{instance.name.rsplit('.', 1)[0]}.2xlarge"
+    better = sibling if sibling in documented else DEFAULT_INSTANCE_TYPE
     if instance.gpu is None:
         what = f"{instance.name} has no GPU"
         why = "the models are served by GPU backends, and the plans are compiled for a GPU"
@@ -27,7 +28,7 @@ def multi_model_gpu(instance: InstanceType, *, where: str) -> Problem | None:
         where=where,
         expected=f"a type with one GPU: {', '.join(documented)}",
         why=why,
-        fix=f"use {sibling if sibling in documented else DEFAULT_INSTANCE_TYPE}, and more instances for more throughput",
+        fix=f"use {better}, and more instances for more throughput",
         rule=RULE,
     )
 

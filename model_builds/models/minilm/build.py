@@ -26,6 +26,7 @@ WIDTH = 384
 MAX_TOKENS = 256  # the model's own limit: max_seq_length in its sentence_bert_config.json
 PADDING = 16
 MAX_BATCH = 32
+SHAPES = ShapeRange(min=(1, PADDING), opt=(16, 128), max=(MAX_BATCH, MAX_TOKENS))
 
 
 def weights() -> Path:
@@ -75,6 +76,7 @@ def write(job: BuildJob) -> None:
             max_batch_size=MAX_BATCH,
             inputs=[text],
             outputs=tokens,
+            dynamic_batching=DynamicBatching(),
             parameters={"max_tokens": str(MAX_TOKENS), "padding": str(PADDING)},
         )
     )
@@ -93,8 +95,7 @@ def write(job: BuildJob) -> None:
         )
     )
     _export(encoder / "model.onnx")
-    sizes = ShapeRange(min=(1, PADDING), opt=(16, 128), max=(MAX_BATCH, MAX_TOKENS))
-    job.compile_plan(encoder / "model.onnx", shapes={"input_ids": sizes, "attention_mask": sizes})
+    job.compile_plan(encoder / "model.onnx", shapes={"input_ids": SHAPES, "attention_mask": SHAPES})
 
     pooling = job.model(
         plain(
@@ -104,6 +105,7 @@ def write(job: BuildJob) -> None:
             max_batch_size=MAX_BATCH,
             inputs=[vectors, tokens[1]],
             outputs=[embedding],
+            dynamic_batching=DynamicBatching(),
         )
     )
     shutil.copyfile(HERE / "pooling.py", pooling / "model.py")

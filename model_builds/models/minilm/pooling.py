@@ -14,9 +14,10 @@ class TritonPythonModel:
     def _pool(self, request):
         # A GPU encoder's output arrives here in host memory: the backend copies it unless told otherwise.
         vectors = pb_utils.get_input_tensor_by_name(request, "token_embeddings").as_numpy()
-        mask = pb_utils.get_input_tensor_by_name(request, "attention_mask").as_numpy()[..., None]
-        mean = (vectors * mask).sum(axis=1) / mask.sum(axis=1)  # [CLS] and [SEP] are always there: never 0
+        mask = pb_utils.get_input_tensor_by_name(request, "attention_mask").as_numpy()
+        weights = mask[..., None].astype(np.float32)
+        mean = (vectors * weights).sum(axis=1) / weights.sum(
+            axis=1
+        )  # [CLS] and [SEP] make the sum at least 2
         embedding = mean / np.linalg.norm(mean, axis=1, keepdims=True)
-        return pb_utils.InferenceResponse(
-            output_tensors=[pb_utils.Tensor("EMBEDDING", embedding.astype(np.float32))]
-        )
+        return pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor("EMBEDDING", embedding)])

@@ -57,21 +57,17 @@ def _download(source: str, folder: Path) -> Path:
 
 def _read(path: Path, source: str) -> Mapping[str, torch.Tensor]:
     import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
 
     try:
         if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise _unusable(source, error.strerror or str(error)) from error
-    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-        raise _unusable(source, f"no file of weights: {str(error).splitlines()[0]}") from error
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "safetensors_rust":
-            raise
-        raise _unusable(source, f"no file of weights: {error}") from error
+    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, SafetensorError) as error:
+        raise _unusable(source, f"no file of weights: {str(error).partition(chr(10))[0]}") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise _unusable(source, "it holds something else than tensors by name")
     return state
@@ -80,13 +76,13 @@ def _read(path: Path, source: str) -> Mapping[str, torch.Tensor]:
 def _compare(expected: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor], source: str) -> None:
     shapes = {
         name: (tuple(given[name].shape), tuple(expected[name].shape))
-        for name in expected.keys() & given.keys()
-        if given[name].shape != expected[name].shape
+        for name in expected
+        if name in given and given[name].shape != expected[name].shape
     }
     differences = [
         *(f"{name} is missing" for name in expected if name not in given),
         *(f"{name} is not in the network" for name in given if name not in expected),
-        *(f"{name} is {have}, not {want}" for name, (have, want) in sorted(shapes.items())),
+        *(f"{name} is {have}, not {want}" for name, (have, want) in shapes.items()),
     ]
     if differences:
         more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""

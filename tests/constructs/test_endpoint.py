@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk.assertions import Annotations, Match, Template
+from synthesised import Resources
+
+from triton_fleet import FleetError, ModelBuilds, ModelRepository, MultiModelEndpoint, TritonServer
+
+
+def _variant(resources: Resources) -> dict[str, Any]:
+    (config,) = resources("AWS::SageMaker::EndpointConfig")
+    (variant,) = config["ProductionVariants"]
+    return dict(variant)
+
+
+def _container(resources: Resources) -> dict[str, Any]:
+    (model,) = resources("AWS::SageMaker::Model")
+    return dict(model["PrimaryContainer"])
+
+
+def _role_statements(stack: Stack) -> list[dict[str, Any]]:
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+    (policy,) = (each for name, each in policies.items() if name.startswith("EndpointRole"))
+    return list(policy["Properties"]["PolicyDocument"]["Statement"])
+
+
+def _problems(call: Callable[[], object]) -> dict[str, Any]:
+    with pytest.raises(FleetError) as raised:
+        call()
+    return {problem.rule: problem for problem in raised.value.problems}
+
+
+def test_one_statement_gives_a_multi_model_endpoint_on_the_default_instance(
+    endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    container = _container(resources)
+
+    assert container["Mode"] == "MultiModel"
+    assert container["ModelDataUrl"]["Fn::Join"][1][-1] == "/models/"
+    assert container["MultiModelConfig"] == {"ModelCacheSetting": "Enabled"}
+    assert _variant(resources)["InstanceType"] == "ml.g5.2xlarge"
+
+
+def test_the_container_is_started_for_many_models(endpoint: MultiModelEndpoint, resources: Resources) -> None:
+    assert _container(resources)["Environment"] == {
+        "SAGEMAKER_TRITON_PING_MODE": "live",
+        "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+        "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": "1048576",
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+    }
+
+
+def test_the_host_has_the_driver_that_the_release_needs(
+    endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    assert _variant(resources)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
+
+
+def test_an_older_release_gets_its_older_host(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, release="24.09")
+
+    assert _variant(resources)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
+
+
+def test_an_instance_with_nvme_gets_neither_volume_nor_key(
+    endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    (config,) = resources("AWS::SageMaker::EndpointConfig")
+
+    assert "KmsKeyId" not in config
+    assert "VolumeSizeInGB" not in _variant(resources)
+
+
+def test_model_and_configuration_can_be_replaced_for_they_have_no_name(
+    endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    assert "ModelName" not in resources("AWS::SageMaker::Model")[0]
+    assert "EndpointConfigName" not in resources("AWS::SageMaker::EndpointConfig")[0]
+
+
+def test_a_deployment_keeps_what_auto_scaling_has_made_of_the_fleet(
+    endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    assert resources("AWS::SageMaker::Endpoint")[0]["RetainAllVariantProperties"] is True
+
+
+def test_the_name_is_a_literal(endpoint: MultiModelEndpoint, resources: Resources) -> None:
+    assert resources("AWS::SageMaker::Endpoint")[0]["EndpointName"] == "fleet"
+    assert endpoint.name == "fleet"
+
+
+def test_a_name_is_made_from_the_path_and_is_the_same_every_time() -> None:
+    def name() -> str:
+        stack = Stack(App(), "A-very-long-name-of-a-stack-that-goes-on-and-on-for-quite-some-time")
+        return MultiModelEndpoint(stack, "Endpoint", repository=ModelRepository(stack, "Repository")).name
+
+    assert name() == name()
+    assert 20 < len(name()) <= 63
+
+
+def test_observability_is_said_and_not_left_to_the_date(
+    endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    (config,) = resources("AWS::SageMaker::EndpointConfig")
+
+    assert config["MetricsConfig"] == {"EnableDetailedObservability": False}
+
+
+def test_time_outs_are_ten_minutes_or_what_is_asked_for(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, model_download_timeout=Duration.minutes(30))
+    variant = _variant(resources)
+
+    assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 600
+    assert variant["ModelDataDownloadTimeoutInSeconds"] == 1800
+
+
+def test_caching_can_be_turned_off(stack: Stack, repository: ModelRepository, resources: Resources) -> None:
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, keep_models_cached=False)
+
+    assert _container(resources)["MultiModelConfig"] == {"ModelCacheSetting": "Disabled"}
+
+
+def test_the_role_has_no_managed_policy(endpoint: MultiModelEndpoint, resources: Resources) -> None:
+    assert all("ManagedPolicyArns" not in role for role in resources("AWS::IAM::Role"))
+
+
+def test_the_role_reads_the_prefix_pulls_one_image_logs_and_publishes_metrics(
+    endpoint: MultiModelEndpoint, stack: Stack
+) -> None:
+    by_action = {str(each["Action"]): each for each in _role_statements(stack)}
+
+    assert set(by_action) == {
+        "s3:ListBucket",
+        "s3:GetObject",
+        "kms:Decrypt",
+        "ecr:GetAuthorizationToken",
+        "['ecr:BatchCheckLayerAvailability', 'ecr:BatchGetImage', 'ecr:GetDownloadUrlForLayer']",
+        "['logs:CreateLogGroup', 'logs:CreateLogStream', 'logs:DescribeLogStreams', 'logs:PutLogEvents']",
+        "cloudwatch:PutMetricData",
+    }
+    assert by_action["s3:GetObject"]["Resource"]["Fn::Join"][1][-1] == "/models/*"
+    assert by_action["cloudwatch:PutMetricData"]["Condition"] == {
+        "StringEquals": {"cloudwatch:namespace": ["AWS/SageMaker", "/aws/sagemaker/Endpoints"]}
+    }
+
+
+def test_the_model_waits_for_the_role_and_its_policy(endpoint: MultiModelEndpoint, stack: Stack) -> None:
+    (model,) = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
+
+    assert any(name.startswith("EndpointRoleDefaultPolicy") for name in model["DependsOn"])
+
+
+def test_logs_are_kept_for_a_month_and_are_there_before_the_endpoint(
+    endpoint: MultiModelEndpoint, stack: Stack
+) -> None:
+    template = Template.from_stack(stack)
+    template.has_resource_properties(
+        "AWS::Logs::LogGroup", {"LogGroupName": "/aws/sagemaker/Endpoints/fleet", "RetentionInDays": 30}
+    )
+    (resource,) = template.find_resources("AWS::SageMaker::Endpoint").values()
+
+    assert any(name.startswith("EndpointLogs") for name in resource["DependsOn"])
+
+
+def test_logs_are_kept_for_as_long_as_asked(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    MultiModelEndpoint(stack, "E", repository=repository, log_retention=logs.RetentionDays.ONE_YEAR)
+
+    assert resources("AWS::Logs::LogGroup")[0]["RetentionInDays"] == 365
+
+
+def test_the_main_child_is_the_endpoint(endpoint: MultiModelEndpoint) -> None:
+    assert isinstance(endpoint.node.default_child, sagemaker.CfnEndpoint)
+
+
+def test_api_gateway_accepts_it_as_an_endpoint(endpoint: MultiModelEndpoint, stack: Stack) -> None:
+    api = apigateway.RestApi(stack, "Api")
+    api.root.add_method("POST", apigateway.SagemakerIntegration(endpoint))
+    template = Template.from_stack(stack)
+
+    template.has_resource_properties(
+        "AWS::ApiGateway::Method",
+        {"Integration": {"Uri": Match.object_like({"Fn::Join": Match.any_value()})}},
+    )
+    invoking = {"Action": "sagemaker:InvokeEndpoint", "Effect": "Allow", "Resource": Match.any_value()}
+    template.has_resource_properties("AWS::IAM::Policy", {"PolicyDocument": {"Statement": [invoking]}})
+
+
+def test_invoking_is_granted_for_all_models_or_for_some(endpoint: MultiModelEndpoint, stack: Stack) -> None:
+    everyone = iam.Role(stack, "Everyone", assumed_by=iam.AccountRootPrincipal())
+    search = iam.Role(stack, "Search", assumed_by=iam.AccountRootPrincipal())
+    endpoint.grant_invoke(everyone)
+    endpoint.grant_invoke(search, target_models=["minilm-*"])
+
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+    statements = {
+        name[:6]: each["Properties"]["PolicyDocument"]["Statement"][0] for name, each in policies.items()
+    }
+    assert "Condition" not in statements["Everyo"]
+    assert statements["Search"]["Condition"] == {"StringLike": {"sagemaker:TargetModel": ["minilm-*"]}}
+
+
+def test_two_endpoints_live_in_one_stack_and_share_the_accounts_of_the_image(
+    endpoint: MultiModelEndpoint, repository: ModelRepository, stack: Stack
+) -> None:
+    MultiModelEndpoint(stack, "Second", repository=repository)
+
+    assert len(Template.from_stack(stack).find_mappings("*")) == 1
+
+
+def test_every_mistake_is_told_at_once_with_the_path(stack: Stack, repository: ModelRepository) -> None:
+    problems = _problems(
+        lambda: MultiModelEndpoint(
+            stack,
+            "Endpoint",
+            repository=repository,
+            instance_type="ml.g5.12xlarge",
+            release="25.06",
+            server=TritonServer(extra_arguments=("--a b",)),
+        )
+    )
+
+    assert set(problems) == {"multi-model-one-gpu", "release-not-on-sagemaker", "server-argument"}
+    assert problems["multi-model-one-gpu"].where == "instance_type of Fleet/Endpoint"
+    assert "ml.g5.2xlarge" in problems["multi-model-one-gpu"].fix
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ({"instance_type": "ml.g5.2xlrage"}, "unknown-instance-type"),
+        ({"instance_type": "ml.c5.xlarge"}, "multi-model-one-gpu"),
+        ({"instance_type": "ml.p3.2xlarge"}, "gpu-generation-supported"),
+        ({"release": "25.9"}, "unknown-release"),
+        ({"release": "24.12"}, "release-not-on-sagemaker"),
+    ],
+)
+def test_a_mistake_names_its_rule(
+    stack: Stack, repository: ModelRepository, arguments: dict[str, str], rule: str
+) -> None:
+    call = lambda: MultiModelEndpoint(stack, "Endpoint", repository=repository, **arguments)  # type: ignore[arg-type] # noqa: E731
+
+    assert list(_problems(call)) == [rule]
+
+
+def test_an_unknown_region_is_a_mistake(stack_in: Callable[[str], Stack]) -> None:
+    stack = stack_in("mars-north-1")
+    repository = ModelRepository(stack, "Repository")
+
+    problems = _problems(lambda: MultiModelEndpoint(stack, "Endpoint", repository=repository))
+
+    assert list(problems) == ["release-not-in-region"]
+
+
+def test_a_value_known_only_at_deployment_is_refused_with_the_reason(
+    stack: Stack, repository: ModelRepository
+) -> None:
+    parameter = CfnParameter(stack, "InstanceType").value_as_string
+
+    with pytest.raises(FleetError, match="known only when the stack is deployed"):
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type=parameter)
+
+
+def test_an_instance_type_that_aws_does_not_list_is_advised_against(
+    stack: Stack, repository: ModelRepository
+) -> None:
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type="ml.g6.2xlarge")
+
+    Annotations.from_stack(stack).has_warning("/Fleet/Endpoint", Match.string_like_regexp("ml.g6.2xlarge"))
+
+
+def test_plans_of_another_gpu_or_tensorrt_are_refused_whichever_comes_first(
+    stack: Stack, repository: ModelRepository, source: Path
+) -> None:
+    ModelBuilds(stack, "Builds", repository=repository, source=source, models=["minilm"])
+    call = lambda: MultiModelEndpoint(  # noqa: E731
+        stack, "Endpoint", repository=repository, instance_type="ml.g4dn.xlarge"
+    )
+    assert list(_problems(call)) == ["plan-fits-endpoint"]
+
+    other = ModelRepository(stack, "Other")
+    MultiModelEndpoint(stack, "Serving", repository=other, release="24.09")
+    build = lambda: ModelBuilds(stack, "Late", repository=other, source=source, models=["minilm"])  # noqa: E731
+    assert list(_problems(build)) == ["plan-fits-endpoint"]

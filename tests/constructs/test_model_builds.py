@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Duration, Stack
+from aws_cdk.assertions import Template
+from synthesised import Resources
+
+from triton_fleet import FleetError, ModelBuilds, ModelRepository
+
+Build = Callable[..., ModelBuilds]
+
+
+@pytest.fixture
+def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
+    def make(**arguments: Any) -> ModelBuilds:
+        given = {"source": source, "models": ["minilm", "resnet50"]} | arguments
+        return ModelBuilds(stack, "Builds", repository=repository, **given)
+
+    return make
+
+
+def _project(resources: Resources) -> dict[str, Any]:
+    (project,) = resources("AWS::CodeBuild::Project")
+    return project
+
+
+def _rules(call: Callable[[], object]) -> list[str]:
+    with pytest.raises(FleetError) as raised:
+        call()
+    return [problem.rule for problem in raised.value.problems]
+
+
+def test_models_are_compiled_on_the_gpu_and_in_the_image_that_serve_them(
+    build: Build, resources: Resources
+) -> None:
+    build()
+    environment = _project(resources)["Environment"]
+
+    assert environment["Type"] == "LINUX_GPU_CONTAINER"
+    assert environment["ComputeType"] == "BUILD_GENERAL1_SMALL"
+    assert environment["Image"]["Fn::Join"][1][-1] == "/sagemaker-tritonserver:25.09-py3"
+    assert environment["ImagePullCredentialsType"] == "SERVICE_ROLE"
+    assert environment["PrivilegedMode"] is False
+
+
+def test_the_build_is_told_what_to_build_and_where_to_publish(build: Build, resources: Resources) -> None:
+    build()
+    variables = {
+        each["Name"]: each["Value"] for each in _project(resources)["Environment"]["EnvironmentVariables"]
+    }
+
+    assert variables.pop("FLEET_REPOSITORY")["Fn::Join"][1][-1] == "/models/"
+    assert variables == {"FLEET_GPU": "A10G", "FLEET_RELEASE": "25.09", "FLEET_MODELS": "minilm resnet50"}
+
+
+def test_a_build_runs_the_commands_that_a_person_types(build: Build, resources: Resources) -> None:
+    build()
+    spec = json.loads(_project(resources)["Source"]["BuildSpec"])
+    verbs = [command.split()[3] for command in spec["phases"]["build"]["commands"]]
+
+    assert spec["version"] == "0.2"
+    assert verbs == ["build", "check", "pack", "publish"]
+
+
+def test_the_source_is_one_asset_that_leftovers_do_not_change(
+    stack: Stack, repository: ModelRepository, source: Path
+) -> None:
+    def hash_now() -> str:
+        inner = Stack(App(), "Fleet")
+        inner_repository = ModelRepository(inner, "Repository")
+        return ModelBuilds(
+            inner, "Builds", repository=inner_repository, source=source, models=["minilm"]
+        ).source.asset_hash
+
+    before = hash_now()
+    for leftover in ("models/__pycache__/x.pyc", ".mypy_cache/3.11/x.json", "build/minilm/build.json"):
+        (source / leftover).parent.mkdir(parents=True)
+        (source / leftover).write_text("left over")
+    assert hash_now() == before
+
+    (source / "models" / "minilm" / "build.py").write_text("BUILD = 1\n")
+    assert hash_now() != before
+
+
+def test_the_role_publishes_pulls_one_image_reads_its_source_and_logs(
+    build: Build, resources: Resources
+) -> None:
+    build()
+    (policy,) = resources("AWS::IAM::Policy")
+    statements = policy["PolicyDocument"]["Statement"]
+    actions = {action for each in statements for action in _listed(each["Action"])}
+
+    assert actions == {
+        "s3:ListBucket",
+        "s3:GetObject",
+        "s3:PutObject",
+        "s3:AbortMultipartUpload",
+        "kms:Decrypt",
+        "kms:GenerateDataKey",
+        "ecr:GetAuthorizationToken",
+        "ecr:BatchCheckLayerAvailability",
+        "ecr:BatchGetImage",
+        "ecr:GetDownloadUrlForLayer",
+        "s3:GetObjectVersion",
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+    }
+    assert [each["Action"] for each in statements if each["Resource"] == "*"] == ["ecr:GetAuthorizationToken"]
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def test_only_codebuild_of_this_account_takes_the_role(build: Build, resources: Resources) -> None:
+    build()
+    (role,) = resources("AWS::IAM::Role")
+    (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+
+    assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+
+
+def test_a_builds_log_is_kept_for_three_months(build: Build, resources: Resources) -> None:
+    build()
+
+    assert resources("AWS::Logs::LogGroup")[0]["RetentionInDays"] == 90
+    assert _project(resources)["LogsConfig"]["CloudWatchLogs"]["Status"] == "ENABLED"
+
+
+def test_a_build_may_take_two_hours_or_what_is_asked_for(build: Build, resources: Resources) -> None:
+    build(timeout=Duration.hours(4))
+
+    assert _project(resources)["TimeoutInMinutes"] == 240
+
+
+def test_two_projects_live_in_one_stack(stack: Stack, repository: ModelRepository, source: Path) -> None:
+    for name in ("Text", "Images"):
+        ModelBuilds(stack, name, repository=repository, source=source, models=["minilm"])
+
+    Template.from_stack(stack).resource_count_is("AWS::CodeBuild::Project", 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rules"),
+    [
+        ({"instance_type": "ml.g4dn.xlarge"}, ["build-gpu-is-serving-gpu"]),
+        ({"instance_type": "ml.m5.large"}, ["no-gpu"]),
+        ({"instance_type": "ml.g5.2xlrage", "release": "25.9"}, ["unknown-instance-type", "unknown-release"]),
+        ({"models": ["minilm", "resnet"]}, ["model-build-exists"]),
+        ({"models": []}, ["model-build-exists"]),
+        ({"source": "nowhere"}, ["build-source"]),
+    ],
+)
+def test_a_mistake_names_its_rule(build: Build, arguments: dict[str, Any], rules: list[str]) -> None:
+    assert _rules(lambda: build(**arguments)) == rules
+
+
+def test_a_region_without_the_gpu_is_a_mistake(stack_in: Callable[[str], Stack], source: Path) -> None:
+    stack = stack_in("eu-north-1")
+    repository = ModelRepository(stack, "Repository")
+
+    rules = _rules(
+        lambda: ModelBuilds(stack, "Builds", repository=repository, source=source, models=["minilm"])
+    )
+
+    assert rules == ["build-gpu-is-serving-gpu"]
+
+
+def test_an_unknown_model_is_told_with_the_close_ones(build: Build) -> None:
+    with pytest.raises(FleetError, match=r"did you mean resnet50\?"):
+        build(models=["resnet5"])

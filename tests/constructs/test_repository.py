@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Match, Template
+from synthesised import Resources
+
+from triton_fleet import ModelRepository
+
+
+def _role(stack: Stack) -> iam.Role:
+    return iam.Role(stack, "Reader", assumed_by=iam.AccountRootPrincipal())
+
+
+def _statements(resources: Resources) -> list[dict[str, Any]]:
+    (policy,) = resources("AWS::IAM::Policy")
+    return list(policy["PolicyDocument"]["Statement"])
+
+
+def _actions(statements: list[dict[str, Any]]) -> set[str]:
+    given = [each["Action"] for each in statements]
+    return {action for each in given for action in ([each] if isinstance(each, str) else each)}
+
+
+def test_the_url_ends_in_the_prefix(repository: ModelRepository, stack: Stack) -> None:
+    assert stack.resolve(repository.url)["Fn::Join"][1][-1] == "/models/"
+
+
+def test_a_prefix_gets_exactly_one_final_slash(stack: Stack) -> None:
+    assert ModelRepository(stack, "Repository", prefix="/team/models").prefix == "team/models/"
+
+
+def test_objects_are_encrypted_with_a_rotated_customer_key(
+    repository: ModelRepository, resources: Resources
+) -> None:
+    (key,) = resources("AWS::KMS::Key")
+    (bucket,) = resources("AWS::S3::Bucket")
+    (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+
+    assert key["EnableKeyRotation"] is True
+    assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    assert rule["BucketKeyEnabled"] is True
+
+
+def test_nothing_is_public_and_the_owner_owns_every_object(
+    repository: ModelRepository, resources: Resources
+) -> None:
+    (bucket,) = resources("AWS::S3::Bucket")
+
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert bucket["OwnershipControls"]["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+
+
+def test_requests_without_tls_1_2_are_denied(repository: ModelRepository, resources: Resources) -> None:
+    (policy,) = resources("AWS::S3::BucketPolicy")
+    conditions = [each["Condition"] for each in policy["PolicyDocument"]["Statement"]]
+
+    assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
+    assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in conditions
+
+
+def test_abandoned_uploads_and_old_versions_expire(repository: ModelRepository, resources: Resources) -> None:
+    (bucket,) = resources("AWS::S3::Bucket")
+    rules = {rule["Id"]: rule for rule in bucket["LifecycleConfiguration"]["Rules"]}
+
+    assert rules["AbandonedUploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
+    assert rules["OldVersions"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 90}
+
+
+def test_models_outlive_the_stack(repository: ModelRepository, stack: Stack) -> None:
+    Template.from_stack(stack).has_resource("AWS::S3::Bucket", {"DeletionPolicy": "Retain"})
+    Template.from_stack(stack).has_resource("AWS::KMS::Key", {"DeletionPolicy": "Retain"})
+
+
+def test_models_of_a_throw_away_repository_do_not(stack: Stack) -> None:
+    ModelRepository(stack, "Repository", removal_policy=RemovalPolicy.DESTROY)
+
+    Template.from_stack(stack).has_resource("AWS::S3::Bucket", {"DeletionPolicy": "Delete"})
+
+
+def test_reading_is_limited_to_the_prefix(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    repository.grant_read(_role(stack))
+    statements = _statements(resources)
+    by_action = {each["Action"]: each for each in statements}
+
+    assert by_action["s3:ListBucket"]["Condition"] == {"StringLike": {"s3:prefix": "models/*"}}
+    assert by_action["s3:GetObject"]["Resource"]["Fn::Join"][1][-1] == "/models/*"
+    assert _actions(statements) == {"s3:ListBucket", "s3:GetObject", "kms:Decrypt"}
+
+
+def test_publishing_writes_and_cannot_delete(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    repository.grant_publish(_role(stack))
+
+    assert _actions(_statements(resources)) == {
+        "s3:ListBucket",
+        "s3:GetObject",
+        "s3:PutObject",
+        "s3:AbortMultipartUpload",
+        "kms:Decrypt",
+        "kms:GenerateDataKey",
+    }
+
+
+def test_a_grant_reports_that_it_was_made(stack: Stack, repository: ModelRepository) -> None:
+    assert repository.grant_read(_role(stack)).success
+    assert not repository.grant_read(iam.ServicePrincipal("glue.amazonaws.com")).success
+
+
+def test_access_logs_go_where_they_are_asked_to(stack: Stack) -> None:
+    logs = s3.Bucket(stack, "Logs")
+    ModelRepository(stack, "Repository", access_logs=logs)
+
+    Template.from_stack(stack).has_resource_properties(
+        "AWS::S3::Bucket", {"LoggingConfiguration": {"DestinationBucketName": Match.any_value()}}
+    )

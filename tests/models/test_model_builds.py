@@ -1,0 +1,192 @@
+"""The models of this repository: what their builds hold, and what a real Triton server answers with them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
+
+from rehearsal.contract import MultiModelContract
+from rehearsal.triton import TritonServer
+from triton_models.check import check_path
+from triton_models.config import read_config
+from triton_models.spec import load_build, model_names
+
+ENDPOINT = {
+    "SAGEMAKER_MULTI_MODEL": "true",
+    "SAGEMAKER_TRITON_PING_MODE": "live",
+    "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+    "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+    "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+}
+BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
+
+
+@pytest.fixture(scope="module")
+def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
+    """A real server that has loaded every model."""
+    folder = tmp_path_factory.mktemp("triton")
+    shutil.copytree(
+        built, folder / "models", copy_function=os.link
+    )  # Python writes bytecode beside a model.py
+    with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.url) as contract:
+        for name in model_names():
+            answer = contract.load(model_id=name, target_model=name, folder=str(folder / "models" / name))
+            assert answer.ok, f"{answer.text}\n{server.log_tail()}"
+        yield contract
+
+
+def infer(served: MultiModelContract, model: str, inputs, output: str) -> np.ndarray:
+    sent = []
+    for name, tensor in inputs.items():
+        kind = "BYTES" if tensor.dtype == np.object_ else "FP32"
+        sent.append(InferInput(name, list(tensor.shape), kind).set_data_from_numpy(tensor))
+    body, size = InferenceServerClient.generate_request_body(sent, outputs=[InferRequestedOutput(output)])
+    answer = served.invoke(
+        model_id=model, target_model=model, body=body, headers={"Content-Type": f"{BINARY}{size}"}
+    )
+    assert answer.ok, answer.text
+    header = int(answer.headers["content-type"].removeprefix(BINARY))
+    return InferResult.from_response_body(answer.body, header_length=header).as_numpy(output)
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_a_build_is_accepted_by_the_check(name, built):
+    assert check_path(built / name) == []
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_the_server_answers_every_example_as_the_source_framework_does(name, served):
+    build = load_build(name)
+    for example in build.examples():
+        expected = build.reference(example.inputs)[build.output]
+        answer = infer(served, name, example.inputs, build.output)
+        assert answer.shape == expected.shape, example.name
+        np.testing.assert_allclose(answer, expected, rtol=0, atol=build.tolerance, err_msg=example.name)
+
+
+@pytest.mark.parametrize("name", model_names())
+def test_different_inputs_get_answers_that_differ_by_far_more_than_the_tolerance(name):
+    build = load_build(name)
+    rows = [row for each in build.examples() for row in build.reference(each.inputs)[build.output]]
+    closest = min(np.abs(one - other).max() for i, one in enumerate(rows) for other in rows[:i])
+    assert closest > 100 * build.tolerance
+
+
+def test_another_process_without_a_network_builds_the_same_bytes(built, tmp_path):
+    code = (
+        "import socket, sys\n"
+        "def refuse(*_, **__): raise AssertionError('the build used the network')\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+        "from triton_models.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    run = subprocess.run(
+        [sys.executable, "-c", code, "build", *model_names(), "-o", str(tmp_path), "--json"],
+        env={**environment, "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert len(json.loads(run.stdout)["built"]) == len(model_names())
+    assert run.stderr == ""
+    files = {path.relative_to(built) for path in built.rglob("*") if path.is_file()}
+    assert files == {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    assert [
+        str(file) for file in files if (built / file).read_bytes() != (tmp_path / file).read_bytes()
+    ] == []
+
+
+def test_composing_models_carry_the_ensembles_name(built):
+    names = {path.parent.name for path in (built / "minilm").glob("*/config.pbtxt")}
+    assert names == {"minilm", "minilm_tokenizer", "minilm_encoder", "minilm_pooling"}
+
+
+def test_no_model_insists_on_a_gpu(built):
+    for path in built.glob("*/*/config.pbtxt"):
+        assert "KIND_GPU" not in path.read_text(), path
+
+
+def test_the_encoder_takes_32_bit_integers_and_any_batch_and_length(built):
+    graph = onnx.load(built / "minilm/minilm_encoder/1/model.onnx").graph
+    inputs = {value.name: value.type.tensor_type for value in graph.input}
+    assert inputs.keys() == {"input_ids", "attention_mask"}
+    for tensor in inputs.values():
+        assert tensor.elem_type == onnx.TensorProto.INT32
+        assert [size.dim_param for size in tensor.shape.dim] == ["batch", "tokens"]
+
+
+def test_the_encoders_plan_takes_every_shape_that_the_tokenizer_can_make(built):
+    module = sys.modules[load_build("minilm").write.__module__]
+    parameters = read_config(built / "minilm/minilm_tokenizer/config.pbtxt").parameters
+    padding, limit = (int(parameters[name].string_value) for name in ("padding", "max_tokens"))
+    assert module.SHAPES.min == (1, padding)
+    assert module.SHAPES.max == (read_config(built / "minilm/minilm/config.pbtxt").max_batch_size, limit)
+    assert limit % padding == 0
+
+
+def test_texts_beyond_the_limit_are_cut_where_sentence_transformers_cuts_them(served):
+    build = load_build("minilm")
+    words = [f"word{number}" for number in range(400)]
+    for count in (84, 85, 400):  # three tokens a word: 254, 257 and far more than the limit of 256
+        inputs = {"TEXT": np.array([[" ".join(words[:count]).encode()]], dtype=np.object_)}
+        expected = build.reference(inputs)["EMBEDDING"]
+        np.testing.assert_allclose(infer(served, "minilm", inputs, "EMBEDDING"), expected, rtol=0, atol=1e-4)
+
+
+def test_a_full_batch_of_texts_is_answered_in_order(served):
+    texts = [[f"text number {number} {'and more ' * number}".encode()] for number in range(32)]
+    together = infer(served, "minilm", {"TEXT": np.array(texts, dtype=np.object_)}, "EMBEDDING")
+    for number in (0, 15, 31):
+        alone = infer(served, "minilm", {"TEXT": np.array([texts[number]], dtype=np.object_)}, "EMBEDDING")
+        np.testing.assert_allclose(together[number], alone[0], rtol=0, atol=1e-5)
+
+
+def test_a_text_that_is_not_utf8_is_the_callers_error_and_harms_nobody_else(served):
+    inputs = {"TEXT": np.array([[b"\xff\xfe"]], dtype=np.object_)}
+    with pytest.raises(AssertionError, match="TEXT is not UTF-8"):
+        infer(served, "minilm", inputs, "EMBEDDING")
+    inputs = {"TEXT": np.array([[b"fine"]], dtype=np.object_)}
+    assert infer(served, "minilm", inputs, "EMBEDDING").shape == (1, 384)
+
+
+def test_resnet50_has_the_parameters_of_torchvisions(built):
+    module = sys.modules[load_build("resnet50").write.__module__]
+    network, _ = module._network()
+    state = network.state_dict()
+    assert len(state) == 320
+    assert sum(parameter.numel() for parameter in network.parameters()) == 25_557_032
+    assert state["layer3.5.conv2.weight"].shape == (256, 256, 3, 3)
+    assert state["layer2.0.downsample.1.running_mean"].shape == (512,)
+
+
+def test_resnet50_takes_trained_weights_from_a_file(tmp_path, monkeypatch):
+    module = sys.modules[load_build("resnet50").write.__module__]
+    trained, untrained_source = module._network()
+    torch.nn.init.constant_(trained.fc.bias, 1.0)
+    torch.save(trained.state_dict(), tmp_path / "weights.pth")
+    monkeypatch.setenv("RESNET50_WEIGHTS", str(tmp_path / "weights.pth"))
+    served, source = module._network()
+    assert untrained_source == "untrained, seed 50"
+    assert source.startswith("sha256:")
+    assert not served.training
+    for name, value in served.state_dict().items():
+        assert torch.equal(value, trained.state_dict()[name]), name
+
+
+def test_images_in_one_batch_do_not_influence_each_other(served):
+    images = load_build("resnet50").examples()[1].inputs["INPUT"]
+    both = infer(served, "resnet50", {"INPUT": images}, "OUTPUT")
+    for number in range(2):
+        alone = infer(served, "resnet50", {"INPUT": images[number : number + 1]}, "OUTPUT")
+        np.testing.assert_allclose(both[number], alone[0], rtol=0, atol=1e-4)

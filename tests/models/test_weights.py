@@ -1,0 +1,98 @@
+import hashlib
+
+import boto3
+import moto
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from triton_models.errors import FleetError
+from triton_models.export.weights import load_weights
+
+
+def network(value: float = 0.0, *, width: int = 2, extra: bool = False) -> torch.nn.Module:
+    module = torch.nn.Sequential()
+    module.add_module("fc", torch.nn.Linear(3, width))
+    module.add_module("bn", torch.nn.BatchNorm1d(width))
+    if extra:
+        module.add_module("head", torch.nn.Linear(1, 1, bias=False))
+    for parameter in module.parameters():
+        torch.nn.init.constant_(parameter, value)
+    return module
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "weights.pth"
+    torch.save(network(7.0).state_dict(), path)
+    return path
+
+
+def refusal(path, module=None) -> str:
+    with pytest.raises(FleetError) as caught:
+        load_weights(module or network(), str(path))
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.where) == ("weights", f"the weights {str(path)!r}")
+    return problem.what
+
+
+def test_weights_saved_by_torch_are_loaded_and_named_by_their_digest(saved):
+    module = network()
+    digest = load_weights(module, str(saved))
+    assert digest == f"sha256:{hashlib.sha256(saved.read_bytes()).hexdigest()}"
+    assert {parameter.min().item() for parameter in module.parameters()} == {7.0}
+
+
+def test_weights_in_a_safetensors_file_are_loaded(tmp_path):
+    save_file(network(7.0).state_dict(), tmp_path / "weights.safetensors")
+    module = network()
+    load_weights(module, str(tmp_path / "weights.safetensors"))
+    assert module.fc.weight.min().item() == 7.0
+
+
+def test_weights_are_loaded_from_s3(saved, monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with moto.mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="models")
+        s3.upload_file(str(saved), "models", "resnet/weights.pth")
+        module = network()
+        load_weights(module, "s3://models/resnet/weights.pth")
+    assert module.fc.weight.min().item() == 7.0
+
+
+def test_a_missing_s3_object_is_refused_with_amazons_reason(monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with moto.mock_aws():
+        boto3.client("s3").create_bucket(Bucket="models")
+        assert "404" in refusal("s3://models/nothing.pth")
+
+
+def test_weights_of_another_network_are_refused_by_name_and_shape(saved):
+    assert refusal(saved, network(extra=True)) == "weights of another network: head.weight is missing"
+    assert "fc.weight is (2, 3), not (5, 3)" in refusal(saved, network(width=5))
+
+
+def test_only_the_first_differences_are_listed(tmp_path):
+    torch.save({f"layer{number}": torch.zeros(1) for number in range(50)}, tmp_path / "weights.pt")
+    assert refusal(tmp_path / "weights.pt").endswith(" and 54 more")
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    assert refusal(tmp_path / "none.pth") == "No such file or directory"
+
+
+@pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
+def test_a_file_of_something_else_is_refused(name, tmp_path):
+    (tmp_path / name).write_bytes(b"<html>404</html>")
+    assert refusal(tmp_path / name).startswith("no file of weights")
+
+
+def test_a_whole_pickled_network_is_refused_because_loading_it_would_run_its_code(tmp_path):
+    torch.save(network(), tmp_path / "network.pth")
+    assert refusal(tmp_path / "network.pth").startswith("no file of weights")
+
+
+def test_a_file_of_numbers_without_tensors_is_refused(tmp_path):
+    torch.save({"epoch": 3}, tmp_path / "checkpoint.pth")
+    assert "something else" in refusal(tmp_path / "checkpoint.pth")

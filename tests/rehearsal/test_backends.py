@@ -1,0 +1,203 @@
+"""The stand-ins serve what the real backends serve and refuse what those refuse."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rehearsal.contract import MultiModelContract
+from rehearsal.triton import TritonServer
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from tests.rehearsal.served_models import (
+    batch_size_onnx,
+    config,
+    ensemble,
+    onnx_model,
+    scaling_onnx,
+    text_onnx,
+    write,
+)
+
+CPU_CONFIG = "instance_group [{count: 1 kind: KIND_CPU}]"
+# Runs as soon as six rows wait, which is long before the delay is over.
+WAIT_FOR_SIX = (
+    f"dynamic_batching {{preferred_batch_size: [6] max_queue_delay_microseconds: 5000000}}\n{CPU_CONFIG}"
+)
+
+
+class Server:
+    """One server for the module; every test loads models of its own."""
+
+    def __init__(self, contract, folder):
+        self._contract = contract
+        self._folder = folder
+        self._count = 0
+
+    def load(self, files):
+        self._count += 1
+        name = f"m{self._count}"
+        root = write(files, self._folder / name)
+        return name, self._contract.load(model_id=name, target_model=f"{name}.tar.gz", folder=str(root))
+
+    def serve(self, files):
+        name, answer = self.load(files)
+        assert answer.ok, answer.text
+        return name
+
+    def invoke(self, name, rows, *, datatype="FP32", tensor="X"):
+        shape = [len(rows), len(rows[0])]
+        data = [value for row in rows for value in row]
+        request = {"inputs": [{"name": tensor, "shape": shape, "datatype": datatype, "data": data}]}
+        body = json.dumps(request).encode()
+        return self._contract.invoke(model_id=name, target_model=f"{name}.tar.gz", body=body)
+
+    def ask(self, name, rows, **tensor):
+        answer = self.invoke(name, rows, **tensor)
+        assert answer.ok, answer.text
+        output = json.loads(answer.body)["outputs"][0]
+        width = output["shape"][1]
+        return [output["data"][i : i + width] for i in range(0, len(output["data"]), width)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("backends")
+    with (
+        TritonServer(ENVIRONMENT, folder / "server") as triton,
+        MultiModelContract(triton.url) as contract,
+    ):
+        yield Server(contract, folder)
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "onnxruntime",
+        "tensorrt",
+        'platform: "onnxruntime_onnx"',
+        'platform: "tensorrt_plan"',
+    ],
+)
+def test_an_onnx_file_is_served_under_every_spelling_of_its_backend(server, backend):
+    name = server.serve(onnx_model(2.0, backend=backend, extra=CPU_CONFIG))
+    assert server.ask(name, [[1, 2], [3, 4]]) == [[2, 4], [6, 8]]
+
+
+def test_the_file_named_by_the_configuration_is_served(server):
+    extra = f'default_model_filename: "weights.onnx"\n{CPU_CONFIG}'
+    name = server.serve(onnx_model(5.0, file="weights.onnx", extra=extra))
+    assert server.ask(name, [[2]]) == [[10]]
+
+
+def test_a_portable_twin_is_found_in_the_place_of_a_plan_with_a_name_of_its_own(server):
+    extra = f'default_model_filename: "fp16.plan"\n{CPU_CONFIG}'
+    name = server.serve(onnx_model(5.0, backend="tensorrt", file="fp16.onnx", extra=extra))
+    assert server.ask(name, [[2]]) == [[10]]
+
+
+def test_a_model_without_a_batch_dimension_is_served(server):
+    files = onnx_model(3.0, batch=0, extra=CPU_CONFIG)
+    files["scaling/config.pbtxt"] = files["scaling/config.pbtxt"].replace(b"dims: [-1]", b"dims: [-1, -1]")
+    name = server.serve(files)
+    assert server.ask(name, [[1], [2]]) == [[3], [6]]
+
+
+def test_requests_that_wait_together_run_as_one_batch_and_get_their_own_rows(server):
+    files = onnx_model(1.0, extra=WAIT_FOR_SIX, batch=6)
+    name = server.serve({**files, "scaling/1/model.onnx": batch_size_onnx()})
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda rows: server.ask(name, rows), [[[0]] * n for n in (1, 2, 3)]))
+    assert answers == [[[6]], [[6], [6]], [[6], [6], [6]]]
+
+
+def test_a_batch_is_split_in_the_order_of_its_requests(server):
+    name = server.serve(onnx_model(10.0, extra=WAIT_FOR_SIX, batch=6))
+    rows = [[[1]], [[2], [3]], [[4], [5], [6]]]
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda each: server.ask(name, each), rows))
+    assert answers == [[[10]], [[20], [30]], [[40], [50], [60]]]
+
+
+def test_a_request_that_fails_gets_an_error_and_the_next_one_an_answer(server):
+    files = {**onnx_model(2.0, extra=CPU_CONFIG), "scaling/1/model.onnx": scaling_onnx(2.0, columns=3)}
+    name = server.serve(files)
+    refused = server.invoke(name, [[1, 2, 3, 4]])
+    assert refused.status == 400
+    assert "onnx runtime error" in refused.text
+    assert server.ask(name, [[1, 2, 3]]) == [[2, 4, 6]]
+
+
+def test_text_passes_through_a_model(server):
+    text = config(
+        backend="onnxruntime", inputs={"X": "TYPE_STRING"}, outputs={"Y": "TYPE_STRING"}, extra=CPU_CONFIG
+    )
+    name = server.serve({"text/config.pbtxt": text.encode(), "text/1/model.onnx": text_onnx()})
+    assert server.ask(name, [["häuser", "家"], ["", "b"]], datatype="BYTES") == [["häuser", "家"], ["", "b"]]
+
+
+def test_thread_counts_of_the_configuration_are_accepted(server):
+    extra = f'parameters {{ key: "intra_op_thread_count" value {{ string_value: "2" }} }}\n{CPU_CONFIG}'
+    name = server.serve(onnx_model(2.0, extra=extra))
+    assert server.ask(name, [[1]]) == [[2]]
+
+
+def test_two_ensembles_whose_steps_share_names_answer_each_with_its_own_steps(server):
+    first, second = server.serve(ensemble(10.0)), server.serve(ensemble(100.0, backend="tensorrt"))
+    texts = {"datatype": "BYTES", "tensor": "TEXT"}
+    assert server.ask(first, [["a"], ["abc"]], **texts) == [[10], [30]]
+    assert server.ask(second, [["a"], ["abc"]], **texts) == [[100], [300]]
+
+
+def test_a_gpu_model_runs_here_if_it_brings_a_configuration_for_the_cpu(server):
+    files = onnx_model(2.0, extra="instance_group [{kind: KIND_GPU}]")
+    files["scaling/configs/cpu.pbtxt"] = onnx_model(2.0, extra=CPU_CONFIG)["scaling/config.pbtxt"]
+    name = server.serve(files)
+    assert server.ask(name, [[1]]) == [[2]]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        pytest.param(
+            onnx_model(2.0, backend="tensorrt", file="model.plan"),
+            "is a TensorRT plan: it runs only on the GPU model it was compiled for",
+            id="a real plan",
+        ),
+        pytest.param(
+            onnx_model(2.0, backend="tensorrt", file="other.bin"), "unable to find", id="no file for tensorrt"
+        ),
+        pytest.param(onnx_model(2.0, file="other.bin"), "unable to find", id="no file for onnxruntime"),
+        pytest.param(
+            onnx_model(2.0, extra="instance_group [{kind: KIND_GPU}]"),
+            "has kind KIND_GPU but no GPUs are available",
+            id="a GPU and nothing else",
+        ),
+    ],
+)
+def test_what_cannot_run_here_is_refused_with_the_reason(server, files, message):
+    answer = server.load(files)[1]
+    assert answer.status == 400
+    assert message in answer.text
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        ({"X": "TYPE_INT64"}, {"Y": "TYPE_FP32"}, "unexpected datatype TYPE_INT64 for inference input 'X'"),
+        ({"Q": "TYPE_FP32"}, {"Y": "TYPE_FP32"}, "unexpected inference input 'Q', allowed inputs are: X"),
+        ({"X": "TYPE_FP32"}, {"Z": "TYPE_FP32"}, "unexpected inference output 'Z', allowed outputs are: Y"),
+    ],
+)
+def test_a_configuration_that_contradicts_the_file_is_refused(server, inputs, outputs, message):
+    text = config(backend="onnxruntime", inputs=inputs, outputs=outputs)
+    answer = server.load({**onnx_model(2.0), "scaling/config.pbtxt": text.encode()})[1]
+    assert answer.status == 400
+    assert message in answer.text
+
+
+def test_a_shape_that_contradicts_the_file_is_refused(server):
+    files = onnx_model(2.0)
+    files["scaling/config.pbtxt"] = files["scaling/config.pbtxt"].replace(b"dims: [-1]", b"dims: [-1, 3]")
+    answer = server.load(files)[1]
+    assert answer.status == 400
+    assert "the model configuration specifies [-1, -1, 3]" in answer.text

@@ -1,0 +1,72 @@
+"""SageMaker's multi-model contract against the real server."""
+
+import json
+
+import pytest
+
+from rehearsal.contract import ALREADY_LOADED, MultiModelContract
+from rehearsal.triton import TritonServer
+from tests.rehearsal import served_models
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+
+FLOATS = json.dumps(
+    {"inputs": [{"name": "X", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
+).encode()
+
+
+@pytest.fixture(scope="module")
+def contract(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("contract") / "server"
+    with TritonServer(ENVIRONMENT, folder) as server, MultiModelContract(server.url) as contract:
+        yield contract
+
+
+@pytest.fixture
+def identity(tmp_path):
+    return str(served_models.write(served_models.python_model(), tmp_path / "model"))
+
+
+def test_a_server_without_models_is_ready(contract):
+    assert contract.ping()
+
+
+def test_nobody_at_the_address_is_not_ready():
+    with MultiModelContract("http://localhost:1") as contract:
+        assert not contract.ping()
+
+
+def test_a_model_is_loaded_described_listed_invoked_and_unloaded(contract, identity):
+    names = {"model_id": "one", "target_model": "one-0123.tar.gz"}
+    assert contract.load(folder=identity, **names).ok
+    assert json.loads(contract.describe(**names).body) == {"modelName": "one", "modelUrl": identity}
+    assert len(json.loads(contract.list().body)["models"]) == 1
+    answer = contract.invoke(body=FLOATS, headers={"Content-Type": "application/json"}, **names)
+    assert answer.headers["content-type"] == "application/json"
+    assert json.loads(answer.body)["outputs"][0]["data"] == [1.0, 2.0, 3.0]
+    # Without the target model's name in a header this takes 350 seconds.
+    assert contract.unload(**names).ok
+    assert contract.describe(**names).status == 404
+
+
+def test_triton_names_a_model_after_the_target_model(contract, identity):
+    names = {"model_id": "named", "target_model": "team/named-42.tar.gz"}
+    contract.load(folder=identity, **names)
+    assert json.loads(contract.invoke(body=FLOATS, **names).body)["model_name"] == "team/named-42.tar.gz"
+
+
+def test_a_second_load_is_a_conflict(contract, identity):
+    names = {"model_id": "twice", "target_model": "twice.tar.gz"}
+    assert contract.load(folder=identity, **names).ok
+    assert contract.load(folder=identity, **names).status == ALREADY_LOADED
+
+
+def test_a_model_that_is_not_loaded_cannot_be_invoked(contract):
+    assert contract.invoke(model_id="none", target_model="none.tar.gz", body=FLOATS).status == 404
+
+
+def test_a_wrong_input_is_refused_with_its_name(contract, identity):
+    names = {"model_id": "wrong", "target_model": "wrong.tar.gz"}
+    contract.load(folder=identity, **names)
+    answer = contract.invoke(body=FLOATS.replace(b'"X"', b'"Q"'), **names)
+    assert answer.status == 400
+    assert "unexpected inference input 'Q'" in answer.text

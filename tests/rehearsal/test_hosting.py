@@ -1,0 +1,410 @@
+"""InvokeEndpoint through an unmodified boto3, answered as SageMaker answers it."""
+
+import json
+import os
+import signal
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from botocore.exceptions import ClientError
+
+from rehearsal.hosting import Hosting
+from rehearsal.runtime_api import PAYLOAD_LIMIT
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
+from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
+from tests.rehearsal.traces import traces
+from triton_models.errors import FleetError
+
+LIMIT_S = 20.0
+
+FLOATS = json.dumps(
+    {"inputs": [{"name": "X", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
+).encode()
+
+# Models that do something when they are loaded. What they need to know is written into their source.
+LOADING = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+{body}
+
+    def execute(self, requests):
+        inputs = [pb_utils.get_input_tensor_by_name(r, "X").as_numpy() for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)]) for x in inputs]
+"""
+
+
+def model_that_first(*lines):
+    return python_model(LOADING.format(body="\n".join(f"        {line}" for line in lines)))
+
+
+@pytest.fixture(scope="module")
+def aws():
+    with moto_aws() as aws:
+        yield aws
+
+
+class Endpoint:
+    """An endpoint with its bucket and clients."""
+
+    def __init__(self, aws, hosting, **config):
+        self.aws = aws
+        self.hosting = hosting
+        self.bucket = aws.bucket()
+        self.name = aws.endpoint(aws.endpoint_config(self.bucket, **config))
+        self.runtime = aws.client("sagemaker-runtime", url=hosting.url)
+
+    def upload(self, target, files):
+        body = files if isinstance(files, bytes) else tarball(files)
+        self.aws.upload(self.bucket, f"models/{target}", body)
+        return target
+
+    def invoke(self, target, body=FLOATS, **more):
+        arguments = {"EndpointName": self.name, "TargetModel": target, "Body": body, **more}
+        return self.runtime.invoke_endpoint(**{k: v for k, v in arguments.items() if v is not None})
+
+    def ask(self, target, **more):
+        return json.loads(self.invoke(target, **more)["Body"].read())["outputs"][0]["data"]
+
+    @property
+    def instance(self):
+        return self.hosting.instance(self.name)
+
+    def copies(self):
+        """The folders of models on the instance's disk."""
+        return list((self.instance.server.directory / "opt" / "ml" / "models").iterdir())
+
+
+@pytest.fixture(scope="module")
+def hosting(aws):
+    with Hosting(aws) as hosting:
+        yield hosting
+
+
+@pytest.fixture(scope="module")
+def shared(aws, hosting):
+    """One endpoint for the tests that do not mind other models on it."""
+    return Endpoint(aws, hosting)
+
+
+@pytest.fixture
+def own(aws, tmp_path):
+    """An endpoint for one test, and hosting whose requests wait only a moment for a load."""
+    with Hosting(aws, directory=tmp_path / "hosting", load_wait_s=0.2, lookup_s=0.0) as hosting:
+        yield Endpoint(aws, hosting)
+
+
+def test_a_model_is_fetched_loaded_and_asked(shared):
+    target = shared.upload("scaling-1.tar.gz", onnx_model(2.0))
+    answer = shared.invoke(target, ContentType="application/json")
+    assert json.loads(answer["Body"].read())["outputs"][0]["data"] == [2, 4, 6]
+    assert answer["ContentType"] == "application/json"
+    assert answer["InvokedProductionVariant"] == "AllTraffic"
+
+
+def test_a_model_of_several_steps_is_served_from_one_artifact(shared):
+    target = shared.upload("ensemble-1.tar.gz", ensemble(10.0, backend="tensorrt"))
+    text = {"inputs": [{"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["abc"]}]}
+    assert shared.ask(target, body=json.dumps(text).encode()) == [30]
+
+
+def test_a_model_at_the_top_of_its_artifact_is_served(shared):
+    files = {name.removeprefix("scaling/"): content for name, content in onnx_model(4.0).items()}
+    assert shared.ask(shared.upload("top-1.tar.gz", files)) == [4, 8, 12]
+
+
+def test_binary_tensors_pass_both_ways(shared):
+    target = shared.upload("binary-1.tar.gz", onnx_model(2.0))
+    header = json.dumps(
+        {
+            "inputs": [
+                {
+                    "name": "X",
+                    "shape": [1, 1],
+                    "datatype": "FP32",
+                    "parameters": {"binary_data_size": 4},
+                }
+            ],
+            "parameters": {"binary_data_output": True},
+        }
+    ).encode()
+    kind = "application/vnd.sagemaker-triton.binary+json;json-header-size="
+    answer = shared.invoke(target, header + b"\x00\x00\x80\x3f", ContentType=f"{kind}{len(header)}")
+    assert answer["ContentType"].startswith(kind)
+    assert answer["Body"].read()[-4:] == b"\x00\x00\x00\x40"
+
+
+def test_an_object_that_changes_under_its_key_is_not_loaded_again(shared):
+    target = shared.upload("changed-1.tar.gz", onnx_model(2.0))
+    assert shared.ask(target) == [2, 4, 6]
+    shared.upload(target, onnx_model(5.0))
+    assert shared.ask(target) == [2, 4, 6]
+
+
+def test_an_unknown_endpoint_is_a_validation_error_in_sagemakers_words(shared):
+    with pytest.raises(
+        shared.runtime.exceptions.ValidationError, match="Endpoint nope of account 123456789012 not found"
+    ):
+        shared.invoke("x.tar.gz", EndpointName="nope")
+
+
+def test_a_target_model_that_is_not_in_the_repository_is_a_validation_error_with_bucket_and_key(shared):
+    with pytest.raises(shared.runtime.exceptions.ValidationError) as error:
+        shared.invoke("absent-1.tar.gz")
+    assert f"(bucket: {shared.bucket}, key: models/absent-1.tar.gz)" in str(error.value)
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+
+def test_a_request_without_target_model_is_a_validation_error(shared):
+    with pytest.raises(shared.runtime.exceptions.ValidationError, match="requires a target model header"):
+        shared.invoke(None)
+
+
+def test_an_unknown_variant_is_a_validation_error(shared):
+    with pytest.raises(shared.runtime.exceptions.ValidationError, match="Variant B not found"):
+        shared.invoke("x.tar.gz", TargetVariant="B")
+
+
+def test_a_request_that_the_model_refuses_is_a_model_error_with_the_containers_answer(shared):
+    target = shared.upload("refuses-1.tar.gz", onnx_model(2.0))
+    with pytest.raises(shared.runtime.exceptions.ModelError, match="Received client error") as error:
+        shared.invoke(target, FLOATS.replace(b'"X"', b'"Q"'))
+    response = error.value.response
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 424
+    assert response["OriginalStatusCode"] == 400
+    assert "unexpected inference input 'Q'" in response["OriginalMessage"]
+    assert response["LogStreamArn"].endswith(f"log-group:/aws/sagemaker/Endpoints/{shared.name}")
+
+
+def test_a_model_that_cannot_be_loaded_is_a_model_error_and_is_tried_again_next_time(shared, tmp_path):
+    attempts = tmp_path / "attempts"
+    target = shared.upload(
+        "broken-1.tar.gz",
+        model_that_first(f"open({str(attempts)!r}, 'a').write('x')", "raise ValueError('no luck')"),
+    )
+    for _ in range(2):
+        with pytest.raises(shared.runtime.exceptions.ModelError, match="no luck"):
+            shared.invoke(target)
+    assert attempts.read_text() == "xx"
+
+
+@pytest.mark.parametrize(
+    ("target", "content"),
+    [
+        ("text-1.tar.gz", b"not a tarball"),
+        ("cut-1.tar.gz", tarball({"m/1/model.onnx": os.urandom(9000)})[:-900]),
+        ("climbs-1.tar.gz", tarball({"m/config.pbtxt": b"", "../../outside": b"x"})),
+    ],
+)
+def test_an_object_that_is_no_proper_artifact_is_a_validation_error_and_leaves_nothing(
+    shared, target, content
+):
+    before = shared.copies()
+    shared.upload(target, content)
+    with pytest.raises(shared.runtime.exceptions.ValidationError, match="valid tar.gz archive"):
+        shared.invoke(target)
+    assert shared.copies() == before
+
+
+def test_a_name_that_climbs_does_not_leave_the_instances_folder(shared):
+    target = shared.upload("../../climb.tar.gz", onnx_model(3.0))
+    before = set(shared.copies())
+    assert shared.ask(target) == [3, 6, 9]
+    (new,) = set(shared.copies()) - before
+    assert new.name.isalnum()
+
+
+def test_a_body_beyond_the_limit_is_refused(shared):
+    target = shared.upload("large-1.tar.gz", onnx_model(2.0))
+    with pytest.raises(ClientError, match=f"exceeded {PAYLOAD_LIMIT} bytes") as error:
+        shared.invoke(target, b" " * (PAYLOAD_LIMIT + 1))
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 413
+
+
+def test_a_body_at_the_limit_is_taken(shared):
+    target = shared.upload("limit-1.tar.gz", onnx_model(2.0))
+    assert shared.ask(target, body=FLOATS.ljust(PAYLOAD_LIMIT)) == [2, 4, 6]
+
+
+def test_what_is_not_invoke_endpoint_is_an_unknown_operation(shared):
+    with pytest.raises(ClientError) as error:
+        shared.runtime.invoke_endpoint_async(EndpointName=shared.name, InputLocation="s3://b/k")
+    assert error.value.response["Error"]["Code"] in {"UnknownOperationException", "ValidationError"}
+
+
+def test_first_requests_that_come_together_load_a_model_once(shared, tmp_path):
+    loads = tmp_path / "loads"
+    target = shared.upload("together-1.tar.gz", model_that_first(f"open({str(loads)!r}, 'a').write('x')"))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: shared.ask(target), range(8)))
+    assert answers == [[1, 2, 3]] * 8
+    assert loads.read_text() == "x"
+
+
+def test_a_model_is_served_while_another_one_is_being_loaded(own, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    own.ask(own.upload("quick-1.tar.gz", onnx_model(2.0)))
+    slow = own.upload("slow-1.tar.gz", model_that_first(f"open({str(gate)!r}).read()"))
+    with pytest.raises(own.runtime.exceptions.ModelNotReadyException):
+        own.invoke(slow)
+    other = own.upload("other-1.tar.gz", python_model())
+    try:
+        answer = own.ask(other)
+    finally:
+        gate.write_text("go on")
+    assert answer == [1, 2, 3]
+
+
+def test_a_load_that_takes_longer_than_a_request_waits_goes_on(own, tmp_path):
+    gate, loads = tmp_path / "gate", tmp_path / "loads"
+    os.mkfifo(gate)
+    lines = f"open({str(loads)!r}, 'a').write('x')", f"open({str(gate)!r}).read()"
+    target = own.upload("slow-1.tar.gz", model_that_first(*lines))
+    with pytest.raises(own.runtime.exceptions.ModelNotReadyException) as error:
+        own.invoke(target)
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
+    gate.write_text("go on")
+    assert own.instance.wait_for_load(target, LIMIT_S)
+    assert own.ask(target) == [1, 2, 3]
+    assert loads.read_text() == "x"
+
+
+def test_the_least_recently_used_model_makes_room_when_memory_is_full(own, tmp_path):
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    source = LOADING.format(
+        body=f"""
+        import pathlib
+        self.memory = pathlib.Path({str(memory)!r}, args["model_name"].replace("/", "_"))
+        if len(list(self.memory.parent.iterdir())) == 2:
+            raise pb_utils.TritonModelException("CUDA out of memory")
+        self.memory.touch()
+
+    def finalize(self):
+        self.memory.unlink()
+"""
+    )
+    for name in ("a", "b", "c"):
+        own.upload(f"{name}.tar.gz", python_model(source))
+    own.hosting.start(own.name)
+    for target in ("a.tar.gz", "b.tar.gz", "a.tar.gz"):
+        own.instance.invoke(target, body=FLOATS, headers={})
+    assert own.instance.wait_for_load("b.tar.gz", LIMIT_S)
+    with pytest.raises(own.runtime.exceptions.ModelNotReadyException):
+        own.invoke("c.tar.gz")
+    assert own.instance.wait_for_load("c.tar.gz", LIMIT_S)
+    assert own.instance.loaded == ["a.tar.gz", "c.tar.gz"]
+    assert len(own.copies()) == 3
+
+
+def test_a_model_too_large_for_an_empty_instance_is_a_model_error(own):
+    target = own.upload("huge-1.tar.gz", model_that_first("raise MemoryError('too large')"))
+    with pytest.raises(own.runtime.exceptions.ModelError) as error:
+        own.instance.server  # noqa: B018  started before the clock of the request runs
+        while True:
+            try:
+                own.invoke(target)
+            except own.runtime.exceptions.ModelNotReadyException:
+                continue
+    assert error.value.response["OriginalStatusCode"] == 507
+
+
+def test_without_caching_a_model_leaves_memory_and_disk_after_use(aws, tmp_path):
+    with Hosting(aws, directory=tmp_path / "hosting") as hosting:
+        endpoint = Endpoint(aws, hosting, caching="Disabled")
+        assert endpoint.ask(endpoint.upload("once-1.tar.gz", python_model())) == [1, 2, 3]
+        assert endpoint.instance.loaded == []
+        assert endpoint.copies() == []
+
+
+def test_a_new_endpoint_configuration_gets_a_new_instance_without_models(own):
+    target = own.upload("moves-1.tar.gz", python_model())
+    own.hosting.start(own.name)
+    first = own.instance
+    first.invoke(target, body=FLOATS, headers={})
+    config = own.aws.endpoint_config(own.bucket)
+    sagemaker = own.aws.client("sagemaker")
+    sagemaker.delete_endpoint(EndpointName=own.name)
+    sagemaker.create_endpoint(EndpointName=own.name, EndpointConfigName=config)
+    assert own.instance is not first
+    assert own.instance.loaded == []
+    assert first.server.wait_for_end(LIMIT_S)
+
+
+def test_a_deleted_endpoint_ends_its_instance(own):
+    own.hosting.start(own.name)
+    server = own.instance.server
+    own.aws.client("sagemaker").delete_endpoint(EndpointName=own.name)
+    with pytest.raises(own.runtime.exceptions.ValidationError, match="not found"):
+        own.invoke("x.tar.gz")
+    assert server.wait_for_end(LIMIT_S)
+
+
+def test_a_server_that_dies_is_a_model_error_and_the_next_request_gets_a_new_one(own, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    source = python_model()["identity/1/model.py"].replace(
+        b"        inputs =", f"        open({str(gate)!r}).read()\n        inputs =".encode()
+    )
+    target = own.upload("dies-1.tar.gz", {**python_model(), "identity/1/model.py": source})
+    own.hosting.start(own.name)
+    first = own.instance.server
+
+    def kill():
+        with gate.open("w"):  # returns when the model has the request
+            os.kill(first.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(own.runtime.exceptions.ModelError, match=r"Received server error \(0\)"):
+        while True:
+            try:
+                own.invoke(target)
+            except own.runtime.exceptions.ModelNotReadyException:
+                continue
+    killer.join()
+    assert first.wait_for_end(LIMIT_S)
+    assert own.instance.server.pid != first.pid
+    assert own.instance.loaded == []
+
+
+def test_after_close_nothing_stays(aws, tmp_path):
+    with Hosting(aws, directory=tmp_path / "hosting") as hosting:
+        endpoint = Endpoint(aws, hosting)
+        endpoint.ask(endpoint.upload("stays-1.tar.gz", python_model()))
+        server = endpoint.instance.server
+        assert traces(server.mark, server.pid, server.directory)
+    assert not traces(server.mark, server.pid, server.directory)
+    assert not list((tmp_path / "hosting").iterdir())
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(hosting.url.rpartition(":")[2])))
+
+
+def test_an_endpoint_that_does_not_exist_cannot_be_started(hosting):
+    with pytest.raises(FleetError, match="Endpoint nope of account 123456789012 not found"):
+        hosting.start("nope")
+
+
+def test_a_single_model_endpoint_is_refused_by_name(aws, hosting):
+    endpoint = Endpoint(aws, hosting, mode="SingleModel")
+    with pytest.raises(FleetError, match=f"Endpoint {endpoint.name} is not a multi-model endpoint"):
+        hosting.start(endpoint.name)
+
+
+def test_a_container_that_does_not_start_shows_why(aws, hosting):
+    environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--no-such-flag"}
+    endpoint = Endpoint(aws, hosting, environment=environment)
+    with pytest.raises(endpoint.runtime.exceptions.InternalFailure, match="unrecognized option"):
+        endpoint.runtime.meta.events.register("needs-retry.*", lambda **_: False, unique_id="no-retry")
+        endpoint.invoke("x.tar.gz")
+
+
+def test_a_taken_port_is_one_clear_error(aws):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(FleetError, match=f"port {port} cannot be used"):
+            Hosting(aws, port=port)

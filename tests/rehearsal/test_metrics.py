@@ -1,0 +1,149 @@
+"""Hosting's events arrive in CloudWatch as SageMaker reports them."""
+
+import datetime
+
+import pytest
+
+from rehearsal.hosting import Hosting
+from rehearsal.metrics import (
+    METRICS,
+    Download,
+    Invocation,
+    Load,
+    MetricsPublisher,
+    Source,
+    Unload,
+    Usage,
+)
+from tests.rehearsal.aws_for_hosting import moto_aws
+from tests.rehearsal.served_models import python_model, tarball
+
+SOURCE = Source(endpoint="prices", variant="AllTraffic")
+USAGE = Usage(loaded_models=3, cpu_percent=150.0, memory_percent=12.5, disk_percent=1.0)
+ANSWERED = {"status": 200, "instances": 2, "model_s": 0.004, "overhead_s": 0.001, "cache_hit": True}
+
+
+@pytest.fixture(scope="module")
+def aws():
+    with moto_aws() as aws:
+        yield aws
+
+
+def statistics(aws, endpoint, name):
+    """One minute's SampleCount, Sum and unit of a metric; None if it has no data."""
+    now = datetime.datetime.now(tz=datetime.timezone.utc)
+    points = aws.client("cloudwatch").get_metric_statistics(
+        Namespace=METRICS[name].namespace,
+        MetricName=name,
+        Dimensions=[
+            {"Name": "EndpointName", "Value": endpoint},
+            {"Name": "VariantName", "Value": "AllTraffic"},
+        ],
+        StartTime=now - datetime.timedelta(hours=1),
+        EndTime=now + datetime.timedelta(hours=1),
+        Period=7200,
+        Statistics=["SampleCount", "Sum"],
+    )["Datapoints"]
+    return (points[0]["SampleCount"], points[0]["Sum"], points[0]["Unit"]) if points else None
+
+
+def test_an_answered_request_counts_once_and_shares_its_count_among_the_instances():
+    samples = Invocation(**ANSWERED).samples()
+    assert samples == {
+        "Invocations": 1.0,
+        "InvocationsPerInstance": 0.5,
+        "Invocation4XXErrors": 0.0,
+        "Invocation5XXErrors": 0.0,
+        "InvocationModelErrors": 0.0,
+        "ModelCacheHit": 1.0,
+        "ModelLatency": 4000.0,
+        "OverheadLatency": 1000.0,
+    }
+
+
+def test_a_request_that_waited_for_its_model_says_how_long():
+    samples = Invocation(**{**ANSWERED, "cache_hit": False, "loading_wait_s": 1.5}).samples()
+    assert samples["ModelCacheHit"] == 0.0
+    assert samples["ModelLoadingWaitTime"] == 1500000.0
+
+
+@pytest.mark.parametrize(("status", "client", "server"), [(400, 1.0, 0.0), (507, 0.0, 1.0), (0, 0.0, 0.0)])
+def test_a_failed_request_counts_as_the_error_that_the_container_answered(status, client, server):
+    samples = Invocation(**{**ANSWERED, "status": status}).samples()
+    assert samples["Invocation4XXErrors"] == client
+    assert samples["Invocation5XXErrors"] == server
+    assert samples["InvocationModelErrors"] == 1.0
+
+
+def test_a_request_whose_model_could_not_be_loaded_has_no_latency():
+    samples = Invocation(**{**ANSWERED, "status": 400, "model_s": None}).samples()
+    assert "ModelLatency" not in samples
+    assert "OverheadLatency" not in samples
+
+
+def test_events_arrive_with_the_endpoints_dimensions_and_units(aws):
+    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=dict)
+    publisher.add(SOURCE, Invocation(**ANSWERED))
+    publisher.add(SOURCE, Invocation(**{**ANSWERED, "model_s": 0.006}))
+    publisher.add(SOURCE, Download(seconds=0.25))
+    publisher.flush()
+    assert statistics(aws, "prices", "Invocations") == (2, 2.0, "None")
+    assert statistics(aws, "prices", "ModelLatency") == (2, 10000.0, "Microseconds")
+    assert statistics(aws, "prices", "ModelDownloadingTime") == (1, 250000.0, "Microseconds")
+    publisher.close()
+
+
+def test_a_load_or_an_unload_reports_how_the_instance_is_used(aws):
+    source = Source(endpoint="usage", variant="AllTraffic")
+    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=lambda: {source: USAGE})
+    publisher.add(source, Load(seconds=0.5))
+    publisher.flush()
+    publisher.add(source, Unload(seconds=0.5))
+    publisher.close()
+    assert statistics(aws, "usage", "LoadedModelCount") == (2, 6.0, "None")
+    assert statistics(aws, "usage", "CPUUtilization") == (2, 300.0, "Percent")
+    assert statistics(aws, "usage", "ModelUnloadingTime") == (1, 500000.0, "Microseconds")
+
+
+def test_closing_sends_what_is_left(aws):
+    publisher = MetricsPublisher(aws.client("cloudwatch"), usage=dict)
+    source = Source(endpoint="left", variant="AllTraffic")
+    for _ in range(300):
+        publisher.add(source, Invocation(**ANSWERED))
+    publisher.close()
+    assert statistics(aws, "left", "Invocations")[1] == 300.0
+
+
+class Broken:
+    """A CloudWatch that is gone."""
+
+    def put_metric_data(self, **_):
+        raise ConnectionError
+
+
+def test_a_lost_metric_does_not_stop_the_next(caplog):
+    publisher = MetricsPublisher(Broken(), usage=dict)
+    publisher.add(SOURCE, Load(seconds=1.0))
+    publisher.flush()
+    publisher.add(SOURCE, Load(seconds=1.0))
+    publisher.flush()
+    publisher.close()
+    assert len(caplog.records) == 2
+
+
+def test_a_served_endpoint_reports_every_metric_but_unloading(aws, tmp_path):
+    bucket = aws.bucket()
+    endpoint = aws.endpoint(aws.endpoint_config(bucket))
+    aws.upload(bucket, "models/m.tar.gz", tarball(python_model()))
+    body = b'{"inputs":[{"name":"X","shape":[1,1],"datatype":"FP32","data":[1]}]}'
+    with Hosting(aws, directory=tmp_path) as hosting:
+        runtime = aws.client("sagemaker-runtime", url=hosting.url)
+        for _ in range(2):
+            runtime.invoke_endpoint(EndpointName=endpoint, TargetModel="m.tar.gz", Body=body)
+        hosting.flush_metrics()
+        found = {name for name in METRICS if statistics(aws, endpoint, name)}
+    assert found == set(METRICS) - {"ModelUnloadingTime"}
+    assert statistics(aws, endpoint, "ModelCacheHit") == (2, 1.0, "None")
+    assert statistics(aws, endpoint, "InvocationsPerInstance")[1] == 1.0
+    assert statistics(aws, endpoint, "LoadedModelCount")[1] == 1.0
+    assert statistics(aws, endpoint, "MemoryUtilization")[1] > 0

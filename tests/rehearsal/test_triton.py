@@ -1,0 +1,174 @@
+"""A real server starts, and whatever ends it, nothing of it stays."""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from rehearsal.contract import MultiModelContract
+from rehearsal.runtime import find_runtime
+from rehearsal.triton import TritonServer
+from tests.rehearsal import served_models
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY, traces
+from triton_models.errors import FleetError
+
+LIMIT_S = 20.0
+
+
+def load_identity(server, folder):
+    root = served_models.write(served_models.python_model(), folder / "model")
+    with MultiModelContract(server.url) as contract:
+        answer = contract.load(model_id="m", target_model="m.tar.gz", folder=str(root))
+    assert answer.ok, answer.text
+
+
+@pytest.fixture
+def server(tmp_path):
+    with TritonServer(ENVIRONMENT, tmp_path / "server") as server:
+        load_identity(server, tmp_path)
+        yield server
+
+
+def test_a_loaded_model_makes_traces_and_closing_removes_them_all(server):
+    found = traces(server.mark, server.pid, server.directory)
+    marked = [place for place in found if isinstance(place, Path) and place.name.startswith(server.mark)]
+    assert sorted(str(place.parent) for place in marked) == [SHARED_MEMORY, TEMPORARY]
+    server.close()
+    assert not traces(server.mark, server.pid, server.directory)
+
+
+def test_a_killed_server_leaves_neither_its_stubs_nor_its_shared_memory(server):
+    os.kill(server.pid, signal.SIGKILL)
+    assert server.wait_for_end(LIMIT_S)
+    assert not server.alive
+    assert traces(server.mark, server.pid, server.directory) == [server.directory]
+    server.close()
+    assert not server.directory.exists()
+
+
+def test_a_killed_guard_takes_the_server_along_and_closing_removes_the_rest(server):
+    guard = int(Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()[1])
+    stubs = os.pidfd_open(server.pid)
+    os.kill(guard, signal.SIGKILL)
+    assert select.select([stubs], [], [], LIMIT_S)[0]
+    os.close(stubs)
+    server.close()
+    assert not [
+        trace for trace in traces(server.mark, server.pid, server.directory) if isinstance(trace, Path)
+    ]
+
+
+PARENT = """
+import json, pathlib, sys
+from rehearsal.triton import TritonServer
+from tests.rehearsal.test_triton import ENVIRONMENT, load_identity
+folder = pathlib.Path(sys.argv[1])
+server = TritonServer(ENVIRONMENT, folder / "server")
+load_identity(server, folder)
+print(json.dumps([server.mark, server.pid, str(server.directory)]), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_nothing_stays_when_the_parent_is_killed(tmp_path):
+    root = Path(__file__).parents[2]
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": f"{root}:{root / 'model_builds'}"},
+    )
+    mark, pid, directory = json.loads(parent.stdout.readline())
+    guard = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    ended = os.pidfd_open(guard)
+    assert traces(mark, pid, Path(directory))
+    parent.kill()
+    parent.wait()
+    assert select.select([ended], [], [], LIMIT_S)[0]
+    os.close(ended)
+    parent.stdin.close()
+    parent.stdout.close()
+    assert not traces(mark, pid, Path(directory))
+
+
+def test_a_taken_port_is_one_clear_error_and_leaves_nothing(tmp_path):
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(FleetError, match=f"is taken(.|\n)*:{port}"):
+            TritonServer(ENVIRONMENT, tmp_path / "server", port=port)
+    assert not (tmp_path / "server").exists()
+
+
+def test_the_port_of_another_triton_server_is_not_taken_for_ours(server, tmp_path):
+    port = int(server.url.rpartition(":")[2])
+    with pytest.raises(FleetError, match="is taken"):
+        TritonServer(ENVIRONMENT, tmp_path / "second", port=port)
+    assert server.alive
+
+
+def test_a_server_that_does_not_start_shows_the_end_of_its_log(tmp_path):
+    environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--no-such-flag=1"}
+    with pytest.raises(FleetError, match="did not become ready") as error:
+        TritonServer(environment, tmp_path / "server")
+    assert "unrecognized option '--no-such-flag=1'" in str(error.value)
+    assert not (tmp_path / "server").exists()
+
+
+def test_a_missing_environment_is_an_error_that_names_make_setup(tmp_path):
+    with pytest.raises(FleetError, match="make setup"):
+        find_runtime(tmp_path / "none")
+
+
+def test_an_environment_without_the_server_is_an_error_that_names_make_setup(tmp_path):
+    venv.create(tmp_path, symlinks=True)
+    with pytest.raises(FleetError, match=r"no nvidia-pytriton(.|\n)*make setup"):
+        find_runtime(tmp_path)
+
+
+def environment_that_says(folder, **changes):
+    """A virtual environment whose Python answers with the facts of the real one, changed."""
+    real = find_runtime()
+    facts = {
+        "version": [3, 11],
+        "base": str(folder / "base"),
+        "pytriton": str(real.server.parents[2]),
+        "numpy": "1.26.4",
+        "libdir": str(folder / "base" / "lib"),
+        "arch": "",
+        **changes,
+    }
+    python = folder / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(facts)}'\n")
+    python.chmod(0o755)
+    return folder
+
+
+def test_an_interpreter_without_its_shared_library_is_an_error_that_names_the_package(tmp_path):
+    with pytest.raises(FleetError, match=r"the package libpython3\.11"):
+        find_runtime(environment_that_says(tmp_path))
+
+
+def test_the_shared_library_is_found_beside_the_interpreter(tmp_path):
+    library = tmp_path / "base" / "lib" / "libpython3.11.so.1.0"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    assert library.parent in find_runtime(environment_that_says(tmp_path, libdir="/install/lib")).libraries
+
+
+def test_numpy_2_is_refused_because_it_empties_every_answer(tmp_path):
+    with pytest.raises(FleetError, match=r"NumPy 2\.1\.0"):
+        find_runtime(environment_that_says(tmp_path, numpy="2.1.0"))
+
+
+def test_an_interpreter_without_a_stub_is_refused(tmp_path):
+    with pytest.raises(FleetError, match=r"with Python 3\.14"):
+        find_runtime(environment_that_says(tmp_path, version=[3, 14]))

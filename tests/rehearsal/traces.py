@@ -1,0 +1,21 @@
+"""What a Triton server has on this machine, to see that nothing of it stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  where Linux has it
+TEMPORARY = "/tmp"  # noqa: S108  where Triton unpacks environments, whatever TMPDIR says
+
+
+def traces(mark: str, session: int, directory: Path) -> list[str | Path]:
+    """Its processes, its shared memory and its folders, as far as they exist."""
+    sessions = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            sessions[stat.parent.name] = stat.read_text().rpartition(")")[2].split()[3]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    processes = [pid for pid, its_session in sessions.items() if its_session == str(session)]
+    places = [*Path(SHARED_MEMORY).glob(f"{mark}*"), *Path(TEMPORARY).glob(f"{mark}*")]
+    return [*processes, *places, *([directory] if directory.exists() else [])]

@@ -1,0 +1,213 @@
+"""The client finds a model by its name, waits for it, and passes tensors in and out."""
+
+import json
+
+import boto3
+import numpy as np
+import pytest
+
+from rehearsal.runtime_api import ApiError, Reply, listen
+from tests.rehearsal.aws_for_hosting import REGION, moto_aws
+from triton_models.client import BINARY_TYPE, PAYLOAD_LIMIT, Client, decode, encode, waits
+from triton_models.errors import FleetError
+
+
+@pytest.fixture(scope="module")
+def aws():
+    with moto_aws() as aws:
+        yield aws
+
+
+class Runtime:
+    """A SageMaker runtime that answers what it is told, one answer after the other."""
+
+    def __init__(self):
+        self.requests = []
+        self.answers = []
+        self.server = listen(self._answer, port=0)
+
+    def _answer(self, endpoint, headers, body):
+        self.requests.append((endpoint, headers, body))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def tensors(**arrays):
+    """A response of the server with these outputs, in JSON."""
+    outputs = [
+        {"name": name, "datatype": "FP32", "shape": list(array.shape), "data": array.ravel().tolist()}
+        for name, array in arrays.items()
+    ]
+    return Reply(
+        status=200,
+        body=json.dumps({"model_name": "m", "outputs": outputs}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+
+
+@pytest.fixture
+def runtime():
+    import threading
+
+    runtime = Runtime()
+    thread = threading.Thread(target=runtime.server.serve_forever)
+    thread.start()
+    yield runtime
+    runtime.server.shutdown()
+    thread.join()
+    runtime.server.server_close()
+
+
+@pytest.fixture
+def repository(aws):
+    bucket = aws.bucket()
+    write_manifest(aws, bucket, minilm="minilm-0123456789abcdef.tar.gz")
+    return bucket
+
+
+def write_manifest(aws, bucket, **models):
+    records = {
+        name: {"current": artifact, "history": [artifact], "artifacts": {}}
+        for name, artifact in models.items()
+    }
+    document = {"version": 1, "models": records}
+    aws.upload(bucket, "models/manifest.json", json.dumps(document).encode())
+
+
+@pytest.fixture
+def client(aws, runtime, repository, monkeypatch):
+    """A client, and the waits it asked for."""
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_ENDPOINT_URL": aws.url,
+        "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": f"http://localhost:{runtime.server.server_address[1]}",
+    }.items():
+        monkeypatch.setenv(name, value)
+    waited = []
+    client = Client(
+        endpoint_name="fleet",
+        repository=f"s3://{repository}/models/",
+        session=boto3.Session(region_name=REGION),
+        wait=waited.append,
+    )
+    client.waited = waited
+    return client
+
+
+ROW = {"X": np.array([[1.0, 2.0]], dtype=np.float32)}
+NOT_READY = ApiError(429, "ModelNotReadyException", "not ready")
+
+
+def test_a_name_becomes_the_artifact_that_the_manifest_names(client, runtime):
+    runtime.answers = [tensors(Y=np.array([[3.0]], dtype=np.float32))]
+    answer = client.infer(model="minilm", inputs=ROW)
+    np.testing.assert_array_equal(answer["Y"], np.array([[3.0]], dtype=np.float32))
+    endpoint, headers, _ = runtime.requests[0]
+    assert endpoint == "fleet"
+    assert headers["x-amzn-sagemaker-target-model"] == "minilm-0123456789abcdef.tar.gz"
+    assert headers["content-type"].startswith(BINARY_TYPE)
+
+
+def test_an_unknown_name_is_an_error_that_suggests_a_close_one(client, runtime):
+    with pytest.raises(FleetError, match="there is no model 'minilmm'") as error:
+        client.infer(model="minilmm", inputs=ROW)
+    assert "did you mean minilm?" in str(error.value)
+    assert runtime.requests == []
+
+
+def test_a_new_name_is_found_at_once_and_a_moved_one_when_the_manifest_is_read_again(client, aws, repository):
+    assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
+    write_manifest(aws, repository, minilm="minilm-new.tar.gz", other="other-1.tar.gz")
+    assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
+    assert client.target_model("other") == "other-1.tar.gz"
+    assert client.target_model("minilm") == "minilm-new.tar.gz"
+
+
+def test_a_model_that_is_not_ready_is_asked_again_after_growing_waits(client, runtime):
+    runtime.answers = [NOT_READY, NOT_READY, NOT_READY, tensors(Y=np.zeros((1, 1), dtype=np.float32))]
+    client.invoke_target(target_model="m.tar.gz", inputs=ROW)
+    assert client.waited == [1.0, 2.0, 4.0]
+    assert len({body for _, _, body in runtime.requests}) == 1
+
+
+def test_the_waits_grow_to_half_a_minute_and_end_with_sagemakers_own_limit():
+    together = list(waits(360.0))
+    assert together[:7] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert max(together) == 30.0
+    assert sum(together) == 360.0
+
+
+def test_a_model_that_never_gets_ready_is_given_up(client, runtime):
+    runtime.answers = [NOT_READY] * 40
+    with pytest.raises(client._runtime.exceptions.ModelNotReadyException):
+        client.invoke_target(target_model="m.tar.gz", inputs=ROW)
+    assert sum(client.waited) == 360.0
+
+
+def test_an_endpoint_that_refuses_the_request_is_the_callers_mistake(client, runtime):
+    runtime.answers = [ApiError(400, "ValidationError", "Endpoint fleet of account 1 not found.")]
+    with pytest.raises(FleetError, match="Endpoint fleet of account 1 not found"):
+        client.invoke_target(target_model="m.tar.gz", inputs=ROW)
+
+
+def test_a_model_that_refuses_the_inputs_is_the_callers_mistake(client, runtime):
+    runtime.answers = [
+        ApiError(424, "ModelError", "see the log", OriginalStatusCode=400, OriginalMessage="unexpected input")
+    ]
+    with pytest.raises(FleetError, match="unexpected input"):
+        client.invoke_target(target_model="m.tar.gz", inputs=ROW)
+
+
+def test_a_model_that_fails_is_not_the_callers_mistake(client, runtime):
+    runtime.answers = [ApiError(424, "ModelError", "it broke", OriginalStatusCode=500)]
+    with pytest.raises(client._runtime.exceptions.ModelError, match="it broke"):
+        client.invoke_target(target_model="m.tar.gz", inputs=ROW)
+
+
+def test_a_request_beyond_the_limit_is_refused_before_it_is_sent(client, runtime):
+    rows = {"X": np.zeros((1, PAYLOAD_LIMIT // 4), dtype=np.float32)}
+    with pytest.raises(FleetError, match=f"at most {PAYLOAD_LIMIT} bytes"):
+        client.invoke_target(target_model="m.tar.gz", inputs=rows)
+    assert runtime.requests == []
+
+
+def test_every_input_of_an_impossible_type_is_named_at_once():
+    inputs = {"a": np.array([1j]), "b": ROW["X"], "c": np.array([object()])}
+    with pytest.raises(FleetError) as error:
+        encode(inputs, outputs=None, content="binary")
+    assert [problem.what for problem in error.value.problems] == [
+        "input 'a' has elements of type complex128",
+        "input 'c' has elements of type object",
+    ]
+
+
+@pytest.mark.parametrize("text", [["häuser", ""], [b"h\xc3\xa4user", b""]])
+def test_text_travels_as_bytes(text):
+    body, kind = encode({"TEXT": np.array([text])}, outputs=None, content="binary")
+    header = int(kind.removeprefix(BINARY_TYPE))
+    assert json.loads(body[:header])["inputs"][0]["datatype"] == "BYTES"
+    assert body[header:] == b"\x07\x00\x00\x00h\xc3\xa4user\x00\x00\x00\x00"
+
+
+def test_json_holds_everything_in_the_open():
+    inputs = {"TEXT": np.array([["a"]]), "N": np.array([[1, 2]], dtype=np.int64)}
+    body, kind = encode(inputs, outputs=["Y"], content="json")
+    assert kind == "application/json"
+    assert json.loads(body) == {
+        "inputs": [
+            {"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["a"]},
+            {"name": "N", "shape": [1, 2], "datatype": "INT64", "data": [1, 2]},
+        ],
+        "outputs": [{"name": "Y"}],
+    }
+
+
+def test_a_binary_answer_is_taken_apart():
+    values = np.array([[1.5, 2.5]], dtype=np.float32)
+    output = {"name": "Y", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
+    header = json.dumps({"outputs": [output]}).encode()
+    answer = decode(header + values.tobytes(), f"{BINARY_TYPE}{len(header)}")
+    np.testing.assert_array_equal(answer["Y"], values)

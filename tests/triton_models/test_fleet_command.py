@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import triton_models
+from tests.triton_models.model_folders import write_plain
+from triton_models import cli
+from triton_models.cli import VERBS, main
+from triton_models.errors import FleetError
+
+SOURCE = Path(triton_models.__file__).parents[1]
+HEAVY = {"torch", "onnx", "boto3", "botocore", "google", "numpy", "rich", "tritonclient", "rehearsal"}
+
+
+def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where only model_builds/ is, as in the build job."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=SOURCE,
+        env={"PYTHONPATH": str(SOURCE), "PATH": os.environ["PATH"]},
+    )
+
+
+def test_help_lists_every_verb_and_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from triton_models.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print('|'.join(sys.modules))\n"
+    )
+
+    *shown, modules = _python("-c", code).stdout.splitlines()
+
+    assert all(any(line.strip().startswith(verb) for line in shown) for verb in VERBS)
+    assert {name.partition(".")[0] for name in modules.split("|")} & HEAVY == set()
+
+
+def test_the_facts_need_only_the_standard_library() -> None:
+    code = (
+        f"import sys; sys.path.append({str(SOURCE)!r})\n"
+        "import triton_models.errors, triton_models.instances, triton_models.releases, triton_models.cli"
+    )
+
+    assert _python("-I", "-S", "-c", code).returncode == 0
+
+
+def test_the_module_runs_like_the_command() -> None:
+    run = _python("-m", "triton_models", "--help")
+
+    assert run.returncode == 0
+    assert run.stdout.startswith("usage: fleet")
+
+
+def test_the_version_is_the_distributions(capsys) -> None:
+    from importlib.metadata import version
+
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"fleet {version('triton-fleet')}\n"
+
+
+@pytest.mark.parametrize(("given", "meant"), [("chek", "check"), ("publsh", "publish"), ("Pack", "pack")])
+def test_an_unknown_verb_is_answered_with_a_close_one(given: str, meant: str, capsys) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([given])
+
+    assert caught.value.code == 2
+    assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["check"], ["pack", "x"], ["build", "--frobnicate"]])
+def test_wrong_usage_exits_with_2(arguments: list[str], capsys) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+
+    assert caught.value.code == 2
+    assert "usage: fleet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_json_and_help(verb: str, capsys) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([verb, "--help"])
+
+    assert caught.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_check_prints_its_verdict_and_exits_with_it(tmp_path: Path, capsys) -> None:
+    good = write_plain(tmp_path / "resnet50")
+
+    assert main(["check", str(good)]) == 0
+    assert capsys.readouterr().out == f"{good}: accepted\n"
+    assert main(["check", str(tmp_path / "nothing")]) == 1
+
+
+def test_check_gives_its_problems_as_json(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "nothing"
+
+    assert main(["check", str(path), "--json"]) == 1
+
+    document = json.loads(capsys.readouterr().out)
+    assert document["accepted"] is False
+    assert document["paths"][str(path)][0]["rule"] == "unreadable"
+
+
+def test_pack_prints_only_the_path(tmp_path: Path, capsys) -> None:
+    root = write_plain(tmp_path / "resnet50")
+
+    assert main(["pack", str(root), "-o", str(tmp_path / "out")]) == 0
+
+    printed = capsys.readouterr()
+    assert Path(printed.out.rstrip("\n")).is_file()
+    assert printed.err == ""
+
+
+def test_a_users_mistake_is_an_error_without_a_traceback(tmp_path: Path, capsys) -> None:
+    assert main(["pack", str(tmp_path / "nothing"), "-o", str(tmp_path / "out")]) == 1
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("error: there is no such file or directory")
+    assert "Traceback" not in printed.err
+
+
+def test_a_users_mistake_is_a_json_document_on_request(tmp_path: Path, capsys) -> None:
+    assert main(["pack", str(tmp_path / "nothing"), "-o", str(tmp_path / "out"), "--json"]) == 1
+
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["error"][0]["rule"] == "unreadable"
+    assert printed.err == ""
+
+
+def test_publish_reads_the_repository_from_the_environment(monkeypatch) -> None:
+    monkeypatch.setenv("FLEET_REPOSITORY", "s3://bucket/models/")
+    given = _arguments(monkeypatch, "publish", ["a.tar.gz"])
+
+    assert given.repository == "s3://bucket/models/"
+    assert given.artifacts == [Path("a.tar.gz")]
+
+
+def test_build_has_its_defaults(monkeypatch) -> None:
+    given = _arguments(monkeypatch, "build", ["minilm", "resnet50"])
+
+    assert given.names == ["minilm", "resnet50"]
+    assert (given.output, given.gpu, given.release, given.models) == (Path("build"), None, "25.09", None)
+
+
+def test_rehearse_has_its_defaults(monkeypatch) -> None:
+    given = _arguments(monkeypatch, "rehearse", ["--models", "minilm", "resnet50"])
+
+    assert (given.stay, given.port, given.models) == (False, 0, ["minilm", "resnet50"])
+
+
+class _Done:
+    exit_code = 0
+
+    def as_dict(self) -> dict[str, object]:
+        return {}
+
+    def lines(self) -> list[str]:
+        return []
+
+
+def _arguments(monkeypatch, verb: str, rest: list[str]) -> argparse.Namespace:
+    """What a verb's function is given."""
+    seen: list[argparse.Namespace] = []
+
+    def function(arguments: argparse.Namespace) -> _Done:
+        seen.append(arguments)
+        return _Done()
+
+    monkeypatch.setattr(cli, "_function", lambda _: function)
+    assert main([verb, *rest]) == 0
+    return seen[0]
+
+
+def test_an_interrupt_exits_with_130(monkeypatch, capsys) -> None:
+    def function(_: argparse.Namespace) -> _Done:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_function", lambda _: function)
+
+    assert main(["check", "x"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bug_is_not_dressed_up_as_a_users_mistake(monkeypatch) -> None:
+    def function(_: argparse.Namespace) -> _Done:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(cli, "_function", lambda _: function)
+
+    with pytest.raises(ValueError, match="a bug"):
+        main(["check", "x"])
+
+
+def test_a_reader_that_leaves_early_is_no_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "triton_models", "check", *[str(tmp_path / "nothing")] * 20000]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PYTHONPATH": str(SOURCE), "PATH": os.environ["PATH"]},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+
+    assert said == b""
+    assert process.returncode == 141
+
+
+def test_a_verb_that_the_build_job_lacks_says_so() -> None:
+    run = _python("-S", "-m", "triton_models", "rehearse")  # without site-packages there is no rehearsal
+
+    assert run.returncode == 1
+    assert run.stderr.startswith("error: the package 'rehearsal' is not installed")
+    assert "Traceback" not in run.stderr
+
+
+def test_a_missing_package_is_a_users_mistake(monkeypatch) -> None:
+    monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(does="no_such_package.module:run"))
+
+    with pytest.raises(FleetError, match="'no_such_package' is not installed"):
+        cli._function("check")
+
+
+def test_a_module_of_ours_that_is_missing_is_a_bug(monkeypatch) -> None:
+    monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(does="triton_models.no_such_module:run"))
+
+    with pytest.raises(ModuleNotFoundError):
+        cli._function("check")
