@@ -233,6 +233,10 @@ def _listen(port: int) -> socket.socket:
 def _serve(listener: socket.socket, closing: ExitStack) -> None:
     """Answer on the listener from threads of this process until `closing` closes."""
     # Importing moto takes a second or two: only who opens an embedded AWS pays for it.
+    from rehearsal.moto_gaps import close_gaps
+
+    # First: it also sees to it that moto is imported in peace.
+    close_gaps()
     from moto.core.config import default_user_config
     from moto.moto_api._internal.models import moto_api_backend
     from moto.moto_server.werkzeug_app import (
@@ -243,7 +247,6 @@ def _serve(listener: socket.socket, closing: ExitStack) -> None:
     from werkzeug.serving import make_server
 
     from rehearsal.cloudformation import stacks
-    from rehearsal.moto_gaps import close_gaps
 
     class QuietRequestHandler(MotoRequestHandler):
         """Keeps each request off the terminal."""
@@ -251,17 +254,13 @@ def _serve(listener: socket.socket, closing: ExitStack) -> None:
         def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG002 (werkzeug's name)
             _log.debug(message, *args)
 
-    close_gaps()
     stacks.install()
-    # Registered first, so that it runs last: emptying is quick once moto no longer loads what it did here.
-    moto_api_backend.reset()
-    closing.callback(moto_api_backend.reset)
     config = json.loads(json.dumps(default_user_config))
     closing.callback(default_user_config.update, config)
-    # `cdk bootstrap` attaches AWS's own managed policies, which moto loads only when asked to; and a Lambda
-    # function would be run in Docker, which need not be here.
-    default_user_config["iam"] = {"load_aws_managed_policies": True}
+    # A Lambda function would be run in Docker, which need not be here.
     default_user_config["lambda"] = {"use_docker": False}
+    moto_api_backend.reset()
+    closing.callback(moto_api_backend.reset)
     application = DomainDispatcherApplication(create_backend_app)
     server = make_server(
         "127.0.0.1",

@@ -20,6 +20,12 @@ OK = 200
 ALREADY_LOADED = 409
 OUT_OF_MEMORY = 507
 
+# What the platform says instead of an answer, as its callers see it.
+TIMED_OUT = (
+    "Your invocation timed out while waiting for a response from container primary. Review the latency "
+    "metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
+)
+
 # The platform's own limits, in seconds: 60 for an invocation, 360 for a load or an unload.
 INVOCATION_LIMIT_S = 60.0
 LOAD_LIMIT_S = 360.0
@@ -61,9 +67,21 @@ class MultiModelContract:
     Every call about a model carries the target model's name in a header, as the platform's calls do.
     Triton names the model after it: without the header an unload finds nothing to unload and blocks for
     350 seconds.
+
+    Args:
+        url: The container's address.
+        connections: How many connections are kept open between calls.
+        invocation_limit_s: How long an invocation may take.
+
+    Attributes:
+        url: As given.
     """
 
-    def __init__(self, url: str, *, connections: int = 64) -> None:
+    def __init__(
+        self, url: str, *, connections: int = 64, invocation_limit_s: float = INVOCATION_LIMIT_S
+    ) -> None:
+        self._invocation_limit_s = invocation_limit_s
+        self.url = url
         self._pool = urllib3.connectionpool.connection_from_url(
             url, maxsize=connections, block=False, retries=False
         )
@@ -111,7 +129,7 @@ class MultiModelContract:
         """
         sent = {**(headers or {}), TARGET_MODEL: target_model}
         path = f"{_path(model_id)}/invoke"
-        return self._call("POST", path, headers=sent, body=body, limit_s=INVOCATION_LIMIT_S)
+        return self._call("POST", path, headers=sent, body=body, limit_s=self._invocation_limit_s)
 
     def close(self) -> None:
         """Close every connection."""
@@ -138,6 +156,8 @@ class MultiModelContract:
             response = self._pool.urlopen(
                 method, path, body=body, headers=dict(headers or {}), timeout=limit_s, retries=False
             )
+        except urllib3.exceptions.ReadTimeoutError as error:
+            raise NoAnswerError(TIMED_OUT) from error
         except urllib3.exceptions.HTTPError as error:
             message = f"{method} {path}: {error}"
             raise NoAnswerError(message) from error

@@ -77,6 +77,7 @@ class Hosting:
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
         self._seats: dict[str, _Seat] = {}
+        self._closed = False
         self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
         self._thread = threading.Thread(target=self._server.serve_forever, name="hosting", daemon=True)
         self._thread.start()
@@ -144,6 +145,7 @@ class Hosting:
         self._server.server_close()
         self._metrics.close()
         with self._lock:
+            self._closed = True
             seats = list(self._seats.values())
         for seat in seats:
             seat.close()
@@ -160,6 +162,8 @@ class Hosting:
 
     def _seat(self, endpoint: str) -> _Seat:
         with self._lock:
+            if self._closed:
+                raise _closing()
             if endpoint not in self._seats:
                 self._seats[endpoint] = _Seat(self, endpoint)
             return self._seats[endpoint]
@@ -210,6 +214,7 @@ class _Seat:
         self._variant: Variant | None = None
         self._instance: Instance | None = None
         self._looked_up = 0.0
+        self._closed = False
         self._retiring: list[threading.Thread] = []
 
     def take(self) -> tuple[Variant, Instance]:
@@ -219,6 +224,8 @@ class _Seat:
         died; the old instance finishes what it is answering.
         """
         with self._lock:
+            if self._closed:
+                raise _closing()
             variant = self._current()
             if self._instance is not None and not self._instance.alive:
                 self._retire()
@@ -249,6 +256,7 @@ class _Seat:
     def close(self) -> None:
         """End the instance, and those that are still finishing."""
         with self._lock:
+            self._closed = True
             if self._instance is not None:
                 self._instance.close()
             self._instance = None
@@ -298,6 +306,10 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
         )
         raise validation_error(message)
     return target
+
+
+def _closing() -> ApiError:
+    return ApiError(503, "ServiceUnavailable", "The hosting is being closed.")
 
 
 def _reply(variant: Variant, answer: Answer) -> Reply:

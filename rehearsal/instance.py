@@ -213,8 +213,8 @@ class Instance:
         with self._change:
             model.users -= 1
             self._change.notify_all()
-        if not self._keep_models and self._evict(lambda other: other is model):
-            _remove(self._disk / model_id(model.target))
+        if not self._keep_models:
+            self._evict(lambda other: other is model, forget=True)
 
     def _wait_for(self, model: _Model) -> None:
         try:
@@ -241,6 +241,8 @@ class Instance:
         """Bring a model to the disk and into the container. Runs in a thread of its own."""
         error: BaseException | None = None
         try:
+            with self._change:
+                self._change.wait_for(lambda: model.target not in self._unloading)
             folder = self._fetch(model.target)
             self._load_into_container(model, folder)
         except BaseException as caught:  # noqa: BLE001  the requests that wait for it raise it
@@ -275,8 +277,6 @@ class Instance:
         return place if (place / "model" / "config.pbtxt").is_file() else place / "model"
 
     def _load_into_container(self, model: _Model, folder: Path) -> None:
-        with self._change:
-            self._change.wait_for(lambda: model.target not in self._unloading)
         while True:
             started = time.monotonic()
             try:
@@ -307,8 +307,8 @@ class Instance:
     def _idle(model: _Model) -> bool:
         return model.ready and not model.users
 
-    def _evict(self, among: Callable[[_Model], bool]) -> bool:
-        """Unload the least recently used idle model; its copy on the disk stays."""
+    def _evict(self, among: Callable[[_Model], bool], *, forget: bool = False) -> bool:
+        """Unload the least recently used idle model; its copy on the disk stays unless it is forgotten."""
         with self._change:
             idle = [model for model in self._models.values() if self._idle(model) and among(model)]
             if not idle:
@@ -323,6 +323,8 @@ class Instance:
         except NoAnswerError:
             return False
         finally:
+            if forget:
+                _remove(self._disk / model_id(victim.target))
             with self._change:
                 del self._unloading[victim.target]
                 self._change.notify_all()

@@ -113,6 +113,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_PUT = do_DELETE = do_GET  # noqa: N815
 
+    def handle_expect_100(self) -> bool:
+        """Let a client that asked first send its body now."""
+        go_on = super().handle_expect_100()
+        self.wfile.flush()
+        return go_on
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Nothing to standard error for every request."""
 

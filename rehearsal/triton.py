@@ -175,6 +175,8 @@ class TritonServer:
             self._guard.kill()
             self._guard.wait()
         self._ended.wait(_STOP_LIMIT_S)
+        if self._guard.stdout is not None and self._ended.is_set():
+            self._guard.stdout.close()
         # The guard did this too, unless somebody killed it.
         guard.remove_leftovers(self._leftovers)
 

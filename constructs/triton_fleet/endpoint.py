@@ -249,8 +249,8 @@ class MultiModelEndpoint(Resource):
                 environment=dict(self.server.environment()),
             ),
         )
-        # SageMaker tries the role out when the model is created; without this the policy may come later.
-        model.node.add_dependency(self.role)
+        # SageMaker tries the role out when the model is created; without this its policy may come later.
+        model.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
         return model
 
     def _variant(

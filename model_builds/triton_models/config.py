@@ -171,7 +171,6 @@ def plain(
             )
         group.kind = schema().ModelInstanceGroup.Kind.Value(kind)
     if dynamic_batching is not None:
-        message.dynamic_batching.SetInParent()
         message.dynamic_batching.preferred_batch_size.extend(dynamic_batching.preferred)
         message.dynamic_batching.max_queue_delay_microseconds = dynamic_batching.max_delay_us
     for key, value in (parameters or {}).items():
@@ -199,7 +198,6 @@ def ensemble(
     message = _message(name=name, max_batch_size=max_batch_size, inputs=inputs, outputs=outputs)
     # SageMaker's front end finds the ensemble in a tarball by this very field, not by `backend`.
     message.platform = "ensemble"
-    message.ensemble_scheduling.SetInParent()
     for each in steps:
         added = message.ensemble_scheduling.step.add(model_name=each.model_name, model_version=-1)
         added.input_map.update(each.inputs)

@@ -10,7 +10,20 @@ from __future__ import annotations
 def close_gaps() -> None:
     """Mend moto in this process; a second time changes nothing."""
     # moto takes a second to import, which a process that rehearses nothing need not spend.
-    from rehearsal.moto_gaps import application_autoscaling, cloudtrail, cloudwatch, codebuild, s3, sagemaker
+    from rehearsal.moto_gaps.session import without_profile
 
-    for service in (application_autoscaling, cloudtrail, cloudwatch, codebuild, s3, sagemaker):
-        service.install()
+    with without_profile():
+        from rehearsal.moto_gaps import (
+            application_autoscaling,
+            cloudtrail,
+            cloudwatch,
+            codebuild,
+            iam,
+            s3,
+            sagemaker,
+            session,
+        )
+
+        services = (application_autoscaling, cloudtrail, cloudwatch, codebuild, iam, s3, sagemaker, session)
+        for service in services:
+            service.install()

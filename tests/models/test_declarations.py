@@ -114,15 +114,15 @@ def test_a_name_that_triton_or_s3_would_stumble_over_is_refused(name, declare, m
 def test_two_models_may_have_files_of_the_same_name_beside_their_declaration(declare, models):
     for name in ("one", "two"):
         path = declare(name)
-        path.write_text("from .network import NAME  # noqa\n" + path.read_text().replace("made up", "{NAME}"))
-        path.write_text(path.read_text().replace('"{NAME}"', "NAME"))
+        path.write_text("from .network import NAME  # noqa\n" + path.read_text().replace('"made up"', "NAME"))
         path.with_name("network.py").write_text(f"NAME = 'the network of {name}'\n")
     descriptions = [load_build(name, models).description for name in ("one", "two", "one")]
     assert descriptions == ["the network of one", "the network of two", "the network of one"]
 
 
-def test_a_changed_declaration_is_read_afresh(declare, models):
+def test_a_changed_declaration_is_read_afresh_with_the_files_beside_it(declare, models):
     path = declare("tiny")
-    assert load_build("tiny", models).description == "made up"
-    path.write_text(path.read_text().replace("made up", "made anew"))
-    assert load_build("tiny", models).description == "made anew"
+    path.write_text("from .network import NAME  # noqa\n" + path.read_text().replace('"made up"', "NAME"))
+    for description in ("made up", "made up anew"):
+        path.with_name("network.py").write_text(f"NAME = {description!r}\n")
+        assert load_build("tiny", models).description == description

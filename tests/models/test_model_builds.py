@@ -137,8 +137,8 @@ def test_the_encoders_plan_takes_every_shape_that_the_tokenizer_can_make(built):
 
 def test_texts_beyond_the_limit_are_cut_where_sentence_transformers_cuts_them(served):
     build = load_build("minilm")
-    words = [f"word{number}" for number in range(400)]
-    for count in (84, 85, 400):  # three tokens a word: 254, 257 and far more than the limit of 256
+    words = ["river", "stone", "cloud", "paper", "green"] * 80  # one token each, and two more for the frame
+    for count in (253, 254, 255, 400):
         inputs = {"TEXT": np.array([[" ".join(words[:count]).encode()]], dtype=np.object_)}
         expected = build.reference(inputs)["EMBEDDING"]
         np.testing.assert_allclose(infer(served, "minilm", inputs, "EMBEDDING"), expected, rtol=0, atol=1e-4)

@@ -41,6 +41,16 @@ class MotoAws:
             config=config,
         )
 
+    def exports(self, *, runtime: str) -> dict[str, str]:
+        """The environment variables that point an SDK here, and its invocations to a runtime."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": runtime,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": REGION,
+        }
+
     def bucket(self) -> str:
         name = f"models-{next(_numbers)}"
         self.client("s3").create_bucket(Bucket=name)

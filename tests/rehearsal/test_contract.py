@@ -1,10 +1,11 @@
 """SageMaker's multi-model contract against the real server."""
 
 import json
+import os
 
 import pytest
 
-from rehearsal.contract import ALREADY_LOADED, MultiModelContract
+from rehearsal.contract import ALREADY_LOADED, MultiModelContract, NoAnswerError
 from rehearsal.triton import TritonServer
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
@@ -62,6 +63,23 @@ def test_a_second_load_is_a_conflict(contract, identity):
 
 def test_a_model_that_is_not_loaded_cannot_be_invoked(contract):
     assert contract.invoke(model_id="none", target_model="none.tar.gz", body=FLOATS).status == 404
+
+
+def test_an_answer_that_takes_too_long_is_given_up_in_sagemakers_words(contract, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    source = served_models.IDENTITY.replace(
+        "        inputs =", f"        open({str(gate)!r}).read()\n        inputs ="
+    )
+    folder = served_models.write(served_models.python_model(source), tmp_path / "model")
+    names = {"model_id": "slow", "target_model": "slow.tar.gz"}
+    assert contract.load(folder=str(folder), **names).ok
+    with (
+        MultiModelContract(contract.url, invocation_limit_s=0.1) as hasty,
+        pytest.raises(NoAnswerError, match="Your invocation timed out"),
+    ):
+        hasty.invoke(body=FLOATS, **names)
+    gate.write_text("go on")
 
 
 def test_a_wrong_input_is_refused_with_its_name(contract, identity):

@@ -7,7 +7,9 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from rehearsal.hosting import Hosting
@@ -15,6 +17,7 @@ from rehearsal.runtime_api import PAYLOAD_LIMIT
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
 from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.traces import traces
+from triton_models.client import Client
 from triton_models.errors import FleetError
 
 LIMIT_S = 20.0
@@ -92,8 +95,15 @@ def shared(aws, hosting):
 
 @pytest.fixture
 def own(aws, tmp_path):
-    """An endpoint for one test, and hosting whose requests wait only a moment for a load."""
-    with Hosting(aws, directory=tmp_path / "hosting", load_wait_s=0.2, lookup_s=0.0) as hosting:
+    """An endpoint for one test, with hosting that sees a change of it at once."""
+    with Hosting(aws, directory=tmp_path / "hosting", lookup_s=0.0) as hosting:
+        yield Endpoint(aws, hosting)
+
+
+@pytest.fixture
+def impatient(aws, tmp_path):
+    """An endpoint for one test, with hosting whose requests wait only a moment for a load."""
+    with Hosting(aws, directory=tmp_path / "hosting", load_wait_s=0.05) as hosting:
         yield Endpoint(aws, hosting)
 
 
@@ -135,6 +145,18 @@ def test_binary_tensors_pass_both_ways(shared):
     answer = shared.invoke(target, header + b"\x00\x00\x80\x3f", ContentType=f"{kind}{len(header)}")
     assert answer["ContentType"].startswith(kind)
     assert answer["Body"].read()[-4:] == b"\x00\x00\x00\x40"
+
+
+def test_our_client_asks_a_model_by_its_name(shared, monkeypatch):
+    artifact = shared.upload("greeting-1.tar.gz", ensemble(10.0))
+    record = {"current": artifact, "history": [artifact], "artifacts": {}}
+    shared.upload("manifest.json", json.dumps({"version": 1, "models": {"greeting": record}}).encode())
+    for name, value in shared.aws.exports(runtime=shared.hosting.url).items():
+        monkeypatch.setenv(name, value)
+    client = Client(endpoint_name=shared.name, repository=f"s3://{shared.bucket}/models/")
+    for content in ("binary", "json"):
+        answer = client.infer(model="greeting", inputs={"TEXT": np.array([["abc"], ["é"]])}, content=content)
+        np.testing.assert_array_equal(answer["Y"], np.array([[30], [10]], dtype=np.float32))
 
 
 def test_an_object_that_changes_under_its_key_is_not_loaded_again(shared):
@@ -204,7 +226,7 @@ def test_an_object_that_is_no_proper_artifact_is_a_validation_error_and_leaves_n
 ):
     before = shared.copies()
     shared.upload(target, content)
-    with pytest.raises(shared.runtime.exceptions.ValidationError, match="valid tar.gz archive"):
+    with pytest.raises(shared.runtime.exceptions.ValidationError, match=r"valid tar\.gz archive"):
         shared.invoke(target)
     assert shared.copies() == before
 
@@ -247,29 +269,27 @@ def test_first_requests_that_come_together_load_a_model_once(shared, tmp_path):
 def test_a_model_is_served_while_another_one_is_being_loaded(own, tmp_path):
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    own.ask(own.upload("quick-1.tar.gz", onnx_model(2.0)))
     slow = own.upload("slow-1.tar.gz", model_that_first(f"open({str(gate)!r}).read()"))
-    with pytest.raises(own.runtime.exceptions.ModelNotReadyException):
-        own.invoke(slow)
-    other = own.upload("other-1.tar.gz", python_model())
-    try:
-        answer = own.ask(other)
-    finally:
-        gate.write_text("go on")
-    assert answer == [1, 2, 3]
+    other = own.upload("other-1.tar.gz", onnx_model(2.0))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(own.ask, slow)
+        with gate.open("w"):  # opens when the slow model is being loaded, and lets it go on when it closes
+            assert own.ask(other) == [2, 4, 6]
+            assert not waiting.done()
+        assert waiting.result() == [1, 2, 3]
 
 
-def test_a_load_that_takes_longer_than_a_request_waits_goes_on(own, tmp_path):
+def test_a_load_that_takes_longer_than_a_request_waits_goes_on(impatient, tmp_path):
     gate, loads = tmp_path / "gate", tmp_path / "loads"
     os.mkfifo(gate)
     lines = f"open({str(loads)!r}, 'a').write('x')", f"open({str(gate)!r}).read()"
-    target = own.upload("slow-1.tar.gz", model_that_first(*lines))
-    with pytest.raises(own.runtime.exceptions.ModelNotReadyException) as error:
-        own.invoke(target)
+    target = impatient.upload("slow-1.tar.gz", model_that_first(*lines))
+    with pytest.raises(impatient.runtime.exceptions.ModelNotReadyException) as error:
+        impatient.invoke(target)
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
     gate.write_text("go on")
-    assert own.instance.wait_for_load(target, LIMIT_S)
-    assert own.ask(target) == [1, 2, 3]
+    assert impatient.instance.wait_for_load(target, LIMIT_S)
+    assert impatient.ask(target) == [1, 2, 3]
     assert loads.read_text() == "x"
 
 
@@ -279,7 +299,7 @@ def test_the_least_recently_used_model_makes_room_when_memory_is_full(own, tmp_p
     source = LOADING.format(
         body=f"""
         import pathlib
-        self.memory = pathlib.Path({str(memory)!r}, args["model_name"].replace("/", "_"))
+        self.memory = pathlib.Path({str(memory)!r}, args["model_name"])
         if len(list(self.memory.parent.iterdir())) == 2:
             raise pb_utils.TritonModelException("CUDA out of memory")
         self.memory.touch()
@@ -290,26 +310,17 @@ def test_the_least_recently_used_model_makes_room_when_memory_is_full(own, tmp_p
     )
     for name in ("a", "b", "c"):
         own.upload(f"{name}.tar.gz", python_model(source))
-    own.hosting.start(own.name)
-    for target in ("a.tar.gz", "b.tar.gz", "a.tar.gz"):
-        own.instance.invoke(target, body=FLOATS, headers={})
-    assert own.instance.wait_for_load("b.tar.gz", LIMIT_S)
-    with pytest.raises(own.runtime.exceptions.ModelNotReadyException):
-        own.invoke("c.tar.gz")
-    assert own.instance.wait_for_load("c.tar.gz", LIMIT_S)
+    for target in ("a.tar.gz", "b.tar.gz", "a.tar.gz", "c.tar.gz"):
+        assert own.ask(target) == [1, 2, 3]
     assert own.instance.loaded == ["a.tar.gz", "c.tar.gz"]
+    assert sorted(path.name for path in memory.iterdir()) == ["a.tar.gz", "c.tar.gz"]
     assert len(own.copies()) == 3
 
 
 def test_a_model_too_large_for_an_empty_instance_is_a_model_error(own):
     target = own.upload("huge-1.tar.gz", model_that_first("raise MemoryError('too large')"))
     with pytest.raises(own.runtime.exceptions.ModelError) as error:
-        own.instance.server  # noqa: B018  started before the clock of the request runs
-        while True:
-            try:
-                own.invoke(target)
-            except own.runtime.exceptions.ModelNotReadyException:
-                continue
+        own.invoke(target)
     assert error.value.response["OriginalStatusCode"] == 507
 
 
@@ -322,10 +333,8 @@ def test_without_caching_a_model_leaves_memory_and_disk_after_use(aws, tmp_path)
 
 
 def test_a_new_endpoint_configuration_gets_a_new_instance_without_models(own):
-    target = own.upload("moves-1.tar.gz", python_model())
-    own.hosting.start(own.name)
+    own.ask(own.upload("moves-1.tar.gz", python_model()))
     first = own.instance
-    first.invoke(target, body=FLOATS, headers={})
     config = own.aws.endpoint_config(own.bucket)
     sagemaker = own.aws.client("sagemaker")
     sagemaker.delete_endpoint(EndpointName=own.name)
@@ -361,11 +370,7 @@ def test_a_server_that_dies_is_a_model_error_and_the_next_request_gets_a_new_one
     killer = threading.Thread(target=kill)
     killer.start()
     with pytest.raises(own.runtime.exceptions.ModelError, match=r"Received server error \(0\)"):
-        while True:
-            try:
-                own.invoke(target)
-            except own.runtime.exceptions.ModelNotReadyException:
-                continue
+        own.invoke(target)
     killer.join()
     assert first.wait_for_end(LIMIT_S)
     assert own.instance.server.pid != first.pid
@@ -398,9 +403,11 @@ def test_a_single_model_endpoint_is_refused_by_name(aws, hosting):
 def test_a_container_that_does_not_start_shows_why(aws, hosting):
     environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--no-such-flag"}
     endpoint = Endpoint(aws, hosting, environment=environment)
-    with pytest.raises(endpoint.runtime.exceptions.InternalFailure, match="unrecognized option"):
-        endpoint.runtime.meta.events.register("needs-retry.*", lambda **_: False, unique_id="no-retry")
-        endpoint.invoke("x.tar.gz")
+    with pytest.raises(FleetError, match="unrecognized option"):
+        hosting.start(endpoint.name)
+    once = aws.client("sagemaker-runtime", url=hosting.url, config=Config(retries={"total_max_attempts": 1}))
+    with pytest.raises(once.exceptions.InternalFailure, match="unrecognized option"):
+        once.invoke_endpoint(EndpointName=endpoint.name, TargetModel="x.tar.gz", Body=FLOATS)
 
 
 def test_a_taken_port_is_one_clear_error(aws):

@@ -164,6 +164,13 @@ def test_an_archive_that_leads_outside_is_refused(member: tarfile.TarInfo, tmp_p
     assert [problem.rule for problem in caught.value.problems] == ["unsafe-archive"]
 
 
+def test_a_link_that_leaves_the_archive_is_named_as_such(tmp_path: Path) -> None:
+    link = _member("folder/link", tarfile.SYMTYPE, "../../outside")
+
+    with pytest.raises(FleetError, match=r"leaves the archive: '\.\./\.\./outside'"):
+        read_layout(_archive(tmp_path / "m.tar.gz", link))
+
+
 def test_an_archive_that_holds_a_path_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FleetError, match="there twice"):
         read_layout(_archive(tmp_path / "m.tar.gz", _member("a", size=1), _member("./a", size=2)))

@@ -1,13 +1,14 @@
 """The client finds a model by its name, waits for it, and passes tensors in and out."""
 
 import json
+import threading
 
 import boto3
 import numpy as np
 import pytest
 
 from rehearsal.runtime_api import ApiError, Reply, listen
-from tests.rehearsal.aws_for_hosting import REGION, moto_aws
+from tests.rehearsal.aws_for_hosting import moto_aws
 from triton_models.client import BINARY_TYPE, PAYLOAD_LIMIT, Client, decode, encode, waits
 from triton_models.errors import FleetError
 
@@ -16,6 +17,12 @@ from triton_models.errors import FleetError
 def aws():
     with moto_aws() as aws:
         yield aws
+
+
+@pytest.fixture(scope="module")
+def session():
+    """One session for all: it reads the API models once."""
+    return boto3.Session()
 
 
 class Runtime:
@@ -49,8 +56,6 @@ def tensors(**arrays):
 
 @pytest.fixture
 def runtime():
-    import threading
-
     runtime = Runtime()
     thread = threading.Thread(target=runtime.server.serve_forever)
     thread.start()
@@ -77,20 +82,16 @@ def write_manifest(aws, bucket, **models):
 
 
 @pytest.fixture
-def client(aws, runtime, repository, monkeypatch):
+def client(aws, session, runtime, repository, monkeypatch):
     """A client, and the waits it asked for."""
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_ENDPOINT_URL": aws.url,
-        "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": f"http://localhost:{runtime.server.server_address[1]}",
-    }.items():
+    address = f"http://localhost:{runtime.server.server_address[1]}"
+    for name, value in aws.exports(runtime=address).items():
         monkeypatch.setenv(name, value)
     waited = []
     client = Client(
         endpoint_name="fleet",
         repository=f"s3://{repository}/models/",
-        session=boto3.Session(region_name=REGION),
+        session=session,
         wait=waited.append,
     )
     client.waited = waited

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from triton_models.spec import BuildJob, Example, ModelBuild, Tensors
 
 if TYPE_CHECKING:
-    from .network import ResNet50  # noqa: TID252 (the folder is a package of its own wherever it lies)
+    from .network import ResNet50
 
 SEED = 50
 MAX_BATCH = 32
@@ -49,7 +49,7 @@ def _network() -> tuple[ResNet50, str]:
     """The network that is served, and where its weights come from."""
     from triton_models.export.weights import load_weights
 
-    from .network import ResNet50, seeded  # noqa: TID252
+    from .network import ResNet50, seeded
 
     source = os.environ.get("RESNET50_WEIGHTS")
     if not source:

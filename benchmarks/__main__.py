@@ -1,0 +1,34 @@
+"""`make bench`: every measurement, as a table of ratios."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import command_line, serving
+
+
+def main() -> None:
+    """Measure and print. The times belong to this machine and this minute; the ratios travel better."""
+    table = Table(title="Times of the other way over ours, pair by pair", title_justify="left")
+    for column in ("what", "ours", "median", "the other way", "median", "ratio", "range"):
+        table.add_column(
+            column, justify="right" if column in {"median", "ratio", "range"} else "left", overflow="fold"
+        )
+    for ratio in (*command_line.ratios(), *serving.ratios()):
+        table.add_row(
+            ratio.subject,
+            ratio.ours,
+            f"{ratio.ours_s * 1e3:,.0f} ms",
+            ratio.theirs,
+            f"{ratio.theirs_s * 1e3:,.0f} ms",
+            f"{ratio.middle:.1f}",
+            f"{ratio.low:.1f} to {ratio.high:.1f}",
+        )
+    console = Console()
+    console.width = max(console.width, 130)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

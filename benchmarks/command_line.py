@@ -1,0 +1,25 @@
+"""How long the `fleet` command takes to start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from benchmarks.ratio import Ratio, measure
+
+
+def ratios() -> list[Ratio]:
+    """`fleet --help` against a command line that imports what its verbs need at the top."""
+    eager = "import boto3, google.protobuf, tritonclient.http, triton_models.cli as cli; cli.main(['--help'])"
+    return [
+        measure(
+            "fleet --help",
+            ours=("verbs import what they need", lambda: _run("-m", "triton_models", "--help")),
+            theirs=("imports at the top", lambda: _run("-c", eager)),
+            pairs=7,
+        )
+    ]
+
+
+def _run(*arguments: str) -> None:
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)

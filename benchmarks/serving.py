@@ -1,0 +1,114 @@
+"""What the endpoint's defaults and the client's encoding are worth, on a real Triton server."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.ratio import Ratio, measure
+from rehearsal.contract import MultiModelContract
+from rehearsal.triton import TritonServer
+from triton_models.client import Content, decode, encode
+from triton_models.config import plain, tensor, write_config
+
+TARGET = "echo.tar.gz"
+WIDTH = 3 * 224 * 224
+ECHO = """
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        inputs = [pb_utils.get_input_tensor_by_name(request, "X").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)]) for x in inputs]
+"""
+
+# What triton_fleet sets by default and what the container does without it.
+OURS = {
+    "SAGEMAKER_MULTI_MODEL": "true",
+    "SAGEMAKER_TRITON_PING_MODE": "live",
+    "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+    "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+    "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
+}
+CONTAINERS = {"SAGEMAKER_MULTI_MODEL": "true"}
+
+
+def ratios() -> list[Ratio]:
+    """Loading a Python model, and asking it for one image's worth of numbers."""
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
+        folder = Path(name)
+        _write_echo(folder / "model")
+        with (
+            _server(OURS, folder / "ours") as ours,
+            _server(CONTAINERS, folder / "containers") as containers,
+        ):
+            loading = measure(
+                "load a Python model",
+                ours=("endpoint's defaults", lambda: _load(ours, folder / "model")),
+                theirs=("container's defaults", lambda: _load(containers, folder / "model")),
+                pairs=5,
+                reset=lambda: (_unload(ours), _unload(containers)),
+            )
+            for contract in (ours, containers):
+                _load(contract, folder / "model")
+            requests = measure(
+                "200 requests of 16 numbers",
+                ours=("endpoint's defaults", lambda: _ask(ours, "binary", width=16, times=200)),
+                theirs=("container's defaults", lambda: _ask(containers, "binary", width=16, times=200)),
+                pairs=7,
+            )
+            encoding = measure(
+                "one image there and back",
+                ours=("binary tensors", lambda: _ask(ours, "binary", width=WIDTH)),
+                theirs=("JSON", lambda: _ask(ours, "json", width=WIDTH)),
+                pairs=7,
+            )
+    return [loading, requests, encoding]
+
+
+def _write_echo(folder: Path) -> None:
+    model = folder / "echo"
+    (model / "1").mkdir(parents=True)
+    (model / "1" / "model.py").write_text(ECHO)
+    write_config(
+        plain(
+            name="echo",
+            backend="python",
+            max_batch_size=8,
+            inputs=[tensor("X", "FP32", [-1])],
+            outputs=[tensor("Y", "FP32", [-1])],
+        ),
+        model / "config.pbtxt",
+    )
+
+
+@contextmanager
+def _server(environment: Mapping[str, str], directory: Path) -> Iterator[MultiModelContract]:
+    with TritonServer(environment, directory) as server, MultiModelContract(server.url) as contract:
+        yield contract
+
+
+def _load(contract: MultiModelContract, folder: Path) -> None:
+    answer = contract.load(model_id="echo", target_model=TARGET, folder=str(folder))
+    if not answer.ok:
+        raise RuntimeError(answer.text)
+
+
+def _unload(contract: MultiModelContract) -> bool:
+    return contract.unload(model_id="echo", target_model=TARGET).ok
+
+
+def _ask(contract: MultiModelContract, content: Content, *, width: int, times: int = 1) -> None:
+    numbers = np.linspace(0, 1, width, dtype=np.float32)[None]
+    for _ in range(times):
+        body, content_type = encode({"X": numbers}, outputs=None, content=content)
+        answer = contract.invoke(
+            model_id="echo", target_model=TARGET, body=body, headers={"Content-Type": content_type}
+        )
+        if not np.array_equal(decode(answer.body, answer.headers["content-type"])["Y"], numbers):
+            raise RuntimeError(answer.text[:200])

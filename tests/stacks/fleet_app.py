@@ -1,0 +1,80 @@
+"""The app as the CDK's command line runs it, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import App
+
+from stacks.config import FleetConfig
+from stacks.inference import InferenceStack
+from stacks.models import ModelsStack
+
+ROOT = Path(__file__).parents[2]
+CONTEXT: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetApp:
+    """The app with its two stacks."""
+
+    app: App
+    models: ModelsStack
+    inference: InferenceStack
+
+
+def fleet_app(**context: object) -> FleetApp:
+    """The app with the context of cdk.json, and what `-c KEY=VALUE` adds to it."""
+    app = App(context=CONTEXT | context)
+    config = FleetConfig.read(app.node, environment={})
+    models = ModelsStack(app, f"{config.name}Models", config=config)
+    inference = InferenceStack(app, f"{config.name}Inference", config=config, repository=models.repository)
+    return FleetApp(app=app, models=models, inference=inference)
+
+
+# Run instead of app.py: whatever asks for the network from Python fails.
+_OFFLINE = """
+import runpy, socket
+def refuse(*arguments, **options):
+    raise OSError("the network was asked for")
+socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
+runpy.run_path("app.py", run_name="__main__")
+"""
+
+
+def run_app(output: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Synthesise in a process of its own: no account, no region, no network, the validator on.
+
+    Args:
+        output: Where the templates are written.
+        environment: Variables to add. `context` is merged into the context, as JSON.
+    """
+    given = json.loads(environment.pop("context", "{}"))
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "CDK_")) and name not in environment
+    }
+    return subprocess.run(
+        [sys.executable, "-c", _OFFLINE],
+        cwd=ROOT,
+        env=variables
+        | {
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "CDK_CONTEXT_JSON": json.dumps(CONTEXT | given),
+            "CDK_OUTDIR": str(output),
+            # Node gets its network through these; nothing listens there.
+            "HTTP_PROXY": "http://127.0.0.1:9",
+            "HTTPS_PROXY": "http://127.0.0.1:9",
+        }
+        | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

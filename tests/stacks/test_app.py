@@ -1,0 +1,69 @@
+"""app.py in processes of its own, with the CDK's template validator on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fleet_app import CONTEXT, run_app
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the app writes without account, region and network."""
+    folder = tmp_path_factory.mktemp("cdk.out")
+    completed = run_app(folder)
+    assert completed.returncode == 0, completed.stderr
+    return folder
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def test_the_validator_and_cdk_nag_looked_and_found_nothing(output: Path) -> None:
+    report = json.loads((output / "validation-report.json").read_text())
+    plugins = {each["pluginName"]: each for each in report["pluginReports"]}
+
+    assert len(plugins) == 2, sorted(plugins)
+    assert {each["conclusion"] for each in plugins.values()} == {"success"}
+
+
+def test_the_same_input_gives_the_same_bytes(output: Path, tmp_path: Path) -> None:
+    completed = run_app(tmp_path, PYTHONHASHSEED="7")
+
+    assert completed.returncode == 0, completed.stderr
+    assert _files(tmp_path) == _files(output)
+
+
+def test_no_template_names_an_account_or_region_of_this_machine(output: Path) -> None:
+    manifest = json.loads((output / "manifest.json").read_text())
+    stacks = [each for each in manifest["artifacts"].values() if each["type"] == "aws:cloudformation:stack"]
+
+    assert [each["environment"] for each in stacks] == ["aws://unknown-account/unknown-region"] * 2
+
+
+def test_a_mistake_is_told_on_stderr_without_a_traceback_and_nothing_is_written(tmp_path: Path) -> None:
+    wrong = {"instance_type": "ml.g5.2xlrage", "release": "25.9", "region": "mars-1"}
+    completed = run_app(tmp_path / "out", context=json.dumps(wrong))
+
+    assert completed.returncode == 1
+    assert completed.stderr.count("error: ") == 2
+    assert "Traceback" not in completed.stderr
+    assert completed.stdout == ""
+    assert not list(tmp_path.rglob("*.template.json"))
+
+
+def test_a_mistake_in_a_construct_is_told_the_same_way(tmp_path: Path) -> None:
+    completed = run_app(tmp_path / "out", context=json.dumps({"models": "minilm,resnet5"}))
+
+    assert completed.returncode == 1
+    assert "where:    models of TritonFleetModels/Builds" in completed.stderr
+    assert "Traceback" not in completed.stderr
+
+
+def test_the_feature_flags_that_decide_something_are_set_on_purpose() -> None:
+    assert CONTEXT["@aws-cdk/core:validateAgainstDefaultRules"] is True
+    assert CONTEXT["@aws-cdk/core:defaultCrossStackReferences"] == "strong"

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_cdk import App
+from fleet_app import CONTEXT
+
+from stacks.config import FleetConfig
+from triton_models.errors import FleetError, Problem
+
+
+def _read(nested: object = None, *, environment: dict[str, str] | None = None, **flat: Any) -> FleetConfig:
+    context = flat if nested is None else flat | {"tritonFleet": nested}
+    return FleetConfig.read(App(context=context).node, environment=environment or {})
+
+
+def _problems(*arguments: Any, **keywords: Any) -> list[Problem]:
+    with pytest.raises(FleetError) as raised:
+        _read(*arguments, **keywords)
+    return list(raised.value.problems)
+
+
+def test_an_empty_context_gives_the_defaults() -> None:
+    assert _read() == FleetConfig()
+
+
+def test_cdk_json_spells_the_defaults_out_and_names_the_models() -> None:
+    expected = FleetConfig(models=("minilm", "resnet50"))
+
+    assert FleetConfig.read(App(context=CONTEXT).node, environment={}) == expected
+
+
+def test_the_command_line_wins_over_cdk_json() -> None:
+    assert _read({"max_capacity": 3, "name": "one"}, max_capacity="9") == FleetConfig(
+        name="one", max_capacity=9
+    )
+
+
+def test_the_command_line_gives_text_for_everything() -> None:
+    config = _read(
+        models=" minilm, resnet50,",
+        min_capacity="2",
+        gpu_utilization_percent="55.5",
+        region="",
+        release="26.05",
+    )
+
+    assert config == FleetConfig(
+        models=("minilm", "resnet50"), min_capacity=2, gpu_utilization_percent=55.5, release="26.05"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("max_capacity", "many", "a whole number"),
+        ("max_capacity", 2.5, "a whole number"),
+        ("max_capacity", True, "a whole number"),
+        ("latency_p99_ms", "fast", "a number"),
+        ("models", 3, "a list of names"),
+        ("release", 25.09, "a text"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told(key: str, value: object, expected: str) -> None:
+    (problem,) = _problems({key: value})
+
+    assert problem.rule == "config-value-kind"
+    assert problem.where.startswith(f"{key} of the context 'tritonFleet'")
+    assert problem.expected.startswith(expected)
+
+
+def test_something_else_than_an_object_is_told() -> None:
+    (problem,) = _problems(["ml.g5.2xlarge"])
+
+    assert problem.rule == "config-value-kind"
+
+
+def test_an_unknown_key_is_told_with_the_close_one() -> None:
+    (problem,) = _problems({"instancetype": "ml.g5.2xlarge"})
+
+    assert problem.rule == "unknown-config-key"
+    assert "did you mean instance_type" in problem.fix
+
+
+@pytest.mark.parametrize("key", ["max_capcity", "instance-type", "tritonfleet"])
+def test_a_mistyped_key_on_the_command_line_is_told(key: str) -> None:
+    (problem,) = _problems(**{key: "x"})
+
+    assert problem.rule == "unknown-config-key"
+
+
+def test_context_of_others_is_none_of_our_business() -> None:
+    others = {"@aws-cdk/core:stackRelativeExports": True, "vpcId": "vpc-1", "aws:cdk:bundling-stacks": []}
+
+    assert _read(**others) == FleetConfig()
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    problems = _problems(
+        {
+            "instance_type": "ml.g5.12xlarge",
+            "release": "25.06",
+            "min_capacity": 5,
+            "gpu_utilization_percent": 170,
+            "name": "my_fleet",
+            "colour": "green",
+        }
+    )
+
+    assert {problem.rule for problem in problems} == {
+        "multi-model-one-gpu",
+        "release-not-on-sagemaker",
+        "capacity-range",
+        "scaling-target-reachable",
+        "fleet-name",
+        "unknown-config-key",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "rules"),
+    [
+        ({"instance_type": "ml.g5.2xlrage"}, ["unknown-instance-type"]),
+        ({"release": "25.9"}, ["unknown-release"]),
+        ({"region": "eu-west-9"}, ["release-not-in-region"]),
+        ({"instance_type": "ml.p3.2xlarge"}, ["gpu-generation-supported"]),
+        ({"instance_type": "ml.g4dn.xlarge", "models": ["minilm"]}, ["build-gpu-is-serving-gpu"]),
+        ({"region": "eu-north-1", "models": ["minilm"]}, ["build-gpu-is-serving-gpu"]),
+        ({"min_capacity": 0}, ["capacity-range"]),
+        ({"invocations_per_gpu_per_minute": 0}, ["scaling-target-reachable"]),
+        ({"name": "a" * 64}, ["fleet-name"]),
+    ],
+)
+def test_a_mistake_names_its_rule(given: dict[str, object], rules: list[str]) -> None:
+    assert [problem.rule for problem in _problems(given)] == rules
+
+
+@pytest.mark.parametrize("given", [{"instance_type": "ml.g4dn.xlarge"}, {"region": "eu-north-1"}])
+def test_what_the_build_job_lacks_does_not_matter_without_one(given: dict[str, object]) -> None:
+    assert _read({**given, "models": []}).models == ()
+
+
+def test_the_region_of_the_deployment_is_checked_and_not_written_into_the_template() -> None:
+    (problem,) = _problems(environment={"CDK_DEFAULT_REGION": "cn-north-1"})
+
+    assert problem.where.startswith("CDK_DEFAULT_REGION")
+    assert _read(environment={"CDK_DEFAULT_REGION": "eu-west-1"}).region is None
+
+
+def test_a_region_in_the_context_wins_over_that_of_the_deployment() -> None:
+    assert (
+        _read({"region": "eu-west-1"}, environment={"CDK_DEFAULT_REGION": "cn-north-1"}).region == "eu-west-1"
+    )

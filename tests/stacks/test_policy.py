@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from cdk_nag import AwsSolutionsChecks
+from fleet_app import FleetApp, fleet_app
+
+from stacks.policy import Acceptance, accept, acceptances
+
+FLEETS: dict[str, dict[str, object]] = {
+    "default": {},
+    "elsewhere": {
+        "region": "eu-south-1",
+        "instance_type": "ml.g4dn.xlarge",
+        "models": "",
+        "alarm_email": "a@b.c",
+    },
+}
+NUMBER = len(list(acceptances(models=fleet_app().models, inference=fleet_app().inference)))
+
+
+def _findings(fleet: FleetApp, accepted: Iterable[Acceptance]) -> list[str]:
+    accept(accepted)
+    fleet.app.synth()  # only then do references between the stacks read as they will in the template
+    report = AwsSolutionsChecks(fleet.app).validate_scope(fleet.app)
+    return [violation.rule_name for violation in report.violations]
+
+
+def _accepted(fleet: FleetApp) -> list[Acceptance]:
+    return list(acceptances(models=fleet.models, inference=fleet.inference))
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_cdk_nag_finds_nothing_that_was_not_accepted(name: str) -> None:
+    fleet = fleet_app(**FLEETS[name])
+
+    assert _findings(fleet, _accepted(fleet)) == []
+
+
+@pytest.mark.parametrize("index", range(NUMBER))
+def test_every_acceptance_is_still_needed(index: int) -> None:
+    fleet = fleet_app()
+    accepted = _accepted(fleet)
+    left_out = accepted.pop(index)
+
+    assert _findings(fleet, accepted) == [left_out.finding]
+
+
+def test_every_acceptance_gives_a_reason() -> None:
+    assert all(len(each.reason) > 60 for each in _accepted(fleet_app()))
+
+
+def test_no_acceptance_covers_more_than_a_resource_and_its_parts() -> None:
+    assert {len(each.construct.node.path.split("/")) for each in _accepted(fleet_app())} <= {3, 4}
