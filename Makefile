@@ -40,16 +40,16 @@ $(BIN)/python:
 	  || { echo "Triton Fleet needs Python 3.10 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(STAMPS)/synth: requirements.txt constraints.txt pyproject.toml | $(BIN)/python
+$(STAMPS)/synth: requirements.txt model_builds/constraints.txt pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	pip install --quiet -r requirements.txt
 	@touch $@
 
-$(STAMPS)/rehearsal: requirements-rehearsal.txt model_builds/requirements.txt constraints.txt $(STAMPS)/synth
+$(STAMPS)/rehearsal: requirements-rehearsal.txt model_builds/requirements.txt model_builds/constraints.txt $(STAMPS)/synth
 	pip install --quiet -r requirements-rehearsal.txt
 	@touch $@
 
-$(STAMPS)/dev: requirements-dev.txt constraints.txt $(STAMPS)/synth
+$(STAMPS)/dev: requirements-dev.txt model_builds/constraints.txt $(STAMPS)/synth
 	pip install --quiet -r requirements-dev.txt
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""The composition root: configuration in, stacks out."""
+"""The composition root: configuration in, stacks out. The CDK's command line runs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from triton_fleet import FleetError
 
 
 def main() -> int:
-    """Synthesise the fleet; 1 after a mistake in its configuration, which is told on stderr."""
+    """Synthesise the fleet.
+
+    Returns:
+        0; or 1 after mistakes in its configuration or findings of the checks, which are told on stderr.
+    """
     app = App()
     try:
         config = FleetConfig.read(app.node)
@@ -26,8 +30,7 @@ def main() -> int:
         sys.stderr.writelines(f"error: {problem}\n" for problem in error.problems)
         return 1
     policy.attach(app, models=models, inference=inference)
-    app.synth()
-    return 0
+    return 0 if policy.synthesise(app) else 1
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -299,6 +300,7 @@ class _Clients:
 
         nowhere = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
         hermetic = botocore.session.Session(session_vars={"profile": (None, None, None, None), **nowhere})
+        hermetic.register_component("data_loader", _service_models())
         self._session = boto3.Session(botocore_session=hermetic, **_KEYS)
         self._url = url
         self._made: dict[tuple[str, str], Any] = {}
@@ -324,6 +326,14 @@ class _Clients:
         """Close every connection."""
         for client in self._made.values():
             client.close()
+
+
+@lru_cache(maxsize=None)
+def _service_models() -> Any:
+    """botocore's descriptions of the services, read once in a process: some of them are megabytes."""
+    import botocore.loaders
+
+    return botocore.loaders.create_loader()
 
 
 def _uncreated(stack: str, logical_id: str, type_name: str, reason: str) -> Problem:

@@ -39,6 +39,18 @@ def attach(app: App, *, models: ModelsStack, inference: InferenceStack) -> None:
     Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
 
 
+def synthesise(app: App) -> bool:
+    """Write the templates, or let the checks say on stderr what is wrong with them; whether they passed."""
+    try:
+        app.synth()
+    except RuntimeError as error:
+        # Through jsii every error of the CDK is a RuntimeError; this one follows a report already printed.
+        if not str(error).startswith("ValidationFailed"):
+            raise
+        return False
+    return True
+
+
 def accept(accepted: Iterable[Acceptance]) -> None:
     """Acknowledge findings where they are."""
     for each in accepted:

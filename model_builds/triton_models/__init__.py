@@ -1,0 +1,1 @@
+"""Plain Python about Triton models: facts, build, check, pack, publish, invoke. It imports no CDK."""

@@ -1,7 +1,7 @@
 """AWS's own managed policies, such as AdministratorAccess.
 
-moto's gap: it has none of them, or with a setting builds all of them whenever it is emptied, which takes a second.
-Here each is built when something asks for it.
+moto's gap: it has none of them, or with a setting builds all of them whenever it is emptied, which takes a
+second. Here each is built when something asks for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The boto3 session that moto itself uses, for names of regions and services.
 
-moto's gap: it makes that session from the caller's AWS configuration, here and there and late, and fails where
-that names a profile that does not exist. An embedded AWS has nothing to do with the caller's profiles.
+moto's gap: it makes that session from the caller's AWS configuration, here and there and late, and fails
+where that names a profile that does not exist. An embedded AWS has nothing to do with the caller's profiles.
 """
 
 from __future__ import annotations

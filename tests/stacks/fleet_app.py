@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,30 +45,30 @@ import runpy, socket
 def refuse(*arguments, **options):
     raise OSError("the network was asked for")
 socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
+{spoil}
 runpy.run_path("app.py", run_name="__main__")
 """
 
 
-def run_app(output: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_app(
+    output: Path, *, context: Mapping[str, object] | None = None, spoil: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Synthesise in a process of its own: no account, no region, no network, the validator on.
 
     Args:
         output: Where the templates are written.
-        environment: Variables to add. `context` is merged into the context, as JSON.
+        context: Added to the context of cdk.json.
+        spoil: A statement that spoils the app before it runs.
+        environment: Variables to add.
     """
-    given = json.loads(environment.pop("context", "{}"))
-    variables = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("AWS_", "CDK_")) and name not in environment
-    }
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
     return subprocess.run(
-        [sys.executable, "-c", _OFFLINE],
+        [sys.executable, "-c", _OFFLINE.replace("{spoil}", spoil)],
         cwd=ROOT,
         env=variables
         | {
             "AWS_EC2_METADATA_DISABLED": "true",
-            "CDK_CONTEXT_JSON": json.dumps(CONTEXT | given),
+            "CDK_CONTEXT_JSON": json.dumps(CONTEXT | dict(context or {})),
             "CDK_OUTDIR": str(output),
             # Node gets its network through these; nothing listens there.
             "HTTP_PROXY": "http://127.0.0.1:9",

@@ -23,12 +23,26 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def test_the_validator_and_cdk_nag_looked_and_found_nothing(output: Path) -> None:
+def test_the_fleet_passes_the_validator_and_cdk_nag(output: Path) -> None:
     report = json.loads((output / "validation-report.json").read_text())
-    plugins = {each["pluginName"]: each for each in report["pluginReports"]}
 
-    assert len(plugins) == 2, sorted(plugins)
-    assert {each["conclusion"] for each in plugins.values()} == {"success"}
+    assert report["pluginReports"] == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "finding"),
+    [
+        ("import stacks.policy; stacks.policy.acceptances = lambda **stacks: ()", "AwsSolutions-S1"),
+        ("import triton_fleet.endpoint; triton_fleet.endpoint.VARIANT = 'All traffic'", "VariantName"),
+    ],
+    ids=["cdk-nag", "validator"],
+)
+def test_what_they_find_fails_the_synthesis(tmp_path: Path, spoil: str, finding: str) -> None:
+    completed = run_app(tmp_path, spoil=spoil)
+
+    assert completed.returncode == 1
+    assert finding in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
 def test_the_same_input_gives_the_same_bytes(output: Path, tmp_path: Path) -> None:
@@ -47,7 +61,7 @@ def test_no_template_names_an_account_or_region_of_this_machine(output: Path) ->
 
 def test_a_mistake_is_told_on_stderr_without_a_traceback_and_nothing_is_written(tmp_path: Path) -> None:
     wrong = {"instance_type": "ml.g5.2xlrage", "release": "25.9", "region": "mars-1"}
-    completed = run_app(tmp_path / "out", context=json.dumps(wrong))
+    completed = run_app(tmp_path / "out", context=wrong)
 
     assert completed.returncode == 1
     assert completed.stderr.count("error: ") == 2
@@ -57,7 +71,7 @@ def test_a_mistake_is_told_on_stderr_without_a_traceback_and_nothing_is_written(
 
 
 def test_a_mistake_in_a_construct_is_told_the_same_way(tmp_path: Path) -> None:
-    completed = run_app(tmp_path / "out", context=json.dumps({"models": "minilm,resnet5"}))
+    completed = run_app(tmp_path / "out", context={"models": "minilm,resnet5"})
 
     assert completed.returncode == 1
     assert "where:    models of TritonFleetModels/Builds" in completed.stderr

@@ -1,0 +1,624 @@
+"""Every resource type that the embedded CloudFormation has: created, read back, changed in place, deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from rehearsal.aws import EmbeddedAws
+from rehearsal.cloudformation.catalogue import TYPES
+
+Read = Callable[[EmbeddedAws, str], Any]
+
+ACCOUNT = "123456789012"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/any"
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    ],
+}
+VARIANT = {"VariantName": "AllTraffic", "InitialInstanceCount": 1, "InstanceType": "ml.g5.2xlarge"}
+MODEL = {
+    "Type": "AWS::SageMaker::Model",
+    "Properties": {"ExecutionRoleArn": ROLE, "PrimaryContainer": {"Image": "i"}},
+}
+CONFIG = {
+    "Type": "AWS::SageMaker::EndpointConfig",
+    "Properties": {"ProductionVariants": [{**VARIANT, "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]}}]},
+}
+ENDPOINT = {
+    "Type": "AWS::SageMaker::Endpoint",
+    "Properties": {
+        "EndpointName": "e",
+        "EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]},
+    },
+}
+TARGET = {
+    "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
+    "DependsOn": "Endpoint",
+    "Properties": {
+        "ServiceNamespace": "sagemaker",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+        "ResourceId": "endpoint/e/variant/AllTraffic",
+        "MinCapacity": 1,
+        "MaxCapacity": 4,
+    },
+}
+SERVING = {"Model": MODEL, "Config": CONFIG, "Endpoint": ENDPOINT}
+ALARM = {
+    "ComparisonOperator": "GreaterThanThreshold",
+    "EvaluationPeriods": "3",
+    "Metrics": [
+        {
+            "Id": "e",
+            "ReturnData": False,
+            "MetricStat": {
+                "Metric": {"Namespace": "AWS/SageMaker", "MetricName": "Invocation5XXErrors"},
+                "Period": 60,
+                "Stat": "Sum",
+            },
+        },
+        {"Id": "rate", "Expression": "e * 100", "Label": "rate"},
+    ],
+}
+
+
+def policy(resource: Any, action: str) -> dict[str, Any]:
+    statement = {"Effect": "Allow", "Principal": {"AWS": ACCOUNT}, "Action": action, "Resource": resource}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def permissions(action: str) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": "*"}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A resource named `It`, a change that does not replace it, and how its own service shows the difference.
+
+    `read` gets the physical id; what it returns is compared with `before` and `after` the change.
+    """
+
+    type_name: str
+    properties: dict[str, Any]
+    change: dict[str, Any]
+    read: Read
+    before: Any
+    after: Any
+    around: dict[str, Any]
+
+
+def case(
+    type_name: str,
+    properties: dict[str, Any],
+    change: dict[str, Any],
+    read: Read,
+    before: Any,
+    after: Any,
+    **around: Any,
+) -> Any:
+    built = Case(
+        type_name=type_name,
+        properties=properties,
+        change=change,
+        read=read,
+        before=before,
+        after=after,
+        around=around,
+    )
+    return pytest.param(built, id=type_name.removeprefix("AWS::"))
+
+
+def scalable_target(aws: EmbeddedAws, physical_id: str) -> Any:
+    found = aws.client("application-autoscaling").describe_scalable_targets(
+        ServiceNamespace="sagemaker", ResourceIds=[physical_id.split("|")[0]]
+    )
+    return found["ScalableTargets"][0]["MaxCapacity"]
+
+
+def scaling_policy(aws: EmbeddedAws, physical_id: str) -> Any:
+    scaling = aws.client("application-autoscaling")
+    found = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    [mine] = [row for row in found if row["PolicyName"] in physical_id]
+    return mine["TargetTrackingScalingPolicyConfiguration"]["TargetValue"]
+
+
+def alarm(aws: EmbeddedAws, physical_id: str) -> Any:
+    [mine] = aws.client("cloudwatch").describe_alarms(AlarmNames=[physical_id])["MetricAlarms"]
+    return mine["Threshold"], mine["Metrics"][1]["Expression"]
+
+
+def composite(aws: EmbeddedAws, physical_id: str) -> Any:
+    found = aws.client("cloudwatch").describe_alarms(AlarmNames=[physical_id], AlarmTypes=["CompositeAlarm"])
+    return found["CompositeAlarms"][0]["AlarmDescription"]
+
+
+def bucket(aws: EmbeddedAws, physical_id: str) -> Any:
+    s3 = aws.client("s3")
+    rules = s3.get_bucket_encryption(Bucket=physical_id)["ServerSideEncryptionConfiguration"]["Rules"]
+    blocked = s3.get_public_access_block(Bucket=physical_id)["PublicAccessBlockConfiguration"]
+    lifecycle = s3.get_bucket_lifecycle_configuration(Bucket=physical_id)["Rules"]
+    return (
+        rules[0]["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"],
+        s3.get_bucket_versioning(Bucket=physical_id)["Status"],
+        blocked["BlockPublicPolicy"],
+        lifecycle[0]["NoncurrentVersionExpiration"]["NoncurrentDays"],
+    )
+
+
+def bucket_properties(*, algorithm: str, versioning: str, blocked: bool, days: int) -> dict[str, Any]:
+    default = {"ServerSideEncryptionByDefault": {"SSEAlgorithm": algorithm}}
+    return {
+        "BucketEncryption": {"ServerSideEncryptionConfiguration": [default]},
+        "VersioningConfiguration": {"Status": versioning},
+        "PublicAccessBlockConfiguration": {"BlockPublicPolicy": blocked},
+        "LifecycleConfiguration": {
+            "Rules": [
+                {"Id": "old", "Status": "Enabled", "NoncurrentVersionExpiration": {"NoncurrentDays": days}}
+            ]
+        },
+    }
+
+
+def role(aws: EmbeddedAws, physical_id: str) -> Any:
+    iam = aws.client("iam")
+    attached = iam.list_attached_role_policies(RoleName=physical_id)["AttachedPolicies"]
+    inline = iam.list_role_policies(RoleName=physical_id)["PolicyNames"]
+    description = iam.get_role(RoleName=physical_id)["Role"].get("Description", "")
+    return [found["PolicyName"] for found in attached], inline, description
+
+
+def inline_policy(aws: EmbeddedAws, physical_id: str) -> Any:
+    iam = aws.client("iam")
+    return {
+        name: [
+            iam.get_role_policy(RoleName=name, PolicyName=found)["PolicyDocument"]["Statement"][0]["Action"]
+            for found in iam.list_role_policies(RoleName=name)["PolicyNames"]
+        ]
+        for name in ("one", "two")
+    }
+
+
+def managed_policy(aws: EmbeddedAws, physical_id: str) -> Any:
+    iam = aws.client("iam")
+    version = iam.get_policy(PolicyArn=physical_id)["Policy"]["DefaultVersionId"]
+    document = iam.get_policy_version(PolicyArn=physical_id, VersionId=version)["PolicyVersion"]["Document"]
+    attached = iam.list_attached_role_policies(RoleName="one")["AttachedPolicies"]
+    return document["Statement"][0]["Action"], [found["PolicyArn"] == physical_id for found in attached]
+
+
+def key(aws: EmbeddedAws, physical_id: str) -> Any:
+    kms = aws.client("kms")
+    return (
+        kms.describe_key(KeyId=physical_id)["KeyMetadata"]["Description"],
+        kms.get_key_rotation_status(KeyId=physical_id)["KeyRotationEnabled"],
+    )
+
+
+def log_group(aws: EmbeddedAws, physical_id: str) -> Any:
+    [found] = aws.client("logs").describe_log_groups(logGroupNamePrefix=physical_id)["logGroups"]
+    return found.get("retentionInDays")
+
+
+def repository(aws: EmbeddedAws, physical_id: str) -> Any:
+    [found] = aws.client("ecr").describe_repositories(repositoryNames=[physical_id])["repositories"]
+    return found["imageTagMutability"]
+
+
+def project(aws: EmbeddedAws, physical_id: str) -> Any:
+    [found] = aws.client("codebuild").batch_get_projects(names=[physical_id])["projects"]
+    variables = found["environment"]["environmentVariables"]
+    return found["timeoutInMinutes"], {variable["name"]: variable["value"] for variable in variables}
+
+
+def project_properties(gpu: str, **more: Any) -> dict[str, Any]:
+    return {
+        "ServiceRole": ROLE,
+        "Artifacts": {"Type": "NO_ARTIFACTS"},
+        "Source": {"Type": "S3", "Location": "bucket/source.zip", "BuildSpec": "version: 0.2"},
+        "Environment": {
+            "Type": "LINUX_GPU_CONTAINER",
+            "Image": "image",
+            "ComputeType": "BUILD_GENERAL1_SMALL",
+            "ImagePullCredentialsType": "SERVICE_ROLE",
+            "EnvironmentVariables": [{"Name": "FLEET_GPU", "Type": "PLAINTEXT", "Value": gpu}],
+        },
+        "LogsConfig": {"CloudWatchLogs": {"Status": "ENABLED", "GroupName": "g"}},
+        **more,
+    }
+
+
+def tags_of_sagemaker(aws: EmbeddedAws, physical_id: str) -> Any:
+    found = aws.client("sagemaker").list_tags(ResourceArn=physical_id)["Tags"]
+    return {tag["Key"]: tag["Value"] for tag in found}
+
+
+def endpoint(aws: EmbeddedAws, physical_id: str) -> Any:
+    described = aws.client("sagemaker").describe_endpoint(EndpointName=physical_id.rsplit("/", 1)[-1])
+    return described["EndpointConfigName"], described["EndpointStatus"]
+
+
+def tagged(value: str) -> dict[str, Any]:
+    return {"Tags": [{"Key": "stage", "Value": value}]}
+
+
+def named_config(name: str) -> dict[str, Any]:
+    return {
+        "Type": "AWS::SageMaker::EndpointConfig",
+        "Properties": {**CONFIG["Properties"], "EndpointConfigName": name},
+    }
+
+
+CASES = [
+    case(
+        "AWS::ApplicationAutoScaling::ScalableTarget",
+        TARGET["Properties"],
+        {"MaxCapacity": "8"},
+        scalable_target,
+        4,
+        8,
+        **SERVING,
+        depends="Endpoint",
+    ),
+    case(
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+        {
+            "PolicyName": "invocations",
+            "PolicyType": "TargetTrackingScaling",
+            "ScalingTargetId": {"Ref": "Target"},
+            "TargetTrackingScalingPolicyConfiguration": {
+                "TargetValue": 600,
+                "PredefinedMetricSpecification": {
+                    "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+                },
+            },
+        },
+        {
+            "TargetTrackingScalingPolicyConfiguration": {
+                "TargetValue": 900,
+                "PredefinedMetricSpecification": {
+                    "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
+                },
+            }
+        },
+        scaling_policy,
+        600.0,
+        900.0,
+        **SERVING,
+        Target=TARGET,
+    ),
+    case(
+        "AWS::CDK::Metadata", {"Analytics": "v2:a"}, {"Analytics": "v2:b"}, lambda aws, name: None, None, None
+    ),
+    case(
+        "AWS::CloudWatch::Alarm",
+        {**ALARM, "Threshold": 5},
+        {"Threshold": "9.5"},
+        alarm,
+        (5.0, "e * 100"),
+        (9.5, "e * 100"),
+    ),
+    case(
+        "AWS::CloudWatch::CompositeAlarm",
+        {"AlarmRule": {"Fn::Sub": 'ALARM("${One}")'}, "AlarmDescription": "first"},
+        {"AlarmDescription": "second"},
+        composite,
+        "first",
+        "second",
+        One={"Type": "AWS::CloudWatch::Alarm", "Properties": {**ALARM, "Threshold": 1}},
+    ),
+    case(
+        "AWS::CloudWatch::Dashboard",
+        {"DashboardBody": '{"widgets": []}'},
+        {"DashboardBody": '{"widgets": [], "start": "-PT1H"}'},
+        lambda aws, name: json.loads(
+            aws.client("cloudwatch").get_dashboard(DashboardName=name)["DashboardBody"]
+        ),
+        {"widgets": []},
+        {"widgets": [], "start": "-PT1H"},
+    ),
+    case(
+        "AWS::CodeBuild::Project",
+        project_properties("A10G", TimeoutInMinutes="120"),
+        project_properties("L4", TimeoutInMinutes=90),
+        project,
+        (120, {"FLEET_GPU": "A10G"}),
+        (90, {"FLEET_GPU": "L4"}),
+    ),
+    case(
+        "AWS::ECR::Repository",
+        {"RepositoryName": "images", "ImageTagMutability": "MUTABLE"},
+        {"ImageTagMutability": "IMMUTABLE"},
+        repository,
+        "MUTABLE",
+        "IMMUTABLE",
+    ),
+    case(
+        "AWS::IAM::ManagedPolicy",
+        {"PolicyDocument": permissions("s3:GetObject"), "Roles": [{"Ref": "One"}]},
+        {"PolicyDocument": permissions("s3:PutObject")},
+        managed_policy,
+        ("s3:GetObject", [True]),
+        ("s3:PutObject", [True]),
+        One={"Type": "AWS::IAM::Role", "Properties": {"RoleName": "one", "AssumeRolePolicyDocument": TRUST}},
+    ),
+    case(
+        "AWS::IAM::Policy",
+        {"PolicyName": "p", "PolicyDocument": permissions("s3:GetObject"), "Roles": [{"Ref": "One"}]},
+        {"PolicyDocument": permissions("s3:PutObject"), "Roles": [{"Ref": "Two"}]},
+        inline_policy,
+        {"one": ["s3:GetObject"], "two": []},
+        {"one": [], "two": ["s3:PutObject"]},
+        One={"Type": "AWS::IAM::Role", "Properties": {"RoleName": "one", "AssumeRolePolicyDocument": TRUST}},
+        Two={"Type": "AWS::IAM::Role", "Properties": {"RoleName": "two", "AssumeRolePolicyDocument": TRUST}},
+    ),
+    case(
+        "AWS::IAM::Role",
+        {
+            "AssumeRolePolicyDocument": TRUST,
+            "ManagedPolicyArns": ["arn:aws:iam::aws:policy/ReadOnlyAccess"],
+            "Policies": [{"PolicyName": "first", "PolicyDocument": permissions("s3:GetObject")}],
+        },
+        {
+            "ManagedPolicyArns": ["arn:aws:iam::aws:policy/AdministratorAccess"],
+            "Policies": [{"PolicyName": "second", "PolicyDocument": permissions("s3:GetObject")}],
+            "Description": "changed",
+        },
+        role,
+        (["ReadOnlyAccess"], ["first"], ""),
+        (["AdministratorAccess"], ["second"], "changed"),
+    ),
+    case(
+        "AWS::KMS::Alias",
+        {"AliasName": "alias/it", "TargetKeyId": {"Ref": "One"}},
+        {"TargetKeyId": {"Ref": "Two"}},
+        lambda aws, name: aws.client("kms").describe_key(KeyId=name)["KeyMetadata"]["Description"],
+        "one",
+        "two",
+        One={"Type": "AWS::KMS::Key", "Properties": {"Description": "one"}},
+        Two={"Type": "AWS::KMS::Key", "Properties": {"Description": "two"}},
+    ),
+    case(
+        "AWS::KMS::Key",
+        {"Description": "first", "KeyPolicy": policy("*", "kms:*"), "EnableKeyRotation": True},
+        {"Description": "second", "EnableKeyRotation": "false"},
+        key,
+        ("first", True),
+        ("second", False),
+    ),
+    case(
+        "AWS::Logs::LogGroup",
+        {"LogGroupName": "/aws/it", "RetentionInDays": 30},
+        {"RetentionInDays": 90},
+        log_group,
+        30,
+        90,
+    ),
+    case(
+        "AWS::S3::Bucket",
+        bucket_properties(algorithm="aws:kms", versioning="Enabled", blocked=True, days=30),
+        bucket_properties(algorithm="AES256", versioning="Suspended", blocked=False, days=7),
+        bucket,
+        ("aws:kms", "Enabled", True, 30),
+        ("AES256", "Suspended", False, 7),
+    ),
+    case(
+        "AWS::S3::BucketPolicy",
+        {"Bucket": {"Ref": "One"}, "PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "s3:ListBucket")},
+        {"PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "s3:GetBucketPolicy")},
+        lambda aws, name: json.loads(aws.client("s3").get_bucket_policy(Bucket=name)["Policy"]),
+        policy("arn:aws:s3:::one-bucket", "s3:ListBucket"),
+        policy("arn:aws:s3:::one-bucket", "s3:GetBucketPolicy"),
+        One={"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "one-bucket"}},
+    ),
+    case(
+        "AWS::SNS::Subscription",
+        {"TopicArn": {"Ref": "One"}, "Protocol": "email", "Endpoint": "a@example.com"},
+        {"FilterPolicy": {"stage": ["production"]}},
+        lambda aws, name: (
+            aws.client("sns")
+            .get_subscription_attributes(SubscriptionArn=name)["Attributes"]
+            .get("FilterPolicy")
+        ),
+        None,
+        '{"stage": ["production"]}',
+        One={"Type": "AWS::SNS::Topic"},
+    ),
+    case(
+        "AWS::SNS::Topic",
+        {"DisplayName": "first"},
+        {"DisplayName": "second"},
+        lambda aws, name: aws.client("sns").get_topic_attributes(TopicArn=name)["Attributes"]["DisplayName"],
+        "first",
+        "second",
+    ),
+    case(
+        "AWS::SNS::TopicPolicy",
+        {"Topics": [{"Ref": "One"}], "PolicyDocument": policy({"Ref": "One"}, "sns:Publish")},
+        {"PolicyDocument": policy({"Ref": "One"}, "sns:Subscribe")},
+        lambda aws, name: json.loads(
+            aws.client("sns").get_topic_attributes(TopicArn=f"arn:aws:sns:us-east-1:{ACCOUNT}:one")[
+                "Attributes"
+            ]["Policy"]
+        )["Statement"][0]["Action"],
+        "sns:Publish",
+        "sns:Subscribe",
+        One={"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "one"}},
+    ),
+    case(
+        "AWS::SQS::Queue",
+        {"VisibilityTimeout": 60},
+        {"VisibilityTimeout": 90},
+        lambda aws, name: aws.client("sqs").get_queue_attributes(
+            QueueUrl=name, AttributeNames=["VisibilityTimeout"]
+        )["Attributes"]["VisibilityTimeout"],
+        "60",
+        "90",
+    ),
+    case(
+        "AWS::SQS::QueuePolicy",
+        {
+            "Queues": [{"Ref": "One"}],
+            "PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "sqs:SendMessage"),
+        },
+        {"PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "sqs:ReceiveMessage")},
+        lambda aws, name: json.loads(
+            aws.client("sqs").get_queue_attributes(
+                QueueUrl=aws.client("sqs").get_queue_url(QueueName="one")["QueueUrl"],
+                AttributeNames=["Policy"],
+            )["Attributes"]["Policy"]
+        )["Statement"][0]["Action"],
+        "sqs:SendMessage",
+        "sqs:ReceiveMessage",
+        One={"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "one"}},
+    ),
+    case(
+        "AWS::SSM::Parameter",
+        {"Name": "/it", "Type": "String", "Value": "first"},
+        {"Value": "second"},
+        lambda aws, name: aws.client("ssm").get_parameter(Name=name)["Parameter"]["Value"],
+        "first",
+        "second",
+    ),
+    case(
+        "AWS::SageMaker::Endpoint",
+        {
+            "EndpointName": "it",
+            "EndpointConfigName": {"Fn::GetAtt": ["First", "EndpointConfigName"]},
+            "RetainAllVariantProperties": True,
+            "DeploymentConfig": {
+                "RollingUpdatePolicy": {
+                    "MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": "1"},
+                    "WaitIntervalInSeconds": 60,
+                }
+            },
+        },
+        {"EndpointConfigName": {"Fn::GetAtt": ["Second", "EndpointConfigName"]}},
+        endpoint,
+        ("first", "InService"),
+        ("second", "InService"),
+        Model=MODEL,
+        First=named_config("first"),
+        Second=named_config("second"),
+    ),
+    case(
+        "AWS::SageMaker::EndpointConfig",
+        {**CONFIG["Properties"], **tagged("first")},
+        tagged("second"),
+        tags_of_sagemaker,
+        {"stage": "first"},
+        {"stage": "second"},
+        Model=MODEL,
+    ),
+    case(
+        "AWS::SageMaker::Model",
+        {**MODEL["Properties"], **tagged("first")},
+        tagged("second"),
+        tags_of_sagemaker,
+        {"stage": "first"},
+        {"stage": "second"},
+    ),
+]
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        yield opened
+
+
+def template(it: Case, properties: dict[str, Any]) -> str:
+    around = {name: value for name, value in it.around.items() if name != "depends"}
+    depends = {"DependsOn": it.around["depends"]} if "depends" in it.around else {}
+    mine = {"Type": it.type_name, "Properties": properties, **depends}
+    return json.dumps({"Resources": {**around, "It": mine}})
+
+
+def physical_id(aws: EmbeddedAws) -> str:
+    rows = aws.client("cloudformation").list_stack_resources(StackName="s")["StackResourceSummaries"]
+    [mine] = [row["PhysicalResourceId"] for row in rows if row["LogicalResourceId"] == "It"]
+    return mine
+
+
+def status(aws: EmbeddedAws) -> str:
+    [stack] = aws.client("cloudformation").describe_stacks(StackName="s")["Stacks"]
+    return f"{stack['StackStatus']} {stack.get('StackStatusReason', '')}".strip()
+
+
+def test_every_type_of_the_catalogue_has_a_case() -> None:
+    assert [found.values[0].type_name for found in CASES] == sorted(TYPES)
+
+
+@pytest.mark.parametrize("it", CASES)
+def test_it_is_created_changed_in_place_and_deleted(aws: EmbeddedAws, it: Case) -> None:
+    cloudformation = aws.client("cloudformation")
+
+    cloudformation.create_stack(StackName="s", TemplateBody=template(it, it.properties))
+    assert status(aws) == "CREATE_COMPLETE"
+    created = physical_id(aws)
+    assert aws.uncreated("s") == []
+    assert it.read(aws, created) == it.before
+
+    cloudformation.update_stack(StackName="s", TemplateBody=template(it, {**it.properties, **it.change}))
+    assert status(aws) == "UPDATE_COMPLETE"
+    assert physical_id(aws) == created
+    assert aws.uncreated("s") == []
+    assert it.read(aws, created) == it.after
+
+    cloudformation.delete_stack(StackName="s")
+    assert cloudformation.describe_stacks()["Stacks"] == []
+
+
+@pytest.mark.parametrize(
+    "it", [found for found in CASES if found.values[0].type_name not in ("AWS::CDK::Metadata",)]
+)
+def test_one_that_disappeared_from_its_service_is_named(aws: EmbeddedAws, it: Case) -> None:
+    from moto.cloudformation.models import cloudformation_backends
+
+    from rehearsal.cloudformation import stacks
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=template(it, it.properties))
+    stack = cloudformation_backends[ACCOUNT]["us-east-1"].get_stack("s")
+    mine = stacks.resources_of(stack).deployed["It"]
+    assert mine.kind is not None
+    assert mine.identity is not None
+    mine.kind.delete(stacks.call_of(stack, mine), mine.identity, mine.properties)
+
+    [problem] = aws.uncreated("s")
+
+    assert it.type_name in problem.what
+    assert " It " in problem.what
+
+
+def test_a_property_that_is_not_supported_fails_the_resource_and_is_named(aws: EmbeddedAws) -> None:
+    body = {"Resources": {"It": {"Type": "AWS::S3::Bucket", "Properties": {"WebsiteConfiguration": {}}}}}
+
+    aws.client("cloudformation").create_stack(StackName="s", TemplateBody=json.dumps(body))
+
+    assert status(aws).startswith("ROLLBACK_COMPLETE")
+    assert "WebsiteConfiguration" in status(aws)
+
+
+def test_a_type_of_motos_own_is_still_created(aws: EmbeddedAws) -> None:
+    body = {
+        "Resources": {
+            "It": {"Type": "AWS::Kinesis::Stream", "Properties": {"Name": "it", "ShardCount": 1}},
+        },
+        "Outputs": {"Arn": {"Value": {"Fn::GetAtt": ["It", "Arn"]}}},
+    }
+    cloudformation = aws.client("cloudformation")
+
+    cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(body))
+
+    [stack] = cloudformation.describe_stacks(StackName="s")["Stacks"]
+    assert aws.uncreated("s") == []
+    assert stack["Outputs"][0]["OutputValue"] == f"arn:aws:kinesis:us-east-1:{ACCOUNT}:stream/it"
+    cloudformation.delete_stack(StackName="s")
+    with pytest.raises(ClientError):
+        aws.client("kinesis").describe_stream(StreamName="it")

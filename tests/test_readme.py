@@ -1,0 +1,48 @@
+"""What the README shows is what happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def code(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_the_fleet_in_twenty_lines_synthesises(tmp_path: Path) -> None:
+    program = code("python")[0]
+    environment = {**os.environ, "CDK_OUTDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True, timeout=120)
+    template = json.loads((tmp_path / "Fleet.template.json").read_text())
+    kinds = {resource["Type"] for resource in template["Resources"].values()}
+    assert {"AWS::SageMaker::Endpoint", "AWS::CodeBuild::Project", "AWS::CloudWatch::Dashboard"} <= kinds
+
+
+def test_the_fleet_in_twenty_lines_is_about_twenty_lines() -> None:
+    assert len(code("python")[0].splitlines()) <= 24
+
+
+def test_every_verb_of_the_command_line_is_in_it() -> None:
+    from triton_models.cli import VERBS
+
+    assert [verb for verb in VERBS if f"`fleet {verb}" not in README] == []
+
+
+def test_every_file_that_it_links_to_exists() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_make_target_that_it_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = set(re.findall(r"(?:`|\$ |>` )make ([a-z-]+)", README))
+    assert named - targets == set()
+    assert {"rehearse", "test"} <= named
