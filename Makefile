@@ -13,7 +13,7 @@ help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 synth: $(STAMPS)/synth node_modules/.package-lock.json ## Synthesise the stacks as a pull request does: no account, no network
-	npx --no-install cdk synth --quiet --all
+	npx --no-install cdk synth --quiet
 
 test: setup ## Run every test, the rehearsal among them
 	pytest

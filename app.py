@@ -26,11 +26,12 @@ def main() -> int:
         inference = InferenceStack(
             app, f"{config.name}Inference", config=config, repository=models.repository
         )
+        policy.attach(app, models=models, inference=inference)
+        policy.synthesise(app)
     except FleetError as error:
         sys.stderr.writelines(f"error: {problem}\n" for problem in error.problems)
         return 1
-    policy.attach(app, models=models, inference=inference)
-    return 0 if policy.synthesise(app) else 1
+    return 0
 
 
 if __name__ == "__main__":

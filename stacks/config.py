@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from constructs import Node
+
 from triton_fleet.errors import Findings
 from triton_fleet.rules.build_gpu import build_gpu, build_region
 from triton_fleet.rules.capacity import capacity

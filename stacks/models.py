@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from aws_cdk import CfnOutput, Environment, Stack
-
 from constructs import Construct
+
 from stacks.config import FleetConfig
 from triton_fleet import ModelBuilds, ModelRepository
 

@@ -5,17 +5,21 @@ An acceptance is placed on the smallest construct that has the finding, so it ne
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from aws_cdk import Acknowledgment, App, Stack, Validations
 from aws_cdk import aws_iam as iam
 from cdk_nag import AwsSolutionsChecks
-
 from constructs import IConstruct
+
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
-from triton_fleet import ModelBuilds, ModelRepository
+from triton_fleet import FleetError, ModelBuilds, ModelRepository
+from triton_models.errors import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +43,34 @@ def attach(app: App, *, models: ModelsStack, inference: InferenceStack) -> None:
     Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
 
 
-def synthesise(app: App) -> bool:
-    """Write the templates, or let the checks say on stderr what is wrong with them; whether they passed."""
+def synthesise(app: App) -> None:
+    """Write the templates, unless a check finds something wrong with them.
+
+    Under the CDK's command line the findings are left to that, which reads the same report.
+
+    Raises:
+        FleetError: What the checks found, all of it.
+    """
     try:
         app.synth()
-    except RuntimeError as error:
-        # Through jsii every error of the CDK is a RuntimeError; this one follows a report already printed.
+    except RuntimeError as error:  # through jsii, every error of the CDK is one
         if not str(error).startswith("ValidationFailed"):
             raise
-        return False
-    return True
+        report = json.loads((Path(app.outdir) / "validation-report.json").read_text())
+        raise FleetError(_findings(report)) from None
+
+
+def _findings(report: dict[str, Any]) -> Iterator[Problem]:
+    for plugin in report["pluginReports"]:
+        for violation in plugin["violations"]:
+            if violation["severity"] != "warning":
+                yield Problem(
+                    what=violation["description"],
+                    where=", ".join(each["constructPath"] for each in violation["violatingConstructs"]),
+                    expected=f"a template in which {plugin['pluginName']} finds nothing",
+                    fix="change the resource, or accept the finding with its reason in stacks/policy.py",
+                    rule=violation["ruleName"],
+                )
 
 
 def accept(accepted: Iterable[Acceptance]) -> None:

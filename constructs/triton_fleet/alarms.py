@@ -10,8 +10,8 @@ from types import MappingProxyType
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
-
 from constructs import Construct
+
 from triton_fleet.endpoint import MultiModelEndpoint
 from triton_fleet.metrics import EndpointMetrics
 from triton_fleet.scaling import EndpointScaling

@@ -10,8 +10,9 @@ from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
-
 from constructs import Construct
+
+from triton_fleet.build_machines import BUILD_MACHINES
 from triton_fleet.errors import Findings, Problem
 from triton_fleet.image import TritonImage
 from triton_fleet.repository import ModelRepository
@@ -27,12 +28,11 @@ from triton_models.releases import release as find_release
 from triton_models.suggest import did_you_mean
 
 # What tools leave behind in the source folder; with it, the same source would not be the same asset.
-_NOT_SOURCE = ("**/__pycache__", "**/.*_cache", "**/*.egg-info", "**/.DS_Store", "build", "artifacts")
+_NOT_SOURCE = ("**/__pycache__", "**/.*_cache", "**/*.egg-info", "**/.DS_Store", "/build", "/artifacts")
 
 _COMMANDS: Mapping[str, Sequence[str]] = {
     "install": ("python3 -m pip install --quiet --requirement requirements.txt",),
     "build": (
-        # The loader prints the exact TensorRT of the image into the log, next to what is built with it.
         'python3 -m triton_models build $FLEET_MODELS -o build --release "$FLEET_RELEASE" '
         '${FLEET_GPU:+--gpu "$FLEET_GPU"}',
         "python3 -m triton_models check build/*",
@@ -52,6 +52,10 @@ class ModelBuilds(Construct):
 
     Attributes:
         project: The CodeBuild project.
+        gpu: The GPU model that compiles.
+        release: The Triton release, with its TensorRT.
+        image: The image of the release.
+        source: The source folder as an asset.
         role: What a build may do.
         log_group: Where builds log.
     """
@@ -174,7 +178,7 @@ class ModelBuilds(Construct):
                 build_image=codebuild.LinuxGpuBuildImage.aws_deep_learning_containers_image(
                     self.image.repository_name, self.image.tag, self.image.account
                 ),
-                compute_type=codebuild.ComputeType.SMALL,
+                compute_type=_compute_type(self.gpu),
                 privileged=False,
             ),
             environment_variables={
@@ -199,6 +203,10 @@ class ModelBuilds(Construct):
             "FLEET_MODELS": " ".join(models),
             "FLEET_REPOSITORY": self.repository.url,
         }
+
+
+def _compute_type(gpu: Gpu) -> codebuild.ComputeType:
+    return codebuild.ComputeType[BUILD_MACHINES[gpu.name].compute_type.removeprefix("BUILD_GENERAL1_")]
 
 
 def _build_spec() -> dict[str, object]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
-
 from constructs import Construct
+
 from triton_fleet.alarms import EndpointAlarms
 from triton_fleet.endpoint import MultiModelEndpoint
 from triton_fleet.metrics import EndpointMetrics

@@ -11,8 +11,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
-
 from constructs import Construct
+
 from triton_fleet.errors import Findings
 from triton_fleet.image import TritonImage
 from triton_fleet.metrics import HOST_NAMESPACE, INVOCATION_NAMESPACE, EndpointMetrics
@@ -54,6 +54,8 @@ class MultiModelEndpoint(Resource):
         release: The Triton release with its facts.
         repository: Where its models come from.
         role: What the instances may do.
+        image: The image of the release.
+        server: How Triton is started.
         log_group: Where the containers log.
         metrics: Everything it publishes to CloudWatch.
     """

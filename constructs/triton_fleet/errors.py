@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from aws_cdk import Token
-
 from constructs import IConstruct
+
 from triton_models.errors import FleetError, Problem, raise_if_any
 
 __all__ = ["Findings", "FleetError", "Problem"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from aws_cdk import CfnMapping, Stack, Token
 from aws_cdk import aws_iam as iam
-
 from constructs import Construct
+
 from triton_models.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, Release, image_account
 
 

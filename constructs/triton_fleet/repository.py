@@ -8,8 +8,8 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
-
 from constructs import Construct
+
 from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
 from triton_models.errors import Problem
 

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as autoscaling
-
 from constructs import Construct
+
 from triton_fleet.endpoint import MultiModelEndpoint
 from triton_fleet.errors import Findings, Problem
 from triton_fleet.metrics import METRICS
@@ -215,7 +215,7 @@ class EndpointScaling(Construct):
             max_capacity=max_capacity,
         )
         # The id above is a literal, so CloudFormation does not see that the endpoint has to be there first.
-        self._target.node.add_dependency(endpoint)
+        self._target.node.add_dependency(endpoint.node.find_child("Resource"))
         for target in self.targets:
             self._follow(target, cooldowns or Cooldowns.default())
 

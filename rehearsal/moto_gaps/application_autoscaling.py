@@ -5,6 +5,7 @@ moto's gaps:
   does not depend on its endpoint fails there and must fail here.
 - A target registered without a role has none. AWS shows the service-linked role that it uses.
 - The policies of a deregistered target stay. AWS deletes them with it.
+- A policy that is written again gets another ARN. In AWS it keeps its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 from moto.applicationautoscaling.exceptions import AWSValidationException
-from moto.applicationautoscaling.models import ApplicationAutoscalingBackend, FakeScalableTarget
+from moto.applicationautoscaling.models import (
+    ApplicationAutoscalingBackend,
+    FakeApplicationAutoscalingPolicy,
+    FakeScalableTarget,
+)
 from moto.sagemaker.models import sagemaker_backends
 
 from rehearsal.moto_gaps import mend
@@ -23,6 +28,7 @@ _SERVICE_ROLE = (
 )
 
 _moto_register = ApplicationAutoscalingBackend.register_scalable_target
+_moto_put_policy = ApplicationAutoscalingBackend.put_scaling_policy
 _moto_deregister = ApplicationAutoscalingBackend.deregister_scalable_target
 
 
@@ -59,10 +65,21 @@ def _deregister(self: ApplicationAutoscalingBackend, namespace: str, r_id: str, 
             del self.policies[key]
 
 
+def _put_policy(self: ApplicationAutoscalingBackend, **request: Any) -> FakeApplicationAutoscalingPolicy:
+    names = ("service_namespace", "resource_id", "scalable_dimension", "policy_name")
+    key = FakeApplicationAutoscalingPolicy.formulate_key(*(request[name] for name in names))
+    former = self.policies.get(key)
+    policy = _moto_put_policy(self, **request)
+    if former is not None:
+        policy.policy_arn, policy.creation_time = former.policy_arn, former.creation_time
+    return policy
+
+
 def install() -> None:
     """Close the gaps."""
     mend.replace(
         ApplicationAutoscalingBackend,
         register_scalable_target=_register,
         deregister_scalable_target=_deregister,
+        put_scaling_policy=_put_policy,
     )

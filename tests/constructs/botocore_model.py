@@ -75,7 +75,7 @@ CALLS: Mapping[str, Call] = {
 
 def violations(template: Mapping[str, Any]) -> list[str]:
     """What the services would refuse in a template's resources of the types in `CALLS`."""
-    found = []
+    found: list[str] = []
     for logical_id, resource in template["Resources"].items():
         call = CALLS.get(resource["Type"])
         if call is not None:
@@ -86,6 +86,7 @@ def violations(template: Mapping[str, Any]) -> list[str]:
             }
             service = botocore.session.Session().get_service_model(call.service)
             shape = service.operation_model(call.operation).input_shape
+            assert shape is not None
             found += _check(shape, {**call.added, **properties}, logical_id)
     return found
 
@@ -182,7 +183,7 @@ def _string(shape: Any, value: Any, path: str) -> Iterator[str]:
 
 
 def _scalar(shape: Any, value: Any, path: str) -> Iterator[str]:
-    accepted = {"boolean": bool, "integer": int, "long": int}.get(shape.type_name, (int, float))
+    accepted: Any = {"boolean": bool, "integer": int, "long": int}.get(shape.type_name, (int, float))
     if not isinstance(value, accepted) or (isinstance(value, bool) and shape.type_name != "boolean"):
         yield f"{path}: {value!r} is no {shape.type_name}"
         return

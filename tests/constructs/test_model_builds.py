@@ -18,7 +18,7 @@ Build = Callable[..., ModelBuilds]
 @pytest.fixture
 def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
     def make(**arguments: Any) -> ModelBuilds:
-        given = {"source": source, "models": ["minilm", "resnet50"]} | arguments
+        given: dict[str, Any] = {"source": source, "models": ["minilm", "resnet50"]} | arguments
         return ModelBuilds(stack, "Builds", repository=repository, **given)
 
     return make

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import constructs
+
 import triton_fleet
 
 ROOT = Path(__file__).parents[2]

@@ -319,5 +319,5 @@ def test_a_bucket_that_refuses_everything_takes_none(aws: EmbeddedAws) -> None:
     s3.create_bucket(Bucket="guarded")
     s3.put_bucket_policy(Bucket="guarded", Policy=deny({}))
 
-    with pytest.raises(ClientError, match="403|AccessDenied|Forbidden"):
+    with pytest.raises(ClientError, match=r"403|AccessDenied"):
         s3.put_object(Bucket="guarded", Key="k", Body=b"1")

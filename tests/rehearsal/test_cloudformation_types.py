@@ -94,7 +94,7 @@ class Case:
     around: dict[str, Any]
 
 
-def case(
+def case(  # noqa: PLR0917 (a table: a column each)
     type_name: str,
     properties: dict[str, Any],
     change: dict[str, Any],
@@ -117,7 +117,7 @@ def case(
 
 def scalable_target(aws: EmbeddedAws, physical_id: str) -> Any:
     found = aws.client("application-autoscaling").describe_scalable_targets(
-        ServiceNamespace="sagemaker", ResourceIds=[physical_id.split("|")[0]]
+        ServiceNamespace="sagemaker", ResourceIds=[physical_id.split("|", maxsplit=1)[0]]
     )
     return found["ScalableTargets"][0]["MaxCapacity"]
 

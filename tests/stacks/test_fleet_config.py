@@ -91,7 +91,11 @@ def test_a_mistyped_key_on_the_command_line_is_told(key: str) -> None:
 
 
 def test_context_of_others_is_none_of_our_business() -> None:
-    others = {"@aws-cdk/core:stackRelativeExports": True, "vpcId": "vpc-1", "aws:cdk:bundling-stacks": []}
+    others: dict[str, Any] = {
+        "@aws-cdk/core:stackRelativeExports": True,
+        "vpcId": "vpc-1",
+        "aws:cdk:bundling-stacks": [],
+    }
 
     assert _read(**others) == FleetConfig()
 

@@ -17,7 +17,6 @@ FLEETS: dict[str, dict[str, object]] = {
         "alarm_email": "a@b.c",
     },
 }
-NUMBER = len(list(acceptances(models=fleet_app().models, inference=fleet_app().inference)))
 
 
 def _findings(fleet: FleetApp, accepted: Iterable[Acceptance]) -> list[str]:
@@ -38,13 +37,13 @@ def test_cdk_nag_finds_nothing_that_was_not_accepted(name: str) -> None:
     assert _findings(fleet, _accepted(fleet)) == []
 
 
-@pytest.mark.parametrize("index", range(NUMBER))
-def test_every_acceptance_is_still_needed(index: int) -> None:
-    fleet = fleet_app()
-    accepted = _accepted(fleet)
-    left_out = accepted.pop(index)
+def test_every_acceptance_is_still_needed() -> None:
+    for index in range(len(_accepted(fleet_app()))):
+        fleet = fleet_app()
+        accepted = _accepted(fleet)
+        left_out = accepted.pop(index)
 
-    assert _findings(fleet, accepted) == [left_out.finding]
+        assert _findings(fleet, accepted) == [left_out.finding]
 
 
 def test_every_acceptance_gives_a_reason() -> None:

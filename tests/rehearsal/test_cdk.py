@@ -1,0 +1,140 @@
+"""The real CDK command line on a small app: deployed, changed, destroyed, and what it says when it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rehearsal.aws import EmbeddedAws
+from rehearsal.cdk import Cdk
+from triton_models.errors import FleetError
+
+CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
+
+# Two stacks with a reference between them, and an output that a change of the context changes.
+APP = """
+import os
+from aws_cdk import App, CfnOutput, Stack, aws_sagemaker as sagemaker, aws_sns as sns
+
+app = App()
+first = Stack(app, "First")
+topic = sns.Topic(first, "Topic", display_name=app.node.try_get_context("shown") or "before")
+second = Stack(app, "Second")
+mail = {"protocol": "email", "endpoint": "a@example.com"}
+sns.CfnSubscription(second, "Subscription", topic_arn=topic.topic_arn, **mail)
+CfnOutput(second, "TopicArn", value=topic.topic_arn)
+if app.node.try_get_context("broken"):
+    variant = {"variantName": "v", "modelName": "nobody", "instanceType": "ml.g5.xlarge"}
+    sagemaker.CfnEndpointConfig(second, "Broken", production_variants=[variant])
+if app.node.try_get_context("crash"):
+    raise SystemExit("the app says no")
+app.synth()
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "app.py").write_text(APP, encoding="utf-8")
+    context = {"@aws-cdk/core:defaultCrossStackReferences": "strong"}
+    (folder / "cdk.json").write_text(json.dumps({"app": "python3 app.py", "context": context}))
+    return folder
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        yield opened
+
+
+def cdk(aws: EmbeddedAws, app: Path, lines: list[str] | None = None) -> Cdk:
+    on_line = [].append if lines is None else lines.append
+    return Cdk(
+        environment=aws.environment(CDK_VALIDATION="false"),
+        directory=app,
+        output=app.parent / "output",
+        on_line=on_line,
+        cli=CLI,
+    )
+
+
+def test_stacks_are_deployed_changed_and_destroyed_and_the_app_folder_stays_clean(
+    aws: EmbeddedAws, app: Path
+) -> None:
+    lines: list[str] = []
+    command = cdk(aws, app, lines)
+    sns = aws.client("sns")
+    files = sorted(path.name for path in app.rglob("*"))
+
+    def shown(topic: str) -> str:
+        name: str = sns.get_topic_attributes(TopicArn=topic)["Attributes"]["DisplayName"]
+        return name
+
+    command.bootstrap()
+    outputs = command.deploy()
+    topic = outputs["Second"]["TopicArn"]
+
+    assert list(outputs) == ["First", "Second"]
+    assert [aws.uncreated(stack) for stack in ("CDKToolkit", "First", "Second")] == [[], [], []]
+    assert [row["TopicArn"] for row in sns.list_subscriptions()["Subscriptions"]] == [topic]
+    assert shown(topic) == "before"
+    assert any("CREATE_COMPLETE" in line for line in lines)
+
+    assert command.deploy("-c", "shown=after")["Second"]["TopicArn"] == topic
+    assert shown(topic) == "after"
+
+    with pytest.raises(FleetError, match=r"Could not find model .*nobody"):
+        command.deploy("-c", "broken=1")
+    assert shown(topic) == "before"
+
+    command.destroy()
+    left = [stack["StackName"] for stack in aws.client("cloudformation").describe_stacks()["Stacks"]]
+    assert left == ["CDKToolkit"]
+    assert sns.list_topics()["Topics"] == []
+    assert sorted(path.name for path in app.rglob("*")) == files
+
+
+def test_an_app_that_fails_is_one_error_with_its_own_words(aws: EmbeddedAws, app: Path) -> None:
+    with pytest.raises(FleetError, match="the app says no") as raised:
+        cdk(aws, app).deploy("-c", "crash=1")
+
+    assert raised.value.problems[0].what == "cdk deploy failed with status 1"
+
+
+def test_the_command_line_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    cli = tmp_path / "cdk"
+    cli.write_text("console.log(process.pid); setInterval(() => {}, 1000)", encoding="utf-8")
+    program = f"""
+import os
+from pathlib import Path
+from rehearsal.cdk import Cdk
+folder = Path({str(tmp_path)!r})
+show = lambda line: print(line, flush=True)
+cdk = Cdk(environment=os.environ, directory=folder, output=folder / "out", on_line=show, cli=folder / "cdk")
+cdk.destroy()
+"""
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = os.pidfd_open(int(parent.stdout.readline()))
+
+    parent.kill()
+    parent.wait()
+
+    ended, _, _ = select.select([child], [], [], 10)
+    os.close(child)
+    assert ended
+
+
+def test_a_missing_command_line_is_one_error_that_says_how_to_get_it(aws: EmbeddedAws, app: Path) -> None:
+    with pytest.raises(FleetError, match="is not installed") as raised:
+        Cdk(environment=aws.environment(), directory=app, output=app.parent / "output")
+
+    assert raised.value.problems[0].fix == "make setup"
