@@ -1,9 +1,9 @@
 """A small process between us and a server: nothing of the server outlives us, however either of us ends.
 
-Run as a script with one argument, a JSON object of `Charge`'s fields. It starts the command in a process
-group of its own and prints its process id. When standard input closes, which the kernel does even for a
-parent that was killed, it kills the group and removes what the server would leave behind. When the server
-ends first, it cleans up after it, closes standard output to say so, and waits for the parent.
+Run as a script. Its standard input begins with one line, a JSON object of `Charge`'s fields; it starts the
+command in a process group of its own and prints its process id. When standard input closes, which the kernel
+does even for a parent that was killed, it kills the group and removes what the server would leave behind.
+When the server ends first, it cleans up after it, closes standard output to say so, and waits for the parent.
 
 Only the standard library, so that it starts in milliseconds.
 """
@@ -50,12 +50,17 @@ class Charge:
 
 def start(charge: Charge) -> subprocess.Popen[bytes]:
     """Start a guard. Its standard output gives the server's process id, then ends with the server."""
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__, json.dumps(asdict(charge))],
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
+    assert process.stdin is not None  # noqa: S101  given by PIPE
+    # Not an argument: the environment may hold what other users of the machine must not read.
+    process.stdin.write(json.dumps(asdict(charge)).encode() + b"\n")
+    process.stdin.flush()
+    return process
 
 
 def remove_leftovers(patterns: Iterable[str]) -> None:
@@ -71,7 +76,7 @@ def remove_leftovers(patterns: Iterable[str]) -> None:
 
 def main() -> None:
     """Guard one server until the parent lets go of our standard input."""
-    charge = Charge(**json.loads(sys.argv[1]))
+    charge = Charge(**json.loads(sys.stdin.buffer.readline()))
     libc = ctypes.CDLL(None)
     # Whatever the server leaves running becomes our child, so that we can wait for its end.
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

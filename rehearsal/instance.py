@@ -249,13 +249,13 @@ class Instance:
             error = caught
         with self._change:
             self._threads.discard(threading.current_thread())
-            if error is not None:
-                self._models.pop(model.target, None)
+            if error is None:
+                model.loaded.set_result(None)
+            else:
+                # The next request tries again.
+                del self._models[model.target]
+                model.loaded.set_exception(error)
             self._change.notify_all()
-        if error is None:
-            model.loaded.set_result(None)
-        else:
-            model.loaded.set_exception(error)
 
     def _fetch(self, target: str) -> Path:
         """The folder to load: the copy on the disk, or a new one."""

@@ -59,8 +59,8 @@ def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
         raise _not_set_up(environment, what=f"there is no Python environment at {environment}")
     facts = _ask(binaries / "python")
     version = ".".join(str(part) for part in facts["version"])
-    for package in ("pytriton", "numpy"):
-        if not facts[package]:
+    for module, package in (("pytriton", "nvidia-pytriton"), ("numpy", "numpy")):
+        if not facts[module]:
             raise _not_set_up(environment, what=f"the environment {environment} has no {package}")
     wheel = Path(facts["pytriton"]) / "tritonserver"
     stub = wheel / "python_backend_stubs" / version / "triton_python_backend_stub"
@@ -70,7 +70,7 @@ def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
         server=wheel / "bin" / "tritonserver",
         python_backend=wheel / "backends" / "python",
         stub=stub,
-        libraries=(wheel.parent.parent / "nvidia_pytriton.libs", _library_folder(facts, version)),
+        libraries=_libraries(facts, version, wheel.parent.parent / "nvidia_pytriton.libs"),
         binaries=binaries,
     )
 
@@ -83,14 +83,17 @@ def _ask(python: Path) -> dict[str, Any]:
     return facts
 
 
-def _library_folder(facts: dict[str, Any], version: str) -> Path:
-    """The folder with the interpreter's shared library, which the stub embeds."""
+def _libraries(facts: dict[str, Any], version: str, bundled: Path) -> tuple[Path, ...]:
+    """The folders with the server's libraries and with the interpreter's, which the stub embeds."""
+    # The stub for the interpreter that the wheel was made with, 3.13, embeds the wheel's own copy.
+    if list(bundled.glob(f"libpython3-*.{version.partition('.')[2]}.so*")):
+        return (bundled,)
     name = f"libpython{version}.so.1.0"
     base, libdir, arch = Path(facts["base"]), Path(facts["libdir"]), str(facts["arch"])
     folders = [libdir, libdir / arch, base / "lib", base / "lib" / arch, base / "lib64"]
     for folder in folders:
         if (folder / name).exists():
-            return folder
+            return bundled, folder
     raise FleetError.of(
         what=f"Python {version} at {base} has no shared library {name}",
         where=", ".join(dict.fromkeys(str(folder) for folder in folders)),

@@ -164,6 +164,10 @@ def test_the_shared_library_is_found_beside_the_interpreter(tmp_path):
     assert library.parent in find_runtime(environment_that_says(tmp_path, libdir="/install/lib")).libraries
 
 
+def test_the_stub_that_brings_its_own_interpreter_needs_no_other(tmp_path):
+    assert len(find_runtime(environment_that_says(tmp_path, version=[3, 13])).libraries) == 1
+
+
 def test_an_environment_without_numpy_is_an_error_that_names_make_setup(tmp_path):
     with pytest.raises(FleetError, match=r"has no numpy(.|\n)*make setup"):
         find_runtime(environment_that_says(tmp_path, numpy=None))
