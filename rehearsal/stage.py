@@ -17,6 +17,7 @@ from rehearsal.cdk import Cdk
 from rehearsal.hosting import Hosting
 from rehearsal.inventory import Inventory
 from rehearsal.inventory import read as read_inventory
+from rehearsal.runtime import find_runtime
 from rehearsal.verify import Prediction, predict
 from triton_models.client import Client
 from triton_models.errors import raise_if_any
@@ -83,13 +84,14 @@ class Stage:
         models: The names of the models to build and serve; empty for all of `model_builds/models`.
 
     Raises:
-        FleetError: The port is taken, or a model does not exist.
+        FleetError: The port is taken, a model does not exist, or there is no Triton server to serve it.
     """
 
     def __init__(self, *, project: Path, port: int = 0, models: Sequence[str] = ()) -> None:
         self._project = project
         self._declarations = project / "model_builds" / "models"
         known = model_names(self._declarations)
+        find_runtime()  # what is missing at the end of the story is better told at its beginning
         self.models = tuple(load_build(name, models=self._declarations) for name in models or known)
         self._open = ExitStack()
         try:
