@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ratio import Ratio, measure
-from rehearsal.contract import MultiModelContract
-from rehearsal.triton import TritonServer
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.server import TritonServer
 from triton_models.client import Content, decode, encode
 from triton_models.config import plain, tensor, write_config
 

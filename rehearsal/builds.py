@@ -17,7 +17,7 @@ from rehearsal.shell import CommandShell
 from triton_models.errors import FleetError
 
 if TYPE_CHECKING:
-    from rehearsal.aws import EmbeddedAws
+    from rehearsal.aws.embedded import EmbeddedAws
 
 _LOG_LINES_KEPT = 25
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rehearsal.aws import ACCOUNT
+from rehearsal.aws.embedded import ACCOUNT
 from rehearsal.processes import end_group, tie_to_parent
 from triton_models.errors import FleetError
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rehearsal.aws import EmbeddedAws
+    from rehearsal.aws.embedded import EmbeddedAws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rehearsal.aws import EmbeddedAws
+from rehearsal.aws.embedded import EmbeddedAws
 from rehearsal.builds import Build, run_build
 from rehearsal.cdk import Cdk
-from rehearsal.hosting import Hosting
+from rehearsal.hosting.service import Hosting
 from rehearsal.inventory import Inventory
 from rehearsal.inventory import read as read_inventory
-from rehearsal.runtime import find_runtime
+from rehearsal.triton.runtime import find_runtime
 from rehearsal.verify import Prediction, predict
 from triton_models.client import Client
 from triton_models.errors import raise_if_any

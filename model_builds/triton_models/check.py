@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triton_models import rules_config, rules_ensemble, rules_layout
 from triton_models.errors import FleetError, Problem
 from triton_models.layout import Layout, read_layout
-from triton_models.subject import subject_of
+from triton_models.rules import config, ensemble, layout
+from triton_models.rules.subject import subject_of
 
-RULES = (*rules_layout.RULES, *rules_config.RULES, *rules_ensemble.RULES)
+RULES = (*layout.RULES, *config.RULES, *ensemble.RULES)
 
 
 def check_layout(layout: Layout) -> list[Problem]:

@@ -14,8 +14,8 @@ import pytest
 import torch
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
 
-from rehearsal.contract import MultiModelContract
-from rehearsal.triton import TritonServer
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.server import TritonServer
 from triton_models.check import check_path
 from triton_models.config import read_config
 from triton_models.spec import load_build, model_names

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rehearsal.contract import MultiModelContract
-from rehearsal.triton import TritonServer
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.server import TritonServer
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from tests.rehearsal.served_models import (
     batch_size_onnx,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.aws import EmbeddedAws
+from rehearsal.aws.embedded import EmbeddedAws
 from rehearsal.cdk import Cdk
 from triton_models.errors import FleetError
 

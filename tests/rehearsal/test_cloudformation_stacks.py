@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.aws import EmbeddedAws
+from rehearsal.aws.embedded import EmbeddedAws
 from triton_models.errors import FleetError
 
 ROLE = "arn:aws:iam::123456789012:role/any"

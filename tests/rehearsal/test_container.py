@@ -1,6 +1,6 @@
 """The container's environment becomes the server's command line as the container's own script does it."""
 
-from rehearsal.container import server_environment, server_flags
+from rehearsal.triton.container import server_environment, server_flags
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 
 

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from rehearsal.contract import ALREADY_LOADED, MultiModelContract, NoAnswerError
-from rehearsal.triton import TritonServer
+from rehearsal.triton.contract import ALREADY_LOADED, MultiModelContract, NoAnswerError
+from rehearsal.triton.server import TritonServer
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 

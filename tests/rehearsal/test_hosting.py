@@ -12,8 +12,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from rehearsal.hosting import Hosting
-from rehearsal.runtime_api import PAYLOAD_LIMIT
+from rehearsal.hosting.runtime_api import PAYLOAD_LIMIT
+from rehearsal.hosting.service import Hosting
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
 from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.traces import traces

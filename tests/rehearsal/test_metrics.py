@@ -4,8 +4,7 @@ import datetime
 
 import pytest
 
-from rehearsal.hosting import Hosting
-from rehearsal.metrics import (
+from rehearsal.hosting.metrics import (
     METRICS,
     Download,
     Invocation,
@@ -15,6 +14,7 @@ from rehearsal.metrics import (
     Unload,
     Usage,
 )
+from rehearsal.hosting.service import Hosting
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.rehearsal.served_models import python_model, tarball
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rehearsal.contract import MultiModelContract
-from rehearsal.runtime import find_runtime
-from rehearsal.triton import TritonServer
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.runtime import find_runtime
+from rehearsal.triton.server import TritonServer
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from tests.rehearsal.served_models import config, python_model, write
 from triton_models.client import decode, encode

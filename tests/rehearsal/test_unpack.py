@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 
-from rehearsal.unpack import BadArtifactError, unpack
+from rehearsal.hosting.unpack import BadArtifactError, unpack
 from tests.rehearsal.served_models import tarball
 
 

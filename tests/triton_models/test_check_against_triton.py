@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from rehearsal.contract import MultiModelContract
-from rehearsal.triton import TritonServer
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.server import TritonServer
 from tests.triton_models.model_folders import write, write_plain
 from tests.triton_models.test_check import PLAIN, VALID, Break
 from triton_models.check import check_path

@@ -7,7 +7,7 @@ import boto3
 import numpy as np
 import pytest
 
-from rehearsal.runtime_api import ApiError, Reply, listen
+from rehearsal.hosting.runtime_api import ApiError, Reply, listen
 from tests.rehearsal.aws_for_hosting import moto_aws
 from triton_models.client import BINARY_TYPE, PAYLOAD_LIMIT, Client, decode, encode, waits
 from triton_models.errors import FleetError

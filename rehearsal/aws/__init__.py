@@ -1,0 +1,1 @@
+"""The embedded AWS: moto, with the resource types and answers that it lacks."""

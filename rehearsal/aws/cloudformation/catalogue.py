@@ -1,0 +1,55 @@
+"""Every resource type that the embedded CloudFormation knows: its own table first, then moto's classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rehearsal.aws.cloudformation import (
+    application_autoscaling,
+    bootstrap,
+    cloudwatch,
+    codebuild,
+    iam,
+    kms,
+    logs,
+    messaging,
+    s3,
+    sagemaker,
+)
+from rehearsal.aws.cloudformation.moto_type import moto_type
+from rehearsal.aws.cloudformation.resource import ResourceType
+
+_TYPES: tuple[ResourceType, ...] = (
+    application_autoscaling.ScalableTarget(),
+    application_autoscaling.ScalingPolicy(),
+    bootstrap.CdkMetadata(),
+    bootstrap.Parameter(),
+    bootstrap.Repository(),
+    cloudwatch.Alarm(),
+    cloudwatch.CompositeAlarm(),
+    cloudwatch.Dashboard(),
+    codebuild.Project(),
+    iam.ManagedPolicy(),
+    iam.Policy(),
+    iam.Role(),
+    kms.Alias(),
+    kms.Key(),
+    logs.LogGroup(),
+    messaging.Queue(),
+    messaging.QueuePolicy(),
+    messaging.Subscription(),
+    messaging.Topic(),
+    messaging.TopicPolicy(),
+    s3.Bucket(),
+    s3.BucketPolicy(),
+    sagemaker.Endpoint(),
+    sagemaker.EndpointConfig(),
+    sagemaker.Model(),
+)
+
+TYPES: Mapping[str, ResourceType] = {kind.name: kind for kind in _TYPES}
+
+
+def resource_type(name: str) -> ResourceType | None:
+    """What works on resources of that type; None if neither this table nor moto has it."""
+    return TYPES.get(name) or moto_type(name)

@@ -1,0 +1,60 @@
+"""AWS::CodeBuild: build projects."""
+
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
+from __future__ import annotations
+
+from rehearsal.aws.cloudformation.request import api_request
+from rehearsal.aws.cloudformation.resource import AbsentError, Call, Identity, Properties, ResourceType
+
+_NAME_LIMIT = 150
+
+
+class Project(ResourceType):
+    """A build project. Its id is its name."""
+
+    name = "AWS::CodeBuild::Project"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the project."""
+        codebuild = call.client("codebuild")
+        name = properties.get("Name") or call.unique_name(limit=_NAME_LIMIT, stack=False)
+        request = api_request(codebuild, "CreateProject", {**properties, "Name": name})
+        arn = codebuild.create_project(**request)["project"]["arn"]
+        return Identity(physical_id=name, attributes={"Arn": arn, "Id": name})
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Change the project; a property that is gone goes back to what it is by default."""
+        codebuild = call.client("codebuild")
+        gone = {key: _EMPTIED[key] for key in before if key not in after and key in _EMPTIED}
+        wanted = {**gone, **after, "Name": identity.physical_id}
+        codebuild.update_project(**api_request(codebuild, "UpdateProject", wanted))
+        return identity
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the project."""
+        call.client("codebuild").delete_project(name=identity.physical_id)
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the project."""
+        if not call.client("codebuild").batch_get_projects(names=[identity.physical_id])["projects"]:
+            msg = f"CodeBuild has no project {identity.physical_id}"
+            raise AbsentError(msg)
+
+
+# What UpdateProject takes to empty a setting: it leaves alone what it is not given.
+_EMPTIED = {
+    "Description": "",
+    "SecondarySources": [],
+    "SecondarySourceVersions": [],
+    "SecondaryArtifacts": [],
+    "FileSystemLocations": [],
+    "SourceVersion": "",
+    "Tags": [],
+    "Cache": {"Type": "NO_CACHE"},
+    "VpcConfig": {},
+    "LogsConfig": {},
+    "TimeoutInMinutes": 60,
+    "QueuedTimeoutInMinutes": 480,
+    "BadgeEnabled": False,
+}

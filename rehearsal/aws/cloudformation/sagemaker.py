@@ -1,0 +1,118 @@
+"""AWS::SageMaker: models, endpoint configurations and endpoints."""
+
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
+from __future__ import annotations
+
+from typing import Any
+
+from rehearsal.aws.cloudformation.request import api_request
+from rehearsal.aws.cloudformation.resource import Call, Identity, Properties, ResourceType, changed_tags
+
+_NAME_LIMIT = 63
+
+
+def _retag(call: Call, arn: str, before: Properties, after: Properties) -> None:
+    put, removed = changed_tags(before, after)
+    sagemaker = call.client("sagemaker")
+    if put:
+        sagemaker.add_tags(ResourceArn=arn, Tags=put)
+    if removed:
+        sagemaker.delete_tags(ResourceArn=arn, TagKeys=removed)
+
+
+class _Immutable(ResourceType):
+    """A resource whose every property but its tags is create-only. Its id is its ARN."""
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Change the tags; anything else replaces."""
+        _retag(call, identity.physical_id, before, after)
+        return identity
+
+
+class Model(_Immutable):
+    """A model: an image, where its data is, and the role that it runs with."""
+
+    name = "AWS::SageMaker::Model"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the model."""
+        sagemaker = call.client("sagemaker")
+        name = properties.get("ModelName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
+        request = api_request(sagemaker, "CreateModel", {**properties, "ModelName": name})
+        arn = sagemaker.create_model(**request)["ModelArn"]
+        return Identity(physical_id=arn, attributes={"ModelName": name, "ModelArn": arn})
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the model."""
+        call.client("sagemaker").delete_model(ModelName=identity.attributes["ModelName"])
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the model."""
+        call.client("sagemaker").describe_model(ModelName=identity.attributes["ModelName"])
+
+
+class EndpointConfig(_Immutable):
+    """An endpoint's configuration: its variants and what is measured of them."""
+
+    name = "AWS::SageMaker::EndpointConfig"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the configuration."""
+        sagemaker = call.client("sagemaker")
+        name = properties.get("EndpointConfigName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
+        request = api_request(sagemaker, "CreateEndpointConfig", {**properties, "EndpointConfigName": name})
+        arn = sagemaker.create_endpoint_config(**request)["EndpointConfigArn"]
+        return Identity(physical_id=arn, attributes={"EndpointConfigName": name, "EndpointConfigArn": arn})
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the configuration."""
+        call.client("sagemaker").delete_endpoint_config(
+            EndpointConfigName=identity.attributes["EndpointConfigName"]
+        )
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the configuration."""
+        call.client("sagemaker").describe_endpoint_config(
+            EndpointConfigName=identity.attributes["EndpointConfigName"]
+        )
+
+
+class Endpoint(ResourceType):
+    """An endpoint. Its id is its ARN."""
+
+    name = "AWS::SageMaker::Endpoint"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the endpoint; the retain properties only speak of updates."""
+        sagemaker = call.client("sagemaker")
+        name = properties.get("EndpointName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
+        request = api_request(
+            sagemaker, "CreateEndpoint", {**_without(properties, _UPDATE_ONLY), "EndpointName": name}
+        )
+        arn = sagemaker.create_endpoint(**request)["EndpointArn"]
+        return Identity(physical_id=arn, attributes={"EndpointName": name, "EndpointArn": arn})
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Move the endpoint to its configuration, with the deployment and retain properties."""
+        sagemaker = call.client("sagemaker")
+        _retag(call, identity.physical_id, before, after)
+        if _without(before, {"Tags"}) != _without(after, {"Tags"}):
+            wanted = {**_without(after, {"Tags"}), "EndpointName": identity.attributes["EndpointName"]}
+            sagemaker.update_endpoint(**api_request(sagemaker, "UpdateEndpoint", wanted))
+        return identity
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the endpoint."""
+        call.client("sagemaker").delete_endpoint(EndpointName=identity.attributes["EndpointName"])
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the endpoint."""
+        call.client("sagemaker").describe_endpoint(EndpointName=identity.attributes["EndpointName"])
+
+
+_UPDATE_ONLY = {"RetainAllVariantProperties", "ExcludeRetainedVariantProperties", "RetainDeploymentConfig"}
+
+
+def _without(properties: Properties, names: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in properties.items() if key not in names}

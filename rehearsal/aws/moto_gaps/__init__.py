@@ -1,0 +1,29 @@
+"""What moto's services answer otherwise than AWS does, mended in this process: one module a service.
+
+Each module names the gaps of moto 5.2.5 that it closes. Those of CloudFormation are in
+`rehearsal.aws.cloudformation.stacks`.
+"""
+
+from __future__ import annotations
+
+
+def close_gaps() -> None:
+    """Mend moto in this process; a second time changes nothing."""
+    # moto takes a second to import, which a process that rehearses nothing need not spend.
+    from rehearsal.aws.moto_gaps.session import without_profile
+
+    with without_profile():
+        from rehearsal.aws.moto_gaps import (
+            application_autoscaling,
+            cloudtrail,
+            cloudwatch,
+            codebuild,
+            iam,
+            s3,
+            sagemaker,
+            session,
+        )
+
+        services = (application_autoscaling, cloudtrail, cloudwatch, codebuild, iam, s3, sagemaker, session)
+        for service in services:
+            service.install()

@@ -1,0 +1,209 @@
+"""SageMaker's models, endpoint configurations and endpoints.
+
+moto's gaps:
+- Its list of instance types ends years ago. botocore's own model of the API has today's.
+- Describing a model or an endpoint configuration shows only some of what it was created with.
+- UpdateEndpoint is not there.
+- A second endpoint, model or configuration of the same name takes the place of the first. AWS refuses.
+- A variant without a weight has none; AWS's default is 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.core.utils import get_service_model, utcnow
+from moto.sagemaker.exceptions import ValidationError
+from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model
+from moto.sagemaker.responses import SageMakerResponse
+
+from rehearsal.aws.moto_gaps import mend
+
+# The parts of a variant that an update can keep: its type in the API, and the fields of a described variant.
+_RETAINABLE = {
+    "DesiredInstanceCount": ("CurrentInstanceCount", "DesiredInstanceCount"),
+    "DesiredWeight": ("CurrentWeight", "DesiredWeight"),
+}
+
+
+@cache
+def instance_types() -> frozenset[str]:
+    """Every instance type that an endpoint's variant can name, from botocore's model of the API."""
+    shape: Any = get_service_model("sagemaker").shape_for("ProductionVariantInstanceType")
+    return frozenset(shape.enum)
+
+
+def _validate_instance_type(self: FakeEndpointConfig, instance_type: str) -> None:  # noqa: ARG001
+    if instance_type not in instance_types():
+        listed = ", ".join(sorted(instance_types()))
+        msg = (
+            f"1 validation error detected: Value '{instance_type}' at "
+            "'productionVariants.1.member.instanceType' failed to satisfy constraint: "
+            f"Member must satisfy enum value set: [{listed}]"
+        )
+        raise ValidationError(msg)
+
+
+def _request(response: SageMakerResponse) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(response.body)
+    return found
+
+
+def _backend(response: SageMakerResponse) -> Any:
+    # Any: moto asks for more than the API does, and its resources take the fields below only at run time.
+    return response.sagemaker_backend
+
+
+def _refuse_second(kind: str, name: str, known: Iterable[str], arn: str) -> None:
+    if name in known:
+        msg = f'Cannot create already existing {kind} "{arn}".'
+        raise ValidationError(msg)
+
+
+def _create_model(self: SageMakerResponse) -> ActionResult:
+    request, backend = _request(self), _backend(self)
+    name = request["ModelName"]
+    known = backend._models
+    arn = f"arn:aws:sagemaker:{self.region}:{self.current_account}:model/{name}"
+    _refuse_second("model", name, known, arn)
+    model = backend.create_model(
+        model_name=name,
+        execution_role_arn=request.get("ExecutionRoleArn"),
+        primary_container=request.get("PrimaryContainer"),
+        vpc_config=request.get("VpcConfig"),
+        containers=request.get("Containers"),
+        tags=request.get("Tags"),
+    )
+    model.request = request
+    return ActionResult({"ModelArn": model.arn})
+
+
+def _describe_model(self: Model) -> dict[str, Any]:
+    return {
+        "EnableNetworkIsolation": False,
+        **_without_tags(getattr(self, "request", {})),
+        "ModelName": self.model_name,
+        "ModelArn": self.arn,
+        "CreationTime": self.creation_time,
+    }
+
+
+def _create_endpoint_config(self: SageMakerResponse) -> ActionResult:
+    request, backend = _request(self), _backend(self)
+    name = request["EndpointConfigName"]
+    arn = FakeEndpointConfig.arn_formatter(name, self.current_account, self.region)
+    _refuse_second("endpoint configuration", name, backend.endpoint_configs, arn)
+    config = backend.create_endpoint_config(
+        endpoint_config_name=name,
+        production_variants=request["ProductionVariants"],
+        data_capture_config=request.get("DataCaptureConfig"),
+        async_inference_config=request.get("AsyncInferenceConfig"),
+        tags=request.get("Tags"),
+        kms_key_id=request.get("KmsKeyId"),
+    )
+    config.request = request
+    return ActionResult({"EndpointConfigArn": config.endpoint_config_arn})
+
+
+def _describe_endpoint_config(self: FakeEndpointConfig) -> dict[str, Any]:
+    return {
+        "EnableNetworkIsolation": False,
+        **_without_tags(getattr(self, "request", {})),
+        "EndpointConfigName": self.endpoint_config_name,
+        "EndpointConfigArn": self.endpoint_config_arn,
+        "CreationTime": self.creation_time,
+    }
+
+
+def _create_endpoint(self: SageMakerResponse) -> ActionResult:
+    request, backend = _request(self), _backend(self)
+    name = request["EndpointName"]
+    arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
+    _refuse_second("endpoint", name, backend.endpoints, arn)
+    config = _config(backend, request["EndpointConfigName"])
+    make: Any = FakeEndpoint
+    endpoint = make(
+        account_id=backend.account_id,
+        region_name=backend.region_name,
+        endpoint_name=name,
+        endpoint_config_name=request["EndpointConfigName"],
+        production_variants=_weighted(config),
+        data_capture_config=config.data_capture_config or None,
+        tags=request.get("Tags"),
+    )
+    endpoint.last_deployment_config = request.get("DeploymentConfig")
+    backend.endpoints[name] = endpoint
+    return ActionResult({"EndpointArn": endpoint.arn})
+
+
+def _update_endpoint(self: SageMakerResponse) -> ActionResult:
+    """Move an endpoint to another configuration, with what the request retains of the live variants."""
+    request, backend = _request(self), _backend(self)
+    name = request["EndpointName"]
+    endpoint = backend.endpoints.get(name)
+    if endpoint is None:
+        arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
+        msg = f'Could not find endpoint "{arn}".'
+        raise ValidationError(msg)
+    config = _config(backend, request["EndpointConfigName"])
+    variants = endpoint._process_production_variants(_weighted(config))
+    if request.get("RetainAllVariantProperties"):
+        excluded = {
+            item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
+        }
+        _retain(variants, endpoint.production_variants, excluded)
+    endpoint.production_variants = variants
+    endpoint.endpoint_config_name = request["EndpointConfigName"]
+    endpoint.data_capture_config = config.data_capture_config or None
+    if not request.get("RetainDeploymentConfig"):
+        endpoint.last_deployment_config = request.get("DeploymentConfig")
+    endpoint.last_modified_time = utcnow()
+    return ActionResult({"EndpointArn": endpoint.arn})
+
+
+def _retain(variants: list[dict[str, Any]], live: list[dict[str, Any]], excluded: set[str]) -> None:
+    """Keep the live counts and weights of the variants that stay, but for the excluded properties."""
+    former = {variant["VariantName"]: variant for variant in live}
+    for variant in variants:
+        for kind, fields in _RETAINABLE.items():
+            if kind not in excluded:
+                kept = former.get(variant["VariantName"], {})
+                variant |= {field: kept[field] for field in fields if field in kept}
+
+
+def _config(backend: Any, name: str) -> Any:
+    config = backend.endpoint_configs.get(name)
+    if config is None:
+        arn = FakeEndpointConfig.arn_formatter(name, backend.account_id, backend.region_name)
+        msg = f'Could not find endpoint configuration "{arn}".'
+        raise ValidationError(msg)
+    return config
+
+
+def _weighted(config: Any) -> list[dict[str, Any]]:
+    return [{"InitialVariantWeight": 1.0, **variant} for variant in config.production_variants]
+
+
+def _without_tags(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in request.items() if key != "Tags"}
+
+
+def install() -> None:
+    """Close the gaps."""
+    mend.add(SageMakerResponse, update_endpoint=_update_endpoint)
+    mend.replace(
+        SageMakerResponse,
+        create_model=_create_model,
+        create_endpoint_config=_create_endpoint_config,
+        create_endpoint=_create_endpoint,
+    )
+    mend.replace(
+        FakeEndpointConfig,
+        validate_instance_type=_validate_instance_type,
+        response_object=property(_describe_endpoint_config),
+    )
+    mend.replace(Model, response_object=property(_describe_model))
