@@ -50,7 +50,15 @@ class Widget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """All of it, and the newest value of the two metrics that tell how a multi-model endpoint does."""
+    """All of it, and the last hour of the two metrics that tell how a multi-model endpoint does.
+
+    Attributes:
+        targets: What is scaled.
+        alarms: What is alarmed.
+        widgets: What is charted.
+        loaded_models: The most models that were loaded at once; None without data.
+        cache_hit_ratio: The share of requests that found their model loaded; None without data.
+    """
 
     targets: tuple[ScalableTarget, ...]
     alarms: tuple[Alarm, ...]
@@ -65,8 +73,8 @@ def read(aws: EmbeddedAws, *, endpoint: str, dashboard: str) -> Inventory:
         targets=_targets(aws, endpoint),
         alarms=_alarms(aws),
         widgets=_widgets(aws, dashboard),
-        loaded_models=_newest(aws, endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount"),
-        cache_hit_ratio=_newest(aws, endpoint, "AWS/SageMaker", "ModelCacheHit"),
+        loaded_models=_last_hour(aws, endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", "Maximum"),
+        cache_hit_ratio=_last_hour(aws, endpoint, "AWS/SageMaker", "ModelCacheHit", "Average"),
     )
 
 
@@ -153,7 +161,7 @@ def _metric_names(properties: dict[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _newest(aws: EmbeddedAws, endpoint: str, namespace: str, metric: str) -> float | None:
+def _last_hour(aws: EmbeddedAws, endpoint: str, namespace: str, metric: str, statistic: str) -> float | None:
     now = datetime.now(timezone.utc)
     points = aws.client("cloudwatch").get_metric_statistics(
         Namespace=namespace,
@@ -164,7 +172,7 @@ def _newest(aws: EmbeddedAws, endpoint: str, namespace: str, metric: str) -> flo
         ],
         StartTime=now - timedelta(hours=1),
         EndTime=now + timedelta(minutes=1),
-        Period=3600,
-        Statistics=["Average"],
+        Period=2 * 3600,
+        Statistics=[statistic],
     )["Datapoints"]
-    return float(max(points, key=lambda point: point["Timestamp"])["Average"]) if points else None
+    return float(points[-1][statistic]) if points else None

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -26,8 +27,8 @@ from triton_models.errors import FleetError
 from triton_models.outcome import Outcome
 
 _MILLISECONDS = "{:,.0f}"
-_MICRO = "{:.0e}"
 _LOG_WIDTH = 150
+_SPINNER_WIDTH = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +90,12 @@ class Rehearsed:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+    table = Table(
+        title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD
+    )
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", justify="right" if column.endswith(" ms") else "left")
+    table.caption_justify = "left"
     return table
 
 
@@ -99,20 +103,25 @@ def _predictions_table(predictions: tuple[Prediction, ...]) -> Table:
     table = _table(
         "Predictions", "model", "artifact", "example", "cold ms", "warm ms", "result", "reference", "verdict"
     )
-    for column in table.columns:
-        column.justify = "right" if column.header in {"cold ms", "warm ms"} else "left"
+    shown: set[str] = set()
     for made in predictions:
-        verdict = f"within {_MICRO.format(made.tolerance)}: {_MICRO.format(made.difference)}"
+        first = made.model not in shown
+        shown.add(made.model)
+        difference = f"{made.difference:.0e}"
         table.add_row(
-            made.model,
-            made.artifact,
+            made.model if first else "",
+            made.artifact.removeprefix(f"{made.model}-").removesuffix(".tar.gz") if first else "",
             made.example,
             _MILLISECONDS.format(made.cold_ms),
             _MILLISECONDS.format(made.warm_ms),
             made.result,
             made.reference,
-            Text(verdict, style="green") if made.passed else Text(f"WRONG, not {verdict}", style="bold red"),
+            Text(f"equal, {difference}", style="green")
+            if made.passed
+            else Text(f"WRONG, {difference} > {made.tolerance:.0e}", style="bold red"),
         )
+    tolerance = max((made.tolerance for made in predictions), default=0.0)
+    table.caption = f"equal: no component differs from the source framework by more than {tolerance:.0e}"
     return table
 
 
@@ -137,14 +146,13 @@ def _dashboard_table(inventory: Inventory) -> Table:
     table = _table("Dashboard", "graph", "metrics")
     for widget in inventory.widgets:
         table.add_row(widget.title, ", ".join(widget.metrics))
-    newest = {
-        "LoadedModelCount": inventory.loaded_models,
-        "ModelCacheHit": inventory.cache_hit_ratio,
+    measured = {
+        "at most this many models loaded at once (LoadedModelCount)": inventory.loaded_models,
+        "share of requests whose model was loaded (ModelCacheHit)": inventory.cache_hit_ratio,
     }
-    table.caption = "Now in CloudWatch: " + ", ".join(
-        f"{name} {'no data' if value is None else format(value, '.3g')}" for name, value in newest.items()
+    table.caption = "\n".join(
+        f"{name}: {'no data' if value is None else format(value, '.3g')}" for name, value in measured.items()
     )
-    table.caption_justify = "left"
     return table
 
 
@@ -173,7 +181,8 @@ class Narrator:
             if line.startswith("=> "):
                 result = line.removeprefix("=> ")
             elif status is not None and line.strip():
-                status.update(Text.assemble(title, ("  " + line.strip()[:80], "dim")))
+                room = max(0, self._console.width - len(title) - _SPINNER_WIDTH)
+                status.update(Text.assemble(title, (f"  {line.strip()}"[:room], "dim")))
 
         shown: AbstractContextManager[Any] = status if status is not None else nullcontext()
         with shown:
@@ -181,7 +190,9 @@ class Narrator:
         if self._shows:
             seconds = time.perf_counter() - start
             self._console.print(
-                Text.assemble(("ok  ", "green"), title, (f"  {result}", "dim"), f"  {seconds:.1f} s")
+                Text.assemble(("ok", "green"), f" {seconds:5.1f} s  {title}  ", (result, "dim")),
+                no_wrap=True,
+                overflow="ellipsis",
             )
 
 

@@ -30,7 +30,7 @@ class Prediction:
         cold_ms: The first call of this example, in milliseconds; for a model's first example it includes
             the download and the load.
         warm_ms: The same call again.
-        result: What was served: the output's name, its shape and its first values.
+        result: What was served: the shape of the declared output and its first values.
         reference: The first values of the same output from the source framework.
         difference: The largest absolute difference from the reference; infinite where shapes differ.
         tolerance: The largest difference that the model's declaration accepts.
@@ -72,7 +72,7 @@ def _predict_one(build: ModelBuild, client: Client, example: Example) -> Predict
         example=example.name,
         cold_ms=cold_ms,
         warm_ms=warm_ms,
-        result=f"{build.output}{list(output.shape)} {_beginning(output)}",
+        result=f"{list(output.shape)} {_beginning(output)}",
         reference=_beginning(expected[build.output]),
         difference=largest_difference(output, expected[build.output]),
         tolerance=build.tolerance,
@@ -87,9 +87,8 @@ def _timed(client: Client, model: str, inputs: Tensors) -> tuple[Tensors, float]
 
 def _beginning(tensor: np.ndarray[Any, Any]) -> str:
     values = tensor.ravel()
-    return " ".join(f"{value:.4f}" for value in values[:_VALUES_SHOWN]) + (
-        " ..." if values.size > _VALUES_SHOWN else ""
-    )
+    more = "…" if values.size > _VALUES_SHOWN else ""
+    return " ".join(f"{value:.4f}" for value in values[:_VALUES_SHOWN]) + more
 
 
 def largest_difference(served: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
