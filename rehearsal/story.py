@@ -204,7 +204,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
         SystemExit: It was interrupted while it stayed; with the rehearsal's exit code.
     """
     narrator = Narrator()
-    _end_like_an_interrupt(signal.SIGTERM, signal.SIGHUP)
+    _end_like_an_interrupt()
     start = time.perf_counter()
     with Stage(project=_project_root(), port=arguments.port, models=arguments.models or ()) as stage:
         rehearsed = _rehearse(stage, narrator, start)
@@ -263,14 +263,20 @@ def _wait_for_interrupt() -> None:
         threading.Event().wait()
 
 
-def _end_like_an_interrupt(*signals: signal.Signals) -> None:
-    """Let a polite request to end unwind the stack, so that everything started is closed."""
+def _end_like_an_interrupt() -> None:
+    """Let every polite request to end unwind the stack, so that everything started is closed.
+
+    SIGINT too: a shell that starts a command in the background has it ignored, and Python leaves that so.
+    SIGHUP stays ignored where it is, for that is what nohup is for.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    for number in signals:
-        signal.signal(number, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, interrupt)
 
 
 def _project_root() -> Path:
