@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help synth test lint bench rehearse setup clean
+.PHONY: help synth test lint docs bench rehearse setup clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -22,15 +22,19 @@ lint: setup $(STAMPS)/dev ## ruff, mypy strict, and the direction of the imports
 	ruff check .
 	ruff format --check .
 	mypy
+	mypy app.py docs/generate
 	lint-imports
 
 rehearse: setup ## Deploy, build, publish, serve and verify on this machine
 	fleet rehearse
 
+docs: setup ## Write docs/reference from the docstrings
+	python -m docs.generate
+
 bench: setup ## Measure, as ratios within one run
 	python -m benchmarks
 
-setup: $(STAMPS)/synth $(STAMPS)/rehearsal $(STAMPS)/triton node_modules/.package-lock.json ## Install what every command needs
+setup: $(STAMPS)/synth $(STAMPS)/rehearsal $(STAMPS)/sdk $(STAMPS)/triton node_modules/.package-lock.json ## Install what every command needs
 
 clean: ## Remove what set-up and builds made
 	rm -rf $(VENV) .venv-triton node_modules cdk.out build dist
@@ -47,6 +51,10 @@ $(STAMPS)/synth: requirements.txt model_builds/constraints.txt pyproject.toml | 
 
 $(STAMPS)/rehearsal: requirements-rehearsal.txt model_builds/requirements.txt model_builds/constraints.txt $(STAMPS)/synth
 	pip install --quiet -r requirements-rehearsal.txt
+	@touch $@
+
+$(STAMPS)/sdk: requirements-sdk.txt | $(STAMPS)/synth
+	pip install --quiet --no-deps -r requirements-sdk.txt
 	@touch $@
 
 $(STAMPS)/dev: requirements-dev.txt model_builds/constraints.txt $(STAMPS)/synth

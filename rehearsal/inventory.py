@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A scaling policy: what it tracks and to which value."""
+    """A scaling policy.
+
+    Attributes:
+        name: Its name.
+        metric: What it tracks; a policy of steps is run by an alarm.
+        target: The value that it keeps; of steps, what the first one does to the number of instances.
+    """
 
     name: str
     metric: str
@@ -97,10 +103,15 @@ def _targets(aws: EmbeddedAws, endpoint: str) -> tuple[ScalableTarget, ...]:
 
 
 def _policy(policy: dict[str, Any]) -> Policy:
+    name = policy["PolicyName"]
+    if "TargetTrackingScalingPolicyConfiguration" not in policy:
+        steps = policy["StepScalingPolicyConfiguration"]["StepAdjustments"]
+        return Policy(name=name, metric="steps of an alarm", target=steps[0]["ScalingAdjustment"])
     tracking = policy["TargetTrackingScalingPolicyConfiguration"]
     predefined = tracking.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
-    custom = tracking.get("CustomizedMetricSpecification", {}).get("MetricName")
-    return Policy(name=policy["PolicyName"], metric=predefined or custom, target=tracking["TargetValue"])
+    custom = tracking.get("CustomizedMetricSpecification", {})
+    metric = predefined or custom.get("MetricName") or _returned_expression(custom["Metrics"])
+    return Policy(name=name, metric=metric, target=tracking["TargetValue"])
 
 
 def _alarms(aws: EmbeddedAws) -> tuple[Alarm, ...]:
@@ -143,7 +154,7 @@ def _condition(alarm: dict[str, Any]) -> str:
 
 def _returned_expression(metrics: list[dict[str, Any]]) -> str:
     returned = next(metric for metric in metrics if metric.get("ReturnData", True))
-    return str(returned.get("Label") or returned["Expression"])
+    return str(returned.get("Label") or returned.get("Expression") or returned["MetricStat"]["Stat"])
 
 
 def _widgets(aws: EmbeddedAws, dashboard: str) -> tuple[Widget, ...]:

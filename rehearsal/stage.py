@@ -31,6 +31,7 @@ class Deployed:
     """What `cdk deploy` made, by the stacks' own outputs."""
 
     endpoint: str
+    alias: str
     dashboard: str
     repository: str
     build_project: str
@@ -122,6 +123,7 @@ class Stage:
         values = {name: value for stack in outputs.values() for name, value in stack.items()}
         self._deployed = Deployed(
             endpoint=values["EndpointName"],
+            alias=values["EndpointAlias"],
             dashboard=values["DashboardName"],
             repository=values["RepositoryUrl"],
             build_project=values["BuildProjectName"],
@@ -169,7 +171,7 @@ class Stage:
     def predictions(self) -> Iterator[Prediction]:
         """Invoke every model with its declared inputs and compare, one after the other."""
         client = Client(
-            endpoint_name=self.deployed.endpoint,
+            alias=self.deployed.alias,
             repository=self.deployed.repository,
             session=_Session(exports=self.exports()),
         )

@@ -9,6 +9,7 @@ from stacks.config import FleetConfig
 from triton_fleet import (
     AlarmTopic,
     EndpointAlarms,
+    EndpointAlias,
     EndpointDashboard,
     EndpointScaling,
     GpuUtilization,
@@ -16,6 +17,7 @@ from triton_fleet import (
     ModelRepository,
     MultiModelEndpoint,
     Thresholds,
+    endpoint_name_for,
 )
 
 
@@ -25,6 +27,7 @@ class InferenceStack(Stack):
     Attributes:
         endpoint: Serves the models.
         scaling: Decides how many instances do.
+        alias: Names the endpoint of today for applications.
         notifications: Who is told about alarms; None if nobody is.
         alarms: What they are told about.
         dashboard: What they look at.
@@ -51,7 +54,7 @@ class InferenceStack(Stack):
             self,
             "Endpoint",
             repository=repository,
-            endpoint_name=config.name,
+            endpoint_name=endpoint_name_for(config.name, config.instance_type),
             instance_type=config.instance_type,
             release=config.release,
             initial_instance_count=config.min_capacity,
@@ -67,6 +70,9 @@ class InferenceStack(Stack):
                 GpuUtilization(percent=config.gpu_utilization_percent),
             ],
         )
+        self.alias = EndpointAlias(
+            self, "Alias", endpoint=self.endpoint, fleet=config.name, scaling=[self.scaling]
+        )
         self.notifications = (
             AlarmTopic(self, "Notifications", email=config.alarm_email) if config.alarm_email else None
         )
@@ -77,6 +83,7 @@ class InferenceStack(Stack):
             scaling=self.scaling,
             thresholds=Thresholds(latency_p99_ms=config.latency_p99_ms),
             topic=self.notifications.topic if self.notifications else None,
+            log_group=self.endpoint.log_group,
         )
         self.dashboard = EndpointDashboard(
             self, "Dashboard", endpoint=self.endpoint, alarms=self.alarms, scaling=self.scaling
@@ -85,7 +92,13 @@ class InferenceStack(Stack):
             self,
             "EndpointName",
             value=self.endpoint.endpoint_name,
-            description="What applications invoke",
+            description="The endpoint of today; another instance type is another endpoint",
+        )
+        CfnOutput(
+            self,
+            "EndpointAlias",
+            value=self.alias.parameter_name,
+            description="What applications follow: the parameter that names the endpoint of today",
         )
         CfnOutput(
             self,

@@ -6,14 +6,16 @@ An acceptance is placed on the smallest construct that has the finding, so it ne
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import Acknowledgment, App, Stack, Validations
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
-from cdk_nag import AwsSolutionsChecks
+from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks, NagPack, NIST80053R5Checks, PCIDSS321Checks
 from constructs import IConstruct
 
 from stacks.inference import InferenceStack
@@ -37,10 +39,34 @@ class Acceptance:
     reason: str
 
 
-def attach(app: App, *, models: ModelsStack, inference: InferenceStack) -> None:
-    """Let every synthesis fail on a finding of cdk-nag's AwsSolutions that is not accepted here."""
+# The packs of cdk-nag that the fleet is held to. The ids of a pack's findings begin with its name here.
+PACKS: Mapping[str, Callable[..., NagPack]] = MappingProxyType(
+    {
+        "AwsSolutions": AwsSolutionsChecks,
+        "NIST.800.53.R5": NIST80053R5Checks,
+        "HIPAA.Security": HIPAASecurityChecks,
+        "PCI.DSS.321": PCIDSS321Checks,
+    }
+)
+_COMPLIANCE = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
+
+
+def attach(
+    app: App, *, models: ModelsStack, inference: InferenceStack, packs: Iterable[str] = ("AwsSolutions",)
+) -> None:
+    """Let every synthesis fail on a finding of these packs that is not accepted here.
+
+    Args:
+        app: The app.
+        models: Its stack of models.
+        inference: Its stack of inference.
+        packs: Names in PACKS. The default is AWS's own advice, which any fleet should follow. The others are
+            for whoever has to answer to a standard; the fleet as it is here passes them as well, but they
+            would also stop what somebody else adds to it.
+    """
     accept(acceptances(models=models, inference=inference))
-    Validations.of(app).add_plugins(AwsSolutionsChecks(app, verbose=True))
+    accept(compliance_acceptances(models=models, inference=inference))
+    Validations.of(app).add_plugins(*(PACKS[name](app, verbose=True) for name in packs))
 
 
 def synthesise(app: App) -> None:
@@ -80,7 +106,7 @@ def accept(accepted: Iterable[Acceptance]) -> None:
 
 
 def acceptances(*, models: ModelsStack, inference: InferenceStack) -> Iterator[Acceptance]:
-    """Everything that is accepted in the two stacks."""
+    """Everything of AwsSolutions that is accepted in the two stacks."""
     yield Acceptance(
         construct=models.repository.bucket,
         finding="AwsSolutions-S1",
@@ -96,9 +122,75 @@ def acceptances(*, models: ModelsStack, inference: InferenceStack) -> Iterator[A
     yield Acceptance(
         construct=policy,
         finding="AwsSolutions-IAM5[Resource::*]",
-        reason="ecr:GetAuthorizationToken and cloudwatch:PutMetricData know no resources. Pulling is limited "
-        "to the Triton image, publishing to SageMaker's two namespaces by a condition.",
+        reason="ecr:GetAuthorizationToken and cloudwatch:PutMetricData know no resources, nor do the actions "
+        "that look at a VPC. Pulling is limited to the endpoint's image, and publishing to SageMaker's two "
+        "namespaces by a condition.",
     )
+
+
+def compliance_acceptances(*, models: ModelsStack, inference: InferenceStack) -> Iterator[Acceptance]:
+    """Everything of the packs for a standard that is accepted in the two stacks."""
+    bucket = models.repository.bucket
+    yield from _in_packs(
+        bucket,
+        "S3BucketLoggingEnabled",
+        "Every instance reads models all day: an access log of that grows without bound. Who read or wrote "
+        "an artifact is answered by CloudTrail data events, with the caller's identity.",
+    )
+    yield from _in_packs(
+        bucket,
+        "S3BucketReplicationEnabled",
+        "Every artifact can be built again from its sources, and versions guard against deleting one. A "
+        "fleet in another region has a repository of its own, to which the same artifacts are published.",
+    )
+    if models.builds is not None:
+        yield from _of_role_and_logs(models.builds.role, models.builds.node.find_child("Logs"))
+        yield from _in_packs(
+            models.builds.project,
+            "CodeBuildProjectSourceRepoUrl",
+            "The source is an archive in S3. There is no GitHub or Bitbucket repository to authenticate to: "
+            "the rule asks for OAuth whatever the source is.",
+            packs=("HIPAA.Security", "PCI.DSS.321"),
+        )
+    yield from _of_role_and_logs(inference.endpoint.role, inference.endpoint.log_group)
+    yield from _of_alarms(inference)
+
+
+def _of_role_and_logs(role: iam.Role, log_group: IConstruct) -> Iterator[Acceptance]:
+    yield from _in_packs(
+        _policy_of(role),
+        "IAMNoInlinePolicy",
+        "The policy is of this role alone: it names the role's own resources, cannot be attached to another "
+        "principal by mistake, and goes when the role goes.",
+    )
+    yield from _in_packs(
+        log_group,
+        "CloudWatchLogGroupEncrypted",
+        "CloudWatch encrypts every log group with a key of its own. What is written is loading, unloading "
+        "and building of models: verbose logging, which would hold requests, is off.",
+    )
+
+
+def _of_alarms(inference: InferenceStack) -> Iterator[Acceptance]:
+    for alarm in inference.alarms.alarms.values():
+        resource = alarm.node.default_child
+        assert isinstance(resource, cloudwatch.CfnAlarm)  # noqa: S101 -- that is what an alarm is made of
+        if not inference.resolve(resource.alarm_actions):
+            yield from _in_packs(
+                alarm,
+                "CloudWatchAlarmAction",
+                "An alarm that pages does so through the composite alarm, once for all of them. A ticket "
+                "goes to the address in alarm_email; a fleet without one is looked at on its dashboard.",
+                packs=("NIST.800.53.R5", "HIPAA.Security"),
+            )
+
+
+def _in_packs(
+    construct: IConstruct, rule: str, reason: str, *, packs: Iterable[str] = _COMPLIANCE
+) -> Iterator[Acceptance]:
+    """The acceptance of a finding that several packs have under the same name."""
+    for pack in packs:
+        yield Acceptance(construct=construct, finding=f"{pack}-{rule}", reason=reason)
 
 
 def _of_builds(builds: ModelBuilds, repository: ModelRepository) -> Iterator[Acceptance]:

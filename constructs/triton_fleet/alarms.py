@@ -2,191 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from triton_fleet.alarm_declarations import (
+    AlarmDeclaration,
+    Severity,
+    caching,
+    ceiling,
+    gpu_memory,
+    hosting,
+    load_failures,
+    no_capacity,
+    serving,
+)
 from triton_fleet.endpoint import MultiModelEndpoint
-from triton_fleet.metrics import EndpointMetrics
+from triton_fleet.endpoint_base import Endpoint
+from triton_fleet.errors import Findings
+from triton_fleet.metrics import MINUTE
+from triton_fleet.rules.same_variant import same_variant
 from triton_fleet.scaling import EndpointScaling
+from triton_fleet.server_log import LOAD_FAILURE_PATTERN
+from triton_fleet.thresholds import Thresholds
+from triton_fleet.tokens import known
+from triton_fleet.variants import DeployedVariant
 
-_Above = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
+__all__ = ["EndpointAlarms", "Severity", "Thresholds"]
 
-
-class Severity(Enum):
-    """Who has to know, and when.
-
-    PAGE: requests fail or are slow now; wake somebody up. TICKET: it will come to that; in working hours.
-    """
-
-    PAGE = "page"
-    TICKET = "ticket"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """Where normal ends. Percentages are 0 to 100 of one instance, or of all requests.
-
-    Attributes:
-        server_error_percent: 5XX answers of all requests.
-        model_error_percent: Requests that the model's container did not answer with success. Above the server
-            errors, because a client's bad input counts as one.
-        latency_p99_ms: The slowest hundredth of requests, in the container, in milliseconds. Without the time
-            in which a model is loaded first.
-        cache_hit_percent: Evictions in minutes with fewer hits than this are thrash.
-        disk_percent: The disk that keeps downloaded models. When it is full, unloaded ones are deleted and
-            have to be downloaded again.
-        gpu_memory_percent: A cache is meant to be full; above this not even one more small model fits.
-    """
-
-    server_error_percent: float = 1
-    model_error_percent: float = 5
-    latency_p99_ms: float = 1000
-    cache_hit_percent: float = 80
-    disk_percent: float = 85
-    gpu_memory_percent: float = 95
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlarmDeclaration:
-    """One alarm, before it is a resource.
-
-    Attributes:
-        name: The construct's id.
-        severity: Who has to know.
-        metric: What is watched.
-        threshold: The highest value that is still normal.
-        minutes: How many of the last minutes are looked at.
-        out_of: How many of them have to be above the threshold.
-        what: What the alarm means, in a sentence.
-        runbook: What to do, first thing first.
-    """
-
-    name: str
-    severity: Severity
-    metric: cloudwatch.IMetric
-    threshold: float
-    minutes: int
-    out_of: int
-    what: str
-    runbook: str
-
-    @property
-    def description(self) -> str:
-        """The text that arrives with the alarm."""
-        return f"{self.what}\n\nWhat to do: {self.runbook}"
-
-
-def declarations(metrics: EndpointMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
-    """The alarms that every endpoint has."""
-    yield AlarmDeclaration(
-        name="ServerErrors",
-        severity=Severity.PAGE,
-        metric=metrics.error_percent("Invocation5XXErrors"),
-        threshold=thresholds.server_error_percent,
-        minutes=5,
-        out_of=3,
-        what="The endpoint answers requests with 5XX.",
-        runbook=(
-            "Read the endpoint's log group for containers that restart. If it began with a deployment, roll "
-            "that back. If instances are missing, look for a capacity or quota error in the endpoint's "
-            "scaling activities."
-        ),
-    )
-    yield AlarmDeclaration(
-        name="ModelErrors",
-        severity=Severity.PAGE,
-        metric=metrics.error_percent("InvocationModelErrors"),
-        threshold=thresholds.model_error_percent,
-        minutes=5,
-        out_of=5,
-        what="Models refuse requests, or cannot be loaded.",
-        runbook=(
-            "Search the log group for 'failed to load' and for the target model. A plan for another GPU or "
-            "TensorRT: publish it again from the build job. A version published just now: move the name back "
-            "to the artifact before it. Bad input from one client: tell its owner."
-        ),
-    )
-    yield AlarmDeclaration(
-        name="Latency",
-        severity=Severity.PAGE,
-        metric=metrics.milliseconds("ModelLatency", statistic="p99"),
-        threshold=thresholds.latency_p99_ms,
-        minutes=5,
-        out_of=3,
-        what="The slowest hundredth of requests waits too long for the model.",
-        runbook=(
-            "On the dashboard, see whether the GPUs are busy: then raise the largest capacity. If they are "
-            "not, see whether models are being evicted: an eviction holds up requests to other models."
-        ),
-    )
-    yield AlarmDeclaration(
-        name="Thrash",
-        severity=Severity.TICKET,
-        metric=metrics.thrashing(below_hit_percent=thresholds.cache_hit_percent),
-        threshold=0,
-        minutes=15,
-        out_of=10,
-        what="Models push each other out of memory: they are evicted while requests miss.",
-        runbook=(
-            "The models in use no longer fit. Use an instance type with more GPU memory, or make models "
-            "smaller (FP16, fewer instances in config.pbtxt), or move some to a second endpoint. More "
-            "instances help only as far as SageMaker sends a model to few of them."
-        ),
-    )
-    yield AlarmDeclaration(
-        name="Disk",
-        severity=Severity.TICKET,
-        metric=metrics.metric("DiskUtilization", statistic="Maximum"),
-        threshold=thresholds.disk_percent,
-        minutes=15,
-        out_of=15,
-        what="An instance's disk, which keeps downloaded models, is nearly full.",
-        runbook=(
-            "From here on models are deleted from disk, and a later request downloads them again: watch the "
-            "download time. Use a size with a larger local disk, or publish smaller artifacts."
-        ),
-    )
-    yield AlarmDeclaration(
-        name="GpuMemory",
-        severity=Severity.TICKET,
-        metric=metrics.gpu_memory_percent(),
-        threshold=thresholds.gpu_memory_percent,
-        minutes=15,
-        out_of=15,
-        what="The GPUs' memory is full.",
-        runbook=(
-            "That alone is no incident: a full cache evicts. If models also thrash, or if requests fail "
-            "for want of memory, lower max_batch_size or the instance count of the largest models."
-        ),
-    )
-
-
-def ceiling(metrics: EndpointMetrics, *, max_capacity: float) -> AlarmDeclaration:
-    """The alarm of a fleet that cannot grow any more."""
-    return AlarmDeclaration(
-        name="ScaledToMaximum",
-        severity=Severity.TICKET,
-        metric=metrics.instances(),
-        threshold=max_capacity - 0.5,  # the number of instances is a ratio of two sums, so not quite whole
-        minutes=15,
-        out_of=15,
-        what="Auto scaling has reached its largest capacity.",
-        runbook=(
-            "More load now means slower answers. Raise the largest capacity, and the account's quota for "
-            "instances of the type if it is lower."
-        ),
-    )
+_LOAD_FAILURES = "ModelLoadFailures"
 
 
 class EndpointAlarms(Construct):
-    """The alarms of an endpoint.
+    """The alarms of an endpoint, or of one of its variants.
 
     Those that page are gathered in one composite alarm, so that one outage is one page. Alarms that are
     tickets notify on their own.
@@ -194,6 +47,7 @@ class EndpointAlarms(Construct):
     Attributes:
         alarms: Alarms by name, such as "Latency". The dashboard draws their thresholds.
         paging: In alarm if any alarm that pages is.
+        watched: The names of the endpoint and of the variant.
     """
 
     def __init__(
@@ -201,10 +55,13 @@ class EndpointAlarms(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: MultiModelEndpoint,
+        endpoint: Endpoint,
+        variant: str | None = None,
         scaling: EndpointScaling | None = None,
         thresholds: Thresholds | None = None,
+        log_group: logs.ILogGroup | None = None,
         topic: sns.ITopic | None = None,
+        ticket_topic: sns.ITopic | None = None,
     ) -> None:
         """Create the alarms.
 
@@ -212,52 +69,106 @@ class EndpointAlarms(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             endpoint: What to watch.
-            scaling: Its auto scaling, to be told when it can grow no more.
+            variant: Which of its variants, by name; None for the first, of most endpoints the only one.
+            scaling: Its auto scaling, to be told when it can grow no more, and when it does not grow.
             thresholds: Where normal ends.
+            log_group: The endpoint's log group, to be told of models that cannot be loaded: no metric of
+                SageMaker's says so. Costs one metric of your own.
             topic: Who is told. Without one the alarms can be looked at, and nobody is.
+            ticket_topic: Who is told of tickets, if that is somebody else than who is paged.
+
+        Raises:
+            FleetError: There is no such variant, a threshold is one that no metric can pass, or the scaling
+                is another variant's.
         """
         super().__init__(scope, construct_id)
-        declared = list(declarations(endpoint.metrics, thresholds or Thresholds()))
+        limits = thresholds or Thresholds()
+        findings = Findings.of(self)
+        findings.extend(limits.problems(where=findings.where("thresholds")))
+        watched = endpoint.variant(variant)
         if scaling is not None:
-            declared.append(ceiling(endpoint.metrics, max_capacity=scaling.max_capacity))
+            findings.add(
+                same_variant(
+                    watched=f"{endpoint.name}/{watched.name}",
+                    given=f"{scaling.endpoint.name}/{scaling.variant.name}",
+                    what="the scaling",
+                    where=findings.where("scaling"),
+                )
+            )
+        findings.raise_if_any()
+        first = watched.name == endpoint.variant_name
+        self.watched = (endpoint.name, watched.name)
+        self._prefix = endpoint.name if first else f"{endpoint.name}-{watched.name}"
+        declared = list(
+            _declared(watched, limits, multi_model=isinstance(endpoint, MultiModelEndpoint), scaling=scaling)
+        )
+        if log_group is not None:
+            declared.append(load_failures(self._failures(log_group, endpoint)))
         self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
-            {declaration.name: self._alarm(declaration, endpoint) for declaration in declared}
+            {
+                each.name: each.create(self, alarm_name=f"{self._prefix}-{each.severity.value}-{each.name}")
+                for each in declared
+            }
         )
         pages = [self.alarms[each.name] for each in declared if each.severity is Severity.PAGE]
-        self.paging = self._composite(pages, endpoint)
-        if topic is not None:
-            tickets = [self.alarms[each.name] for each in declared if each.severity is Severity.TICKET]
-            _notify(topic, [self.paging, *tickets])
+        tickets = [self.alarms[each.name] for each in declared if each.severity is Severity.TICKET]
+        self.paging = self._composite(pages)
+        _notify(topic, [self.paging])
+        _notify(ticket_topic or topic, tickets)
 
-    def _alarm(self, declaration: AlarmDeclaration, endpoint: MultiModelEndpoint) -> cloudwatch.Alarm:
-        return cloudwatch.Alarm(
+    def _failures(self, log_group: logs.ILogGroup, endpoint: Endpoint) -> cloudwatch.IMetric:
+        """A metric of the loads that failed, counted in the log."""
+        counter = logs.MetricFilter(
             self,
-            declaration.name,
-            alarm_name=f"{endpoint.name}-{declaration.severity.value}-{declaration.name}",
-            alarm_description=declaration.description,
-            metric=declaration.metric,
-            threshold=declaration.threshold,
-            comparison_operator=_Above,
-            evaluation_periods=declaration.minutes,
-            datapoints_to_alarm=declaration.out_of,
-            # SageMaker publishes nothing in a minute without requests, and no request is not a failure.
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            "FailedLoads",
+            log_group=log_group,
+            filter_pattern=logs.FilterPattern.literal(LOAD_FAILURE_PATTERN),
+            # A filter's metric can have no dimension with a fixed value, so the namespace names the endpoint.
+            metric_namespace=f"TritonFleet/{endpoint.name}",
+            metric_name=_LOAD_FAILURES,
+            metric_value="1",
         )
+        return counter.metric(statistic="Sum", period=MINUTE, label="loads that failed")
 
-    def _composite(
-        self, pages: list[cloudwatch.Alarm], endpoint: MultiModelEndpoint
-    ) -> cloudwatch.CompositeAlarm:
+    def _composite(self, pages: list[cloudwatch.Alarm]) -> cloudwatch.CompositeAlarm:
         rules = [cloudwatch.AlarmRule.from_alarm(alarm, cloudwatch.AlarmState.ALARM) for alarm in pages]
         return cloudwatch.CompositeAlarm(
             self,
             "Paging",
-            composite_alarm_name=f"{endpoint.name}-page",
+            composite_alarm_name=f"{self._prefix}-page",
             alarm_description="Requests fail or are slow now. The alarms in alarm below this one say which.",
             alarm_rule=cloudwatch.AlarmRule.any_of(*rules),
         )
 
 
-def _notify(topic: sns.ITopic, alarms: list[cloudwatch.AlarmBase]) -> None:
+def _declared(
+    variant: DeployedVariant,
+    thresholds: Thresholds,
+    *,
+    multi_model: bool,
+    scaling: EndpointScaling | None,
+) -> Iterator[AlarmDeclaration]:
+    """The alarms that make sense for the variant: none for a cache or a GPU that it does not have."""
+    metrics = variant.metrics
+    yield from serving(metrics, thresholds)
+    if multi_model:
+        yield from caching(metrics, thresholds)
+    if variant.instance.gpu_count:
+        yield gpu_memory(metrics, thresholds)
+    yield from hosting(metrics)
+    if scaling is not None:
+        if known(scaling.max_capacity) is not None:  # a threshold beside it cannot be computed otherwise
+            yield ceiling(metrics, max_capacity=scaling.max_capacity)
+        yield no_capacity(metrics, thresholds, fewest=scaling.min_capacity, most=scaling.max_capacity)
+        return
+    count = known(variant.initial_instance_count)
+    if count is not None and count > 1:  # one that is missing of one is an endpoint that serves nothing
+        yield no_capacity(metrics, thresholds, fewest=count, most=count)
+
+
+def _notify(topic: sns.ITopic | None, alarms: Sequence[cloudwatch.AlarmBase]) -> None:
+    if topic is None:
+        return
     for alarm in alarms:
         alarm.add_alarm_action(actions.SnsAction(topic))
         alarm.add_ok_action(actions.SnsAction(topic))

@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from triton_fleet.alarms import EndpointAlarms
+from triton_fleet.dashboard_charts import (
+    COUNT,
+    DOLLARS,
+    FULL_WIDTH,
+    MILLISECONDS,
+    PERCENT,
+    SHARE,
+    Chart,
+    Line,
+    Row,
+    chart,
+    durations,
+    log_query,
+    numbers,
+    question,
+    row,
+)
 from triton_fleet.endpoint import MultiModelEndpoint
-from triton_fleet.metrics import EndpointMetrics
+from triton_fleet.endpoint_base import Endpoint
+from triton_fleet.errors import Findings, Problem
+from triton_fleet.metrics import MINUTE, math_number
+from triton_fleet.rules.same_variant import same_variant
 from triton_fleet.scaling import EndpointScaling
+from triton_fleet.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
+from triton_fleet.tokens import known
 
-_FULL_WIDTH = 24
-_CHART_HEIGHT = 6
-_PERCENT = cloudwatch.YAxisProps(min=0, max=100, label="%", show_units=False)
-_MILLISECONDS = cloudwatch.YAxisProps(min=0, label="ms", show_units=False)
-_COUNT = cloudwatch.YAxisProps(min=0, show_units=False)
-_Row = list[cloudwatch.IWidget]
+# What a scaling target follows: the policy, the metric and the chart's title.
+_FOLLOWED = (
+    ("Invocations", "InvocationsPerInstance", "Requests a minute an instance"),
+    ("GpuUtilization", "GPUUtilization", "GPU, all of an instance added up"),
+    ("GpuMemoryUtilization", "GPUMemoryUtilization", "GPU memory, all of an instance added up"),
+    ("CpuUtilization", "CPUUtilization", "CPU, all of an instance added up"),
+)
 
 
 class EndpointDashboard(Construct):
-    """One page about an endpoint: is it serving, is it fast, is the cache working, is it full, is it scaling?
+    """One page about an endpoint, or one of its variants.
+
+    First the states of the alarms and the numbers that tell most. Then a section for each question: is it
+    serving, is it fast, is the cache working, is it full, is it scaling, what does it cost? Each begins with
+    how to read it. What the endpoint has not, such as a cache or a GPU, is left out.
 
     Attributes:
         dashboard: The dashboard; add widgets of your own to it.
@@ -34,9 +60,11 @@ class EndpointDashboard(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        endpoint: MultiModelEndpoint,
+        endpoint: Endpoint,
+        variant: str | None = None,
         alarms: EndpointAlarms | None = None,
         scaling: EndpointScaling | None = None,
+        hourly_price_usd: float | None = None,
     ) -> None:
         """Create the dashboard, under the endpoint's name.
 
@@ -44,205 +72,260 @@ class EndpointDashboard(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             endpoint: What to show.
+            variant: Which of its variants, by name; None for the first, of most endpoints the only one.
             alarms: Its alarms: their states come first, and each threshold is a line in its chart.
             scaling: Its auto scaling: the limits of its capacity are lines in the chart of instances.
+            hourly_price_usd: What an instance costs you for an hour, to see cost in dollars. Without it, cost
+                is shown in instances and seconds of them.
+
+        Raises:
+            FleetError: There is no such variant, the price is not above zero, or alarms or scaling are
+                another variant's.
         """
         super().__init__(scope, construct_id)
+        findings = Findings.of(self)
+        findings.add(_price_problem(hourly_price_usd, where=findings.where("hourly_price_usd")))
+        self._variant = endpoint.variant(variant)
+        belongings = {
+            "alarms": alarms and alarms.watched,
+            "scaling": scaling and (scaling.endpoint.name, scaling.variant.name),
+        }
+        findings.extend(
+            same_variant(
+                watched=f"{endpoint.name}/{self._variant.name}",
+                given="/".join(names),
+                what=f"the {argument}",
+                where=findings.where(argument),
+            )
+            for argument, names in belongings.items()
+            if names
+        )
+        findings.raise_if_any()
+        self._metrics = self._variant.metrics
+        self._multi_model = isinstance(endpoint, MultiModelEndpoint)
+        self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.name}"
         self._alarms = alarms
         self._scaling = scaling
+        self._price = hourly_price_usd
+        first = self._variant.name == endpoint.variant_name
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Resource",
-            dashboard_name=endpoint.name,
+            dashboard_name=endpoint.name if first else f"{endpoint.name}-{self._variant.name}",
             default_interval=Duration.hours(3),
             widgets=[
                 *self._states(),
-                *self._serving(endpoint.metrics),
-                *self._fast(endpoint.metrics),
-                *self._caching(endpoint.metrics),
-                *self._full(endpoint.metrics),
-                *self._sized(endpoint.metrics),
+                *self._at_a_glance(),
+                *self._serving(),
+                *self._fast(),
+                *(self._caching() if self._multi_model else ()),
+                *self._full(),
+                *self._sized(),
+                *self._costing(),
             ],
         )
 
-    def _states(self) -> list[_Row]:
+    def _states(self) -> Iterator[Row]:
         if self._alarms is None:
-            return []
-        return [
-            [
-                cloudwatch.AlarmStatusWidget(
-                    title="Alarms",
-                    alarms=[self._alarms.paging, *self._alarms.alarms.values()],
-                    width=_FULL_WIDTH,
-                    height=3,
-                )
-            ]
+            return
+        yield [
+            cloudwatch.AlarmStatusWidget(
+                title="Alarms",
+                alarms=[self._alarms.paging, *self._alarms.alarms.values()],
+                width=FULL_WIDTH,
+                height=3,
+            )
         ]
 
-    def _serving(self, metrics: EndpointMetrics) -> list[_Row]:
+    def _at_a_glance(self) -> Iterator[Row]:
+        metrics = self._metrics
+        serving = (
+            ("Requests", metrics.metric("Invocations")),
+            ("Server errors, %", metrics.error_percent("Invocation5XXErrors")),
+        )
+        caching = (
+            ("Loaded models an instance", metrics.metric("LoadedModelCount")),
+            ("Requests whose model was loaded, %", metrics.cache_hit_percent()),
+        )
+        yield numbers(*(caching if self._multi_model else ()), *serving)
+
+    def _serving(self) -> Iterator[Row]:
+        metrics = self._metrics
         errors = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors")
-        return [
-            _question("Is it serving?"),
-            _row(
-                _chart("Requests a minute", metrics.metric("Invocations")),
-                _chart("Failed requests a minute", *(metrics.metric(name) for name in errors)),
-                _chart(
-                    "Failed requests, % of all",
-                    *(metrics.error_percent(name) for name in errors),
-                    axis=cloudwatch.YAxisProps(min=0, label="%", show_units=False),
-                    lines=self._thresholds("ServerErrors", "ModelErrors"),
-                ),
+        yield question(
+            "Is it serving?",
+            "5XX are SageMaker's failures: containers, instances. Model errors are what Triton did not "
+            "answer with success: models that cannot be loaded, or clients' bad input. 4XX are clients' own, "
+            "and 429 among them means that a model was still being loaded.",
+        )
+        yield row(
+            chart("Requests a minute", metrics.metric("Invocations")),
+            chart("Failed requests a minute", *(metrics.metric(name) for name in errors)),
+            chart(
+                "Failed requests, % of all",
+                *(metrics.error_percent(name) for name in errors),
+                axis=SHARE,
+                lines=self._thresholds("ServerErrors", "ModelErrors"),
             ),
+        )
+
+    def _fast(self) -> Iterator[Row]:
+        metrics = self._metrics
+        yield question(
+            "Is it fast?",
+            "Model latency is Triton's time for a request, without loading. The overhead is SageMaker's, and "
+            "holds the wait for a model that is loaded first. Latency up with the GPU busy: too few "
+            "instances. Latency up with the GPU idle: see the cache.",
+        )
+        yield row(
+            chart(
+                "Model latency",
+                *(metrics.milliseconds("ModelLatency", statistic=each) for each in ("p50", "p90", "p99")),
+                axis=MILLISECONDS,
+                lines=self._thresholds("Latency"),
+            ),
+            chart(
+                "SageMaker's overhead, loading included",
+                *(metrics.milliseconds("OverheadLatency", statistic=each) for each in ("p50", "p99")),
+                axis=MILLISECONDS,
+            ),
+            chart("Concurrent requests", metrics.metric("ConcurrentRequestsPerModel")),
+        )
+
+    def _caching(self) -> Iterator[Row]:
+        metrics = self._metrics
+        yield question(
+            "Is the cache working?",
+            "Loaded models rise after a deployment and then stay: a full cache. Evictions with many hits are "
+            "its ordinary work; evictions while hits fall are thrash, and the models at the top of the table "
+            "are those that push each other out.",
+        )
+        yield row(
+            chart("Loaded models", metrics.metric("LoadedModelCount"), metrics.loaded_models()),
+            chart("Requests whose model was loaded", metrics.cache_hit_percent(), axis=PERCENT),
+            chart("Loads and evictions a minute", metrics.loads(), metrics.evictions()),
+        )
+        yield row(
+            durations("Wait for a model", "ModelLoadingWaitTime", metrics),
+            durations("Download from S3", "ModelDownloadingTime", metrics),
+            durations("Load into Triton", "ModelLoadingTime", metrics),
+            durations("Unload from Triton", "ModelUnloadingTime", metrics),
+        )
+        group, half = self._log_group_name, FULL_WIDTH // 2
+        yield [
+            *log_query(
+                "Models that came and went, by Triton's log",
+                *LOADS_AND_UNLOADS,
+                log_group_name=group,
+                width=half,
+                graph=True,
+            ),
+            *log_query("Loads that failed, and why", *FAILED_LOADS, log_group_name=group, width=half),
+        ]
+        yield [
+            *log_query("Models loaded most often", *MOST_LOADED, log_group_name=group, width=half),
+            *log_query("Slowest to unload", *SLOWEST_UNLOADS, log_group_name=group, width=half),
         ]
 
-    def _fast(self, metrics: EndpointMetrics) -> list[_Row]:
-        return [
-            _question("Is it fast?"),
-            _row(
-                _chart(
-                    "Model latency",
-                    *(metrics.milliseconds("ModelLatency", statistic=each) for each in ("p50", "p90", "p99")),
-                    axis=_MILLISECONDS,
-                    lines=self._thresholds("Latency"),
-                ),
-                _chart(
-                    "SageMaker's overhead, loading included",
-                    *(metrics.milliseconds("OverheadLatency", statistic=each) for each in ("p50", "p99")),
-                    axis=_MILLISECONDS,
-                ),
-                _chart("Concurrent requests", metrics.metric("ConcurrentRequestsPerModel")),
+    def _full(self) -> Iterator[Row]:
+        metrics = self._metrics
+        yield question(
+            "Is it full?",
+            "GPU memory near its end is what a cache is for; it matters together with thrash. A full disk "
+            "makes SageMaker delete models that are not loaded, and download them again. Host memory bounds "
+            "how many models can be loaded at the same time.",
+        )
+        charts = [
+            chart(
+                "Disk",
+                metrics.metric("DiskUtilization", statistic="Maximum", label="fullest instance"),
+                axis=PERCENT,
+                lines=self._thresholds("Disk"),
             ),
+            chart("Host", metrics.metric("MemoryUtilization"), metrics.cpu_percent(), axis=PERCENT),
         ]
+        if self._variant.instance.gpu_count:
+            memory = chart(
+                "GPU memory",
+                metrics.gpu_memory_percent(),
+                axis=PERCENT,
+                lines=self._thresholds("GpuMemory"),
+            )
+            charts = [chart("GPU", metrics.gpu_percent(), axis=PERCENT), memory, *charts]
+        yield row(*charts)
 
-    def _caching(self, metrics: EndpointMetrics) -> list[_Row]:
-        return [
-            _question("Is the cache working?"),
-            _row(
-                _chart("Loaded models", metrics.metric("LoadedModelCount"), metrics.loaded_models()),
-                _chart("Requests whose model was loaded", metrics.cache_hit_percent(), axis=_PERCENT),
-                _chart("Evictions a minute", metrics.evictions()),
-            ),
-            _row(
-                _durations("Wait for a model", "ModelLoadingWaitTime", metrics),
-                _durations("Download from S3", "ModelDownloadingTime", metrics),
-                _durations("Load into Triton", "ModelLoadingTime", metrics),
-                _durations("Unload from Triton", "ModelUnloadingTime", metrics),
-            ),
-        ]
+    def _sized(self) -> Iterator[Row]:
+        yield question(
+            "Is it scaling?",
+            "A metric above the line of its target for some minutes adds instances, up to the largest "
+            "capacity. Above the line, below the largest capacity and no instance comes: AWS has none, or "
+            "the quota is used up. The number of instances follows from requests: without any there is none.",
+        )
+        yield row(chart("Instances", self._metrics.instances(), lines=self._limits()), *self._followed())
 
-    def _full(self, metrics: EndpointMetrics) -> list[_Row]:
-        return [
-            _question("Is it full?"),
-            _row(
-                _chart("GPU", metrics.gpu_percent(), axis=_PERCENT),
-                _chart(
-                    "GPU memory",
-                    metrics.gpu_memory_percent(),
-                    axis=_PERCENT,
-                    lines=self._thresholds("GpuMemory"),
-                ),
-                _chart(
-                    "Disk",
-                    metrics.metric("DiskUtilization", statistic="Maximum", label="fullest instance"),
-                    axis=_PERCENT,
-                    lines=self._thresholds("Disk"),
-                ),
-                _chart("Host", metrics.metric("MemoryUtilization"), metrics.cpu_percent(), axis=_PERCENT),
-            ),
-        ]
+    def _costing(self) -> Iterator[Row]:
+        instances, rate = self._metrics.instances(), self._metrics.metric("Invocations")
+        yield question(
+            "What does it cost?",
+            "Instances are billed by the second whether they answer or not. Cost that does not fall with the "
+            "requests is capacity that stands idle: lower the smallest capacity, or raise the target.",
+        )
+        if self._price is None:
+            unit, an_hour, a_thousand = "instances", "instances", "instances * 60 / rate * 1000"
+            titles = ("Instances that are billed", "Instance seconds a thousand requests")
+        else:
+            price = math_number(self._price)
+            unit, an_hour = "USD", f"instances * {price}"
+            a_thousand = f"instances * {price} / 60 / rate * 1000"
+            titles = ("Dollars an hour", "Dollars a thousand requests")
+        yield row(
+            _costs(titles[0], an_hour, unit=unit, instances=instances),
+            _costs(titles[1], a_thousand, unit=unit, instances=instances, rate=rate),
+        )
 
-    def _sized(self, metrics: EndpointMetrics) -> list[_Row]:
-        return [
-            _question("Is it scaling?"),
-            _row(
-                _chart("Instances", metrics.instances(), lines=self._limits()),
-                _chart(
-                    "Requests a minute an instance",
-                    metrics.metric("InvocationsPerInstance"),
-                    lines=self._target("Invocations"),
-                ),
-                _chart(
-                    "GPU, all of an instance added up",
-                    metrics.metric("GPUUtilization"),
-                    lines=self._target("GpuUtilization"),
-                ),
-            ),
-        ]
-
-    def _thresholds(self, *names: str) -> list[cloudwatch.HorizontalAnnotation]:
+    def _thresholds(self, *names: str) -> list[Line]:
         if self._alarms is None:
             return []
-        return [self._alarms.alarms[name].to_annotation() for name in names]
+        return [self._alarms.alarms[name].to_annotation() for name in names if name in self._alarms.alarms]
 
-    def _limits(self) -> list[cloudwatch.HorizontalAnnotation]:
+    def _limits(self) -> list[Line]:
         if self._scaling is None:
             return []
         limits = {"smallest": self._scaling.min_capacity, "largest": self._scaling.max_capacity}
-        return [
-            cloudwatch.HorizontalAnnotation(value=value, label=f"{name} capacity")
-            for name, value in limits.items()
-        ]
+        return [Line(value=value, label=f"{name} capacity") for name, value in limits.items()]
 
-    def _target(self, policy: str) -> list[cloudwatch.HorizontalAnnotation]:
-        if self._scaling is None:
-            return []
-        gpu_count = self._scaling.endpoint.instance.gpu_count
-        return [
-            cloudwatch.HorizontalAnnotation(value=target.value(gpu_count=gpu_count), label="scaling target")
-            for target in self._scaling.targets
-            if target.policy == policy
-        ]
-
-
-def _question(text: str) -> _Row:
-    return [
-        cloudwatch.TextWidget(
-            markdown=f"## {text}",
-            width=_FULL_WIDTH,
-            height=1,
-            background=cloudwatch.TextWidgetBackground.TRANSPARENT,
-        )
-    ]
+    def _followed(self) -> Iterator[Chart]:
+        """What auto scaling follows; without any, the requests and how busy the instances are."""
+        instance = self._variant.instance
+        targets = self._scaling.targets if self._scaling is not None else ()
+        busy = "GpuUtilization" if instance.gpu_count else "CpuUtilization"
+        policies = {target.policy for target in targets} | {"Invocations", busy}
+        for policy, name, title in _FOLLOWED:
+            if policy in policies:
+                values = [
+                    target.value(gpu_count=instance.gpu_count, vcpus=instance.vcpus)
+                    for target in targets
+                    if target.policy == policy
+                ]
+                lines = [Line(value=value, label="scaling target") for value in values]
+                yield chart(title, self._metrics.metric(name), lines=lines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Chart:
-    """A chart before it knows how much of the row it gets."""
-
-    title: str
-    metrics: tuple[cloudwatch.IMetric, ...]
-    axis: cloudwatch.YAxisProps
-    lines: Sequence[cloudwatch.HorizontalAnnotation]
-
-    def widget(self, *, width: int) -> cloudwatch.GraphWidget:
-        return cloudwatch.GraphWidget(
-            title=self.title,
-            left=list(self.metrics),
-            left_y_axis=self.axis,
-            left_annotations=list(self.lines),
-            height=_CHART_HEIGHT,
-            width=width,
-        )
-
-
-def _chart(
-    title: str,
-    *metrics: cloudwatch.IMetric,
-    axis: cloudwatch.YAxisProps = _COUNT,
-    lines: Sequence[cloudwatch.HorizontalAnnotation] = (),
-) -> _Chart:
-    return _Chart(title=title, metrics=metrics, axis=axis, lines=lines)
-
-
-def _durations(title: str, name: str, metrics: EndpointMetrics) -> _Chart:
-    return _chart(
-        title,
-        metrics.milliseconds(name, statistic="Average", label="average"),
-        metrics.milliseconds(name, statistic="Maximum", label="slowest"),
-        axis=_MILLISECONDS,
+def _costs(title: str, expression: str, *, unit: str, **metrics: cloudwatch.IMetric) -> Chart:
+    cost = cloudwatch.MathExpression(
+        expression=expression, using_metrics=metrics, label=title.lower(), period=MINUTE
     )
+    return chart(title, cost, axis=DOLLARS if unit == "USD" else COUNT)
 
 
-def _row(*charts: _Chart) -> _Row:
-    """Charts side by side, equally wide."""
-    return [chart.widget(width=_FULL_WIDTH // len(charts)) for chart in charts]
+def _price_problem(price: float | None, *, where: str) -> Problem | None:
+    if price is None or known(price) is None or price > 0:
+        return None
+    return Problem(
+        what=f"the price is {price:g}",
+        where=where,
+        expected="more than 0 USD an hour",
+        why="every cost on the dashboard would be zero or less",
+        fix="give what AWS bills for the instance type in your region, or leave it out",
+        rule="hourly-price",
+    )

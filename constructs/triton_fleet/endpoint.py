@@ -2,59 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NoReturn
 
-import jsii
 from aws_cdk import Annotations as Advice
-from aws_cdk import Duration, Names, RemovalPolicy, Resource
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
-from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct
 
-from triton_fleet.errors import Findings
-from triton_fleet.image import TritonImage
-from triton_fleet.metrics import HOST_NAMESPACE, INVOCATION_NAMESPACE, EndpointMetrics
+from triton_fleet.deployment import Deployment
+from triton_fleet.endpoint_base import Endpoint, Shared
+from triton_fleet.errors import Findings, Problem
+from triton_fleet.image import OwnImage
+from triton_fleet.network import EndpointNetwork
 from triton_fleet.repository import ModelRepository
-from triton_fleet.rules.gpu_generation import gpu_generation
-from triton_fleet.rules.image_published import image_published, image_region
+from triton_fleet.rules.instance_pools import instance_pools as pool_problems
+from triton_fleet.rules.instance_pools import same_gpu
+from triton_fleet.rules.multi_model_features import EXCLUDED, multi_model_features
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
-from triton_fleet.rules.plan_portability import PlanTarget
 from triton_fleet.server import TritonServer
-from triton_fleet.tokens import known
+from triton_fleet.variants import DEFAULT_VARIANT, Hosting, InstancePool, Routing, production_variant
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.releases import DEFAULT_RELEASE, Release
-from triton_models.releases import release as find_release
 
-VARIANT = "AllTraffic"
+VARIANT = DEFAULT_VARIANT
 """The only variant: SageMaker's documents disagree on whether a multi-model endpoint may have a second."""
 
-_LONGEST_NAME = 63
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@jsii.implements(sagemaker.IEndpoint)
-class MultiModelEndpoint(Resource):
-    """A SageMaker endpoint that serves every model of a repository from GPU instances.
+class MultiModelEndpoint(Endpoint):
+    """A SageMaker endpoint that serves every model of a repository from GPU instances, or from CPUs.
 
     A model is loaded when it is first invoked and evicted when memory runs out, so the repository may be far
     larger than a GPU. Model and endpoint configuration are details in here: SageMaker never changes one, so
     each change replaces them under a new generated name, and the endpoint moves over without an interruption.
-
-    It is an `aws_sagemaker.IEndpoint`: whatever takes one, such as the API Gateway integration, takes this.
 
     While auto scaling is attached, SageMaker refuses to change the instance type of a live endpoint. Give the
     endpoint a new name together with a new instance type: CloudFormation then creates the new one first.
 
     Attributes:
         name: The endpoint's name as a literal string, for what must not depend on the resource.
+        variants: Its only variant, by name.
         variant_name: The name of its only variant.
         instance: The instance type with its facts.
         release: The Triton release with its facts.
         repository: Where its models come from.
         role: What the instances may do.
-        image: The image of the release.
+        image: The image of the release, or the one of your own.
         server: How Triton is started.
         log_group: Where the containers log.
         metrics: Everything it publishes to CloudWatch.
@@ -76,6 +76,20 @@ class MultiModelEndpoint(Resource):
         model_download_timeout: Duration | None = None,
         detailed_observability: bool = False,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        deployment: Deployment | None = None,
+        rollback_alarms: Sequence[str] = (),
+        network: EndpointNetwork | None = None,
+        network_isolation: bool = False,
+        image: OwnImage | None = None,
+        environment: Mapping[str, str] = _NOTHING,
+        routing: Routing | None = None,
+        ssm_access: bool = False,
+        encryption_key: kms.IKey | None = None,
+        volume_size_gb: int | None = None,
+        instance_pools: Sequence[str] = (),
+        provision_timeout: Duration | None = None,
+        tags: Mapping[str, str] = _NOTHING,
+        **excluded: NoReturn,
     ) -> None:
         """Create the endpoint with its model, configuration, role and log group.
 
@@ -83,8 +97,9 @@ class MultiModelEndpoint(Resource):
             scope: The parent construct.
             construct_id: The construct's id.
             repository: The models to serve.
-            instance_type: A type with one GPU. The default has twice the host memory of the smallest for
-                8 % more money, and host memory bounds how fast models load.
+            instance_type: A type with one GPU, or with none for models that need none. The default has twice
+                the host memory of the smallest for 8 % more money, and host memory bounds how fast models
+                load.
             release: The Triton release. The default is the newest on SageMaker in which evicting one model
                 does not stall the others.
             endpoint_name: A literal name, at most 63 letters, digits and hyphens. By default made from the
@@ -102,53 +117,82 @@ class MultiModelEndpoint(Resource):
                 OpenTelemetry store. Set in any case, for SageMaker's own default depends on when the
                 configuration was made; off, for no alarm or dashboard here can read that store.
             log_retention: How long the containers' logs are kept.
+            deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
+                rolled back on nothing.
+            rollback_alarms: Names of the alarms that undo a deployment; plain names, because such an alarm
+                exists before the endpoint does.
+            network: The private subnets that the containers reach other services from. By default SageMaker's
+                own network.
+            network_isolation: Cut the containers off from any network. Models are still read, by the
+                platform; a Python model can call nothing.
+            image: An image of your own, made from that of `release`.
+            environment: Variables for models and backends, besides those that `server` sets.
+            routing: How requests are spread over the instances. None leaves it to SageMaker, which sends a
+                multi-model request to an instance that has the model loaded; whether a strategy given here
+                keeps that is not documented.
+            ssm_access: Let AWS Systems Manager open a shell on the instances, after AWS has allowed the
+                account.
+            encryption_key: Encrypts the instances' volumes, on types without local NVMe only. The NVMe of the
+                others is encrypted by their hardware.
+            volume_size_gb: Size of the volume that caches models, 1 to 512 GB, on types without local NVMe
+                only.
+            instance_pools: Up to four types that stand in for instance_type, in this order, when there is no
+                capacity for it. All need its GPU model. AWS documents pools for single-model endpoints only.
+            provision_timeout: How long SageMaker looks for capacity, 300 to 3600 s; by default its own.
+            tags: Of everything in the endpoint that can have tags.
+            excluded: Nothing: what a multi-model endpoint cannot do is refused with the reason.
 
         Raises:
-            FleetError: An unknown instance type or release, a type without exactly one GPU, a GPU too old for
+            FleetError: An unknown instance type or release, a type with several GPUs, a GPU too old for
                 the release, a release or region without image, a server argument that cannot be passed on,
-                or build jobs that publish plans for another GPU or TensorRT. All that apply are named.
+                build jobs that publish plans for another GPU or TensorRT, a volume or key on local NVMe, or
+                anything that multi-model endpoints exclude. All that apply are named.
+            TypeError: There is no such argument.
         """
-        super().__init__(scope, construct_id)
-        self.server = server or TritonServer()
-        self.repository = repository
-        self.variant_name = VARIANT
-        self.name = endpoint_name or Names.unique_resource_name(self, max_length=_LONGEST_NAME, separator="-")
-        self.instance, self.release = self._checked(instance_type, release, endpoint_name)
-        self.metrics = EndpointMetrics(endpoint_name=self.name, variant_name=VARIANT, instance=self.instance)
-        self.image = TritonImage.of(self, release=self.release)
-        self.log_group = logs.LogGroup(
-            self,
-            "Logs",
-            # SageMaker writes here whatever we do; making the group first is what bounds its retention.
-            log_group_name=f"/aws/sagemaker/Endpoints/{self.name}",
-            retention=log_retention,
-            removal_policy=RemovalPolicy.DESTROY,
-        )
-        self.role = self._execution_role()
-        self._resource = self._deployed(
-            variant=self._variant(
-                self._model(keep_models_cached=keep_models_cached),
-                initial_instance_count=initial_instance_count,
-                container_start_timeout=container_start_timeout or Duration.minutes(10),
-                model_download_timeout=model_download_timeout or Duration.minutes(10),
+        _known_arguments(excluded)
+        super().__init__(
+            scope,
+            construct_id,
+            shared=Shared(
+                endpoint_name=endpoint_name,
+                repository=repository,
+                release=release,
+                server=server or TritonServer(),
+                environment=environment,
+                image=image,
+                network=network,
+                network_isolation=network_isolation,
+                encryption_key=encryption_key,
+                deployment=deployment,
+                rollback_alarms=rollback_alarms,
+                detailed_observability=detailed_observability,
+                log_retention=log_retention,
+                tags=tags,
             ),
-            detailed_observability=detailed_observability,
         )
-
-    @property
-    def endpoint_arn(self) -> str:
-        """The endpoint's ARN."""
-        return self._resource.ref
-
-    @property
-    def endpoint_name(self) -> str:
-        """The endpoint's name; what uses it is deployed after the endpoint."""
-        return self._resource.attr_endpoint_name
-
-    @property
-    def endpoint_ref(self) -> references.EndpointReference:
-        """The reference that CloudFormation-level constructs take."""
-        return references.EndpointReference(endpoint_arn=self.endpoint_arn)
+        hosting = Hosting(
+            name=VARIANT,
+            instance_type=instance_type,
+            initial_instance_count=initial_instance_count,
+            instance_pools=[InstancePool(instance_type=each) for each in instance_pools],
+            provision_timeout=provision_timeout,
+            routing=routing,
+            ssm_access=ssm_access,
+            volume_size_gb=volume_size_gb,
+            container_start_timeout=container_start_timeout or Duration.minutes(10),
+            model_download_timeout=model_download_timeout or Duration.minutes(10),
+        )
+        instance, self.release = self._checked(hosting, excluded)
+        self._register([(hosting, instance)])
+        self.image = self._image_for(instance)
+        self.log_group = self._logs()
+        self.role = self._execution_role()
+        model = self._model(self, "Model", self._container(keep_models_cached=keep_models_cached))
+        names = [model.attr_model_name] + [None] * len(hosting.instance_pools)
+        self._resource = self._deployed(
+            [production_variant(hosting, instance=instance, release=self.release, models=names)],
+            hosting=[hosting],
+        )
 
     def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
         """Allow to invoke models.
@@ -157,146 +201,71 @@ class MultiModelEndpoint(Resource):
             grantee: Who may invoke.
             target_models: Patterns of target models, such as "minilm-*". Every model if left out.
         """
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["sagemaker:InvokeEndpoint"],
-            resource_arns=[self.endpoint_arn],
-            conditions={"StringLike": {"sagemaker:TargetModel": list(target_models)}}
-            if target_models
-            else None,
-        )
+        return self._grant_invoke(grantee, target_models)
 
-    def _checked(
-        self, instance_type: str, release: str, endpoint_name: str | None
-    ) -> tuple[InstanceType, Release]:
+    def _checked(self, hosting: Hosting, excluded: Mapping[str, object]) -> tuple[InstanceType, Release]:
         """The facts behind the arguments, after every check of them."""
         findings = Findings.of(self)
-        if endpoint_name is not None:
-            findings.look_up("endpoint_name", endpoint_name, str)
-        findings.extend(self.server.problems(where=findings.where("server")))
-        instance = findings.look_up("instance_type", instance_type, find_instance_type)
-        triton = findings.look_up("release", release, find_release)
-        where = findings.where("instance_type")
-        if instance is not None:
-            findings.add(multi_model_gpu(instance, where=where))
-        if triton is not None:
-            findings.add(
-                image_published(triton, where=findings.where("release")),
-                image_region(triton, known(self.env.region), where=findings.where("release")),
-            )
-        if instance is not None and instance.gpu is not None and triton is not None:
-            target = PlanTarget(gpu=instance.gpu, release=triton, path=self.node.path)
-            findings.add(gpu_generation(instance.gpu, triton, where=where))
-            findings.extend(self.repository.served_by(target, where=where))
-        findings.raise_if_any()
-        assert instance is not None and triton is not None  # noqa: PT018, S101 -- what is missing was raised
-        if not instance.multi_model_documented:
-            self._advise_on_undocumented(instance)
-        return instance, triton
-
-    def _advise_on_undocumented(self, instance: InstanceType) -> None:
-        Advice.of(self).add_warning_v2(
-            "triton-fleet:multi-model-undocumented",
-            f"AWS does not list {instance.name} for multi-model endpoints. SageMaker may refuse it, "
-            "and would only at deployment. Listed are ml.g4dn and ml.g5 with one GPU.",
+        findings.extend(multi_model_features(excluded, where=self.node.path))
+        release = self._check_shared(
+            findings, capacity=hosting.initial_instance_count, variants=1, multi_model=True
         )
-
-    def _execution_role(self) -> iam.Role:
-        """A role for the instances that can read the repository, pull one image, log and publish metrics."""
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
-            description=f"What the instances of the endpoint {self.name} may do",
-        )
-        self.repository.grant_read(role)
-        for statement in (*self.image.pull_statements(), *self._telemetry_statements()):
-            role.add_to_policy(statement)
-        return role
-
-    def _telemetry_statements(self) -> list[iam.PolicyStatement]:
-        return [
-            iam.PolicyStatement(
-                sid="Logs",
-                # CreateLogGroup although the group exists: the host's log agent starts by asking for it.
-                actions=[
-                    "logs:CreateLogGroup",
-                    "logs:CreateLogStream",
-                    "logs:DescribeLogStreams",
-                    "logs:PutLogEvents",
-                ],
-                resources=[self.log_group.log_group_arn],
-            ),
-            iam.PolicyStatement(
-                sid="Metrics",  # PutMetricData knows no resources, only the namespace narrows it
-                actions=["cloudwatch:PutMetricData"],
-                resources=["*"],
-                conditions={"StringEquals": {"cloudwatch:namespace": [INVOCATION_NAMESPACE, HOST_NAMESPACE]}},
-            ),
+        instance = findings.look_up("instance_type", hosting.instance_type, find_instance_type)
+        types = [instance] + [
+            findings.look_up("instance_pools", pool.instance_type, find_instance_type)
+            for pool in hosting.instance_pools
         ]
+        if hosting.instance_pools:
+            findings.extend(pool_problems(hosting.instance_types, where=findings.where("instance_pools")))
+        for index, each in enumerate(types):
+            where = findings.where("instance_pools" if index else "instance_type")
+            if each is not None:
+                findings.extend(self._type_problems(each, instance, where=where))
+                findings.extend(self._hardware_problems(hosting, each, release, plans=not index, where=where))
+        findings.raise_if_any()
+        assert instance is not None and release is not None  # noqa: PT018, S101 -- what is missing was raised
+        self._advise([each for each in types if each is not None])
+        return instance, release
 
-    def _model(self, *, keep_models_cached: bool) -> sagemaker.CfnModel:
-        """The container and its prefix. Unnamed, because a named one could not be replaced."""
-        model = sagemaker.CfnModel(
-            self,
-            "Model",
-            execution_role_arn=self.role.role_arn,
-            primary_container=sagemaker.CfnModel.ContainerDefinitionProperty(
-                image=self.image.uri,
-                mode="MultiModel",
-                model_data_url=self.repository.url,
-                multi_model_config=sagemaker.CfnModel.MultiModelConfigProperty(
-                    model_cache_setting="Enabled" if keep_models_cached else "Disabled"
-                ),
-                environment=dict(self.server.environment()),
+    def _type_problems(
+        self, instance: InstanceType, preferred: InstanceType | None, *, where: str
+    ) -> Iterator[Problem | None]:
+        if instance.gpu is not None:  # a type without one is fine: models that need none run on its CPUs
+            yield multi_model_gpu(instance, where=where)
+        if preferred is not None:
+            yield same_gpu(preferred, instance, where=where)
+
+    def _advise(self, types: Sequence[InstanceType]) -> None:
+        """Warn of what AWS does not document; SageMaker may refuse it, and would only at deployment."""
+        for instance in types:
+            if not instance.multi_model_documented:
+                Advice.of(self).add_warning_v2(
+                    "triton-fleet:multi-model-undocumented",
+                    f"AWS does not list {instance.name} for multi-model endpoints. SageMaker may refuse it, "
+                    "and would only at deployment. Listed are ml.g4dn and ml.g5 with one GPU.",
+                )
+        if len(types) > 1:
+            Advice.of(self).add_warning_v2(
+                "triton-fleet:multi-model-pools-undocumented",
+                "AWS documents instance pools for single-model endpoints, and says nothing of multi-model "
+                "ones. SageMaker may refuse them, and would only at deployment.",
+            )
+
+    def _container(self, *, keep_models_cached: bool) -> sagemaker.CfnModel.ContainerDefinitionProperty:
+        return sagemaker.CfnModel.ContainerDefinitionProperty(
+            image=self.image.uri,
+            mode="MultiModel",
+            model_data_url=self.repository.url,
+            multi_model_config=sagemaker.CfnModel.MultiModelConfigProperty(
+                model_cache_setting="Enabled" if keep_models_cached else "Disabled"
             ),
-        )
-        # SageMaker tries the role out when the model is created; without this its policy may come later.
-        model.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
-        return model
-
-    def _variant(
-        self,
-        model: sagemaker.CfnModel,
-        *,
-        initial_instance_count: int,
-        container_start_timeout: Duration,
-        model_download_timeout: Duration,
-    ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
-        """The instances; without volume size and key, which types with local NVMe refuse: it is encrypted."""
-        return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
-            variant_name=VARIANT,
-            instance_type=self.instance.name,
-            initial_instance_count=initial_instance_count,
-            initial_variant_weight=1,
-            # The default host's driver is of 2021: this image would not start on it, and leave no log.
-            inference_ami_version=self.release.inference_ami,
-            model_name=model.attr_model_name,
-            container_startup_health_check_timeout_in_seconds=container_start_timeout.to_seconds(),
-            model_data_download_timeout_in_seconds=model_download_timeout.to_seconds(),
+            environment=self._environment(),
         )
 
-    def _deployed(
-        self,
-        *,
-        variant: sagemaker.CfnEndpointConfig.ProductionVariantProperty,
-        detailed_observability: bool,
-    ) -> sagemaker.CfnEndpoint:
-        config = sagemaker.CfnEndpointConfig(
-            self,
-            "Config",
-            production_variants=[variant],
-            metrics_config=sagemaker.CfnEndpointConfig.MetricsConfigProperty(
-                enable_detailed_observability=detailed_observability
-            ),
-        )
-        endpoint = sagemaker.CfnEndpoint(
-            self,
-            "Resource",
-            endpoint_name=self.name,
-            endpoint_config_name=config.attr_endpoint_config_name,
-            # Without it every deployment throws the fleet back to its initial instance count.
-            retain_all_variant_properties=True,
-        )
-        endpoint.node.add_dependency(self.log_group)
-        return endpoint
+
+def _known_arguments(excluded: Mapping[str, object]) -> None:
+    """Treat a misspelt argument as Python does."""
+    for name in excluded:
+        if name not in EXCLUDED:
+            msg = f"MultiModelEndpoint.__init__() got an unexpected keyword argument {name!r}"
+            raise TypeError(msg)

@@ -1,105 +1,53 @@
-"""What SageMaker publishes about an endpoint: a table of facts, and CloudWatch metrics made from it.
+"""CloudWatch metrics of an endpoint, made from the table of what SageMaker publishes.
 
-Sources, read on 2026-11-21:
-
-* https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
-* https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoint-cloudwatch-metrics.html
-
-No metric here says which model it is about: SageMaker has none by model on a multi-model endpoint.
+Source of what enhanced metrics add, read on 2026-11-21:
+https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-metrics.html
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Literal
-
-from aws_cdk import Duration
+from aws_cdk import Duration, Tokenization
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from triton_fleet.metric_facts import (
+    HOST_NAMESPACE,
+    INVOCATION_NAMESPACE,
+    METRICS,
+    MetricFact,
+    metric_fact,
+)
+from triton_fleet.tokens import known
 from triton_models.instances import InstanceType
 
-INVOCATION_NAMESPACE = "AWS/SageMaker"
-HOST_NAMESPACE = "/aws/sagemaker/Endpoints"  # with a slash in front, in lower case
+__all__ = [
+    "HOST_NAMESPACE",
+    "INVOCATION_NAMESPACE",
+    "METRICS",
+    "MINUTE",
+    "EndpointMetrics",
+    "InvocationMetrics",
+    "MetricFact",
+    "math_number",
+]
 
-MetricUnit = Literal["None", "Microseconds", "Percent"]
 MINUTE = Duration.minutes(1)
 _MICROSECONDS_PER_MILLISECOND = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricFact:
-    """One metric as SageMaker publishes it, every minute, with the dimensions EndpointName and VariantName.
-
-    Attributes:
-        name: The metric's name.
-        namespace: Where it is.
-        unit: The unit of its values. Alarms do not filter on it: a filter that misses silences them.
-        statistic: The statistic that means something.
-        label: What a chart calls it.
-    """
-
-    name: str
-    namespace: str
-    unit: MetricUnit
-    statistic: str
-    label: str
-
-
-def _facts(*rows: tuple[str, str, MetricUnit, str, str]) -> Mapping[str, MetricFact]:
-    return MappingProxyType(
-        {
-            name: MetricFact(name=name, namespace=namespace, unit=unit, statistic=statistic, label=label)
-            for name, namespace, unit, statistic, label in rows
-        }
-    )
-
-
-_INVOCATION, _HOST = INVOCATION_NAMESPACE, HOST_NAMESPACE
-
-METRICS: Mapping[str, MetricFact] = _facts(
-    ("Invocations", _INVOCATION, "None", "Sum", "requests"),
-    ("InvocationsPerInstance", _INVOCATION, "None", "Sum", "requests an instance"),
-    # Errors are published as 1 or 0 for each request: Sum counts them, Average is the error rate.
-    ("Invocation4XXErrors", _INVOCATION, "None", "Sum", "4XX"),
-    ("Invocation5XXErrors", _INVOCATION, "None", "Sum", "5XX"),
-    ("InvocationModelErrors", _INVOCATION, "None", "Sum", "model errors"),
-    ("ModelLatency", _INVOCATION, "Microseconds", "p99", "model"),
-    ("OverheadLatency", _INVOCATION, "Microseconds", "p99", "SageMaker overhead"),
-    ("ConcurrentRequestsPerModel", _INVOCATION, "None", "Maximum", "concurrent requests"),
-    ("ModelLoadingWaitTime", _INVOCATION, "Microseconds", "Average", "a request's wait"),
-    ("ModelDownloadingTime", _INVOCATION, "Microseconds", "Average", "download from S3"),
-    ("ModelLoadingTime", _INVOCATION, "Microseconds", "Average", "load into Triton"),
-    ("ModelUnloadingTime", _INVOCATION, "Microseconds", "Average", "unload from Triton"),
-    # 1 if the model was loaded when the request came, else 0: Average is the hit ratio.
-    ("ModelCacheHit", _INVOCATION, "None", "Average", "hits"),
-    # Each instance publishes its own count: Average is a typical instance, Sum the whole fleet.
-    ("LoadedModelCount", _HOST, "None", "Average", "models an instance"),
-    ("CPUUtilization", _HOST, "Percent", "Average", "CPU"),  # 0 to 100 times the vCPUs
-    ("MemoryUtilization", _HOST, "Percent", "Average", "memory"),
-    ("DiskUtilization", _HOST, "Percent", "Average", "disk"),
-    ("GPUUtilization", _HOST, "Percent", "Average", "GPU"),  # 0 to 100 times the GPUs
-    ("GPUMemoryUtilization", _HOST, "Percent", "Average", "GPU memory"),  # 0 to 100 times the GPUs
-)
-
-
-class EndpointMetrics:
+class InvocationMetrics:
     """The metrics of one variant of an endpoint, known by its literal name.
 
     Pure: it creates nothing in a stack and needs no endpoint, so an alarm can exist before the endpoint does.
     """
 
-    def __init__(self, *, endpoint_name: str, variant_name: str, instance: InstanceType) -> None:
+    def __init__(self, *, endpoint_name: str, variant_name: str) -> None:
         """Name the variant.
 
         Args:
             endpoint_name: The endpoint's literal name.
             variant_name: The variant's name.
-            instance: Its instance type: SageMaker adds the percentages of GPUs and of vCPUs up.
         """
         self._dimensions = {"EndpointName": endpoint_name, "VariantName": variant_name}
-        self._instance = instance
 
     def metric(
         self,
@@ -115,9 +63,12 @@ class EndpointMetrics:
             name: A name in `METRICS`.
             statistic: Another statistic than the one that usually means something.
             label: Another label.
-            period: One minute is the finest that SageMaker publishes.
+            period: A minute shows everything but ConcurrentRequestsPerModel, which comes every ten seconds.
+
+        Raises:
+            FleetError: SageMaker publishes no metric of that name.
         """
-        fact = METRICS[name]
+        fact = metric_fact(name)
         return cloudwatch.Metric(
             metric_name=fact.name,
             namespace=fact.namespace,
@@ -127,9 +78,54 @@ class EndpointMetrics:
             period=period,
         )
 
+    def by_instance(self, name: str, *, statistic: str | None = None) -> cloudwatch.MathExpression:
+        """A metric with a line for each instance: a search for the dimension InstanceId.
+
+        Finds something only where the endpoint's configuration enables enhanced metrics. AWS documents them
+        for single-model endpoints and, for what a host publishes, for all real-time endpoints. For charts:
+        CloudWatch allows no search in an alarm.
+
+        Args:
+            name: A name in `METRICS`.
+            statistic: Another statistic than the one that usually means something.
+
+        Raises:
+            FleetError: SageMaker publishes no metric of that name.
+        """
+        fact = metric_fact(name)
+        named = " ".join(f'{key}="{value}"' for key, value in self._dimensions.items())
+        return cloudwatch.MathExpression(
+            expression=(
+                f'SEARCH(\'Namespace="{fact.namespace}" MetricName="{fact.name}" {named} InstanceId\', '
+                f"'{statistic or fact.statistic}', {MINUTE.to_seconds()})"
+            ),
+            using_metrics={},
+            label=fact.label,
+            period=MINUTE,
+        )
+
     def error_percent(self, name: str) -> cloudwatch.IMetric:
         """The share of requests that failed, in percent: "Invocation4XXErrors", "Invocation5XXErrors", ..."""
         return self._scaled(name, factor=100, statistic="Average", label=f"{METRICS[name].label}, %")
+
+    def error_percent_of_many(self, name: str, *, minimum_requests: float) -> cloudwatch.MathExpression:
+        """The share of requests that failed, in percent, in minutes with enough requests to speak of a share.
+
+        One failure of two requests is half of them, and nothing to be woken up for. Zero in other minutes.
+
+        Args:
+            name: "Invocation4XXErrors", "Invocation5XXErrors" or "InvocationModelErrors".
+            minimum_requests: How many requests in a minute are enough.
+        """
+        return cloudwatch.MathExpression(
+            expression=(
+                f"IF(FILL(requests, 0) >= {math_number(minimum_requests)}, "
+                "FILL(failed, 0) / requests * 100, 0)"
+            ),
+            using_metrics={"requests": self.metric("Invocations"), "failed": self.metric(name)},
+            label=f"{METRICS[name].label}, %",
+            period=MINUTE,
+        )
 
     def milliseconds(self, name: str, *, statistic: str, label: str | None = None) -> cloudwatch.IMetric:
         """A duration in milliseconds; SageMaker publishes microseconds."""
@@ -137,21 +133,32 @@ class EndpointMetrics:
             name, divisor=_MICROSECONDS_PER_MILLISECOND, statistic=statistic, label=label or statistic
         )
 
+    def milliseconds_of_many(
+        self, name: str, *, statistic: str, minimum_requests: float
+    ) -> cloudwatch.MathExpression:
+        """A duration in milliseconds, in minutes with enough requests for the statistic; else zero.
+
+        Args:
+            name: The duration's name in `METRICS`.
+            statistic: Such as "p99", which of few requests is the slowest one.
+            minimum_requests: How many requests in a minute are enough.
+        """
+        return cloudwatch.MathExpression(
+            expression=(
+                f"IF(FILL(requests, 0) >= {math_number(minimum_requests)}, "
+                f"slow / {_MICROSECONDS_PER_MILLISECOND}, 0)"
+            ),
+            using_metrics={
+                "requests": self.metric("Invocations"),
+                "slow": self.metric(name, statistic=statistic),
+            },
+            label=statistic,
+            period=MINUTE,
+        )
+
     def cache_hit_percent(self) -> cloudwatch.IMetric:
         """The share of requests that found their model loaded, in percent."""
         return self._scaled("ModelCacheHit", factor=100, statistic="Average", label="hits, %")
-
-    def gpu_percent(self) -> cloudwatch.IMetric:
-        """How busy the GPUs are, 0 to 100 however many there are."""
-        return self._scaled("GPUUtilization", divisor=self._instance.gpu_count)
-
-    def gpu_memory_percent(self) -> cloudwatch.IMetric:
-        """How full the memory of the GPUs is, 0 to 100 however many there are."""
-        return self._scaled("GPUMemoryUtilization", divisor=self._instance.gpu_count)
-
-    def cpu_percent(self) -> cloudwatch.IMetric:
-        """How busy the vCPUs are, 0 to 100 however many there are."""
-        return self._scaled("CPUUtilization", divisor=self._instance.vcpus)
 
     def loaded_models(self) -> cloudwatch.Metric:
         """Loaded models over all instances; a model on two instances counts twice."""
@@ -161,6 +168,10 @@ class EndpointMetrics:
         """How many models were unloaded."""
         return self.metric("ModelUnloadingTime", statistic="SampleCount", label="evictions")
 
+    def loads(self) -> cloudwatch.Metric:
+        """How many models were loaded."""
+        return self.metric("ModelLoadingTime", statistic="SampleCount", label="loads")
+
     def instances(self) -> cloudwatch.MathExpression:
         """How many instances serve; nothing without traffic.
 
@@ -169,10 +180,7 @@ class EndpointMetrics:
         """
         return cloudwatch.MathExpression(
             expression="requests / requests_an_instance",
-            using_metrics={
-                "requests": self.metric("Invocations"),
-                "requests_an_instance": self.metric("InvocationsPerInstance"),
-            },
+            using_metrics=self._requests(),
             label="instances",
             period=MINUTE,
         )
@@ -187,11 +195,35 @@ class EndpointMetrics:
             below_hit_percent: The bound of the hit ratio, in percent.
         """
         return cloudwatch.MathExpression(
-            expression=f"IF(FILL(hit_ratio, 1) * 100 < {below_hit_percent:g}, FILL(evicted, 0), 0)",
+            expression=(
+                f"IF(FILL(hit_ratio, 1) * 100 < {math_number(below_hit_percent)}, FILL(evicted, 0), 0)"
+            ),
             using_metrics={"hit_ratio": self.metric("ModelCacheHit"), "evicted": self.evictions()},
             label="evictions while requests miss",
             period=MINUTE,
         )
+
+    def silent_hosts(self) -> cloudwatch.MathExpression:
+        """1 in minutes in which requests arrive and no instance reports, else 0.
+
+        The newest minute may be a false 1, for requests and hosts are reported by different ways: ask for
+        several.
+        """
+        return cloudwatch.MathExpression(
+            expression="IF(FILL(requests, 0) > 0 AND FILL(reports, 0) == 0, 1, 0)",
+            using_metrics={
+                "requests": self.metric("Invocations"),
+                "reports": self.metric("MemoryUtilization", statistic="SampleCount"),
+            },
+            label="requests arrive, no instance reports",
+            period=MINUTE,
+        )
+
+    def _requests(self) -> dict[str, cloudwatch.IMetric]:
+        return {
+            "requests": self.metric("Invocations"),
+            "requests_an_instance": self.metric("InvocationsPerInstance"),
+        }
 
     def _scaled(
         self,
@@ -214,3 +246,65 @@ class EndpointMetrics:
             label=label or METRICS[name].label,
             period=MINUTE,
         )
+
+
+class EndpointMetrics(InvocationMetrics):
+    """The metrics of one variant of an endpoint, and what they mean on its instance type.
+
+    SageMaker adds the percentages of an instance's GPUs up, and those of its vCPUs.
+    """
+
+    def __init__(self, *, endpoint_name: str, variant_name: str, instance: InstanceType) -> None:
+        """Name the variant.
+
+        Args:
+            endpoint_name: The endpoint's literal name.
+            variant_name: The variant's name.
+            instance: Its instance type.
+        """
+        super().__init__(endpoint_name=endpoint_name, variant_name=variant_name)
+        self._instance = instance
+
+    def gpu_percent(self) -> cloudwatch.IMetric:
+        """How busy the GPUs are, 0 to 100 however many there are; no data on a type without."""
+        return self._scaled("GPUUtilization", divisor=max(self._instance.gpu_count, 1))
+
+    def gpu_memory_percent(self) -> cloudwatch.IMetric:
+        """How full the memory of the GPUs is, 0 to 100 however many there are; no data on a type without."""
+        return self._scaled("GPUMemoryUtilization", divisor=max(self._instance.gpu_count, 1))
+
+    def cpu_percent(self) -> cloudwatch.IMetric:
+        """How busy the vCPUs are, 0 to 100 however many there are."""
+        return self._scaled("CPUUtilization", divisor=self._instance.vcpus)
+
+    def missing_instances(
+        self, *, fewest: float, most: float, busy_percent: float
+    ) -> cloudwatch.MathExpression:
+        """1 in minutes in which there are fewer instances than there should be, else 0.
+
+        That is fewer than the smallest capacity; or fewer than the largest although the GPUs, or on a type
+        without any the vCPUs, are so busy that auto scaling must have asked for more.
+
+        Args:
+            fewest: The smallest capacity.
+            most: The largest.
+            busy_percent: How busy is too busy, 0 to 100.
+        """
+        gpus = self._instance.gpu_count
+        name, units = ("GPUUtilization", gpus) if gpus else ("CPUUtilization", self._instance.vcpus)
+        instances = "requests / requests_an_instance"
+        # Half an instance of room: the number of instances is a ratio of two sums, so not quite whole.
+        too_few = f"{instances} < {math_number(fewest)} - 0.5"
+        busy, below = math_number(busy_percent), f"{instances} < {math_number(most)} - 0.5"
+        not_growing = f"busy > {busy} * {units} AND {below}"
+        return cloudwatch.MathExpression(
+            expression=f"IF({too_few} OR ({not_growing}), 1, 0)",
+            using_metrics={**self._requests(), "busy": self.metric(name)},
+            label="instances are missing",
+            period=MINUTE,
+        )
+
+
+def math_number(value: float) -> str:
+    """A number inside an expression; one that is known only at deployment as a reference."""
+    return f"{value:g}" if known(value) is not None else Tokenization.stringify_number(value)

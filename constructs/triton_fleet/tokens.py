@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 from aws_cdk import Token
@@ -9,6 +10,17 @@ from aws_cdk import Token
 Value = TypeVar("Value")
 
 
+def deferred(value: object) -> bool:
+    """Whether a value is known only when the stack is deployed.
+
+    Infinity and NaN are not, and are not looked up: the bridge to the CDK has no such numbers, and ends when
+    it is given one.
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return False
+    return Token.is_unresolved(value)
+
+
 def known(value: Value) -> Value | None:
     """The value, or None if it is a token: nothing can be checked about a value that is not there yet."""
-    return None if Token.is_unresolved(value) else value
+    return None if deferred(value) else value

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from triton_models.alias import ALIAS_AGE_S, Alias
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.manifest import Manifest, Repository
 
@@ -38,29 +39,36 @@ _NOT_READY = "ModelNotReadyException"
 
 
 class Client:
-    """A client of one endpoint; safe to use from many threads.
+    """A client of one endpoint, or of whichever an alias names; safe to use from many threads.
 
     Args:
-        endpoint_name: The endpoint.
+        endpoint_name: The endpoint. Either this or an alias.
+        alias: A fleet's alias, such as /triton-fleet/TritonFleet/endpoint. The client follows it: when the
+            fleet moves to another endpoint, requests go there from then on, and one that comes too late for
+            the old endpoint is sent again at once.
         repository: The model repository behind it, such as s3://bucket/models/.
         session: A boto3 session; the default one if None.
         ready_limit_s: How long to wait for a model that is not loaded yet.
         manifest_age_s: For how long a model's name is known before the manifest is read again. A new
             version reaches this client after at most that time.
+        alias_age_s: For how long the alias' endpoint is known before the alias is read again.
         wait: Called with the seconds to wait before asking again.
 
     Raises:
-        FleetError: The repository is not such a URL, or AWS is not configured.
+        FleetError: The repository is not such a URL, AWS is not configured, or not exactly one of endpoint
+            and alias is given.
     """
 
     def __init__(
         self,
         *,
-        endpoint_name: str,
+        endpoint_name: str | None = None,
+        alias: str | None = None,
         repository: str,
         session: Any = None,
         ready_limit_s: float = READY_LIMIT_S,
         manifest_age_s: float = MANIFEST_AGE_S,
+        alias_age_s: float = ALIAS_AGE_S,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         import boto3
@@ -68,7 +76,8 @@ class Client:
 
         from triton_models.publish import aws_errors
 
-        self.endpoint_name = endpoint_name
+        raise_if_any(_either(endpoint_name, alias))
+        self._endpoint_name = endpoint_name
         self.repository = Repository.parse(repository)
         config = Config(
             read_timeout=READ_TIMEOUT_S,
@@ -79,12 +88,22 @@ class Client:
             session = session or boto3.Session()
             self._runtime = session.client("sagemaker-runtime", config=config)
             self._s3 = session.client("s3")
+            self._alias = Alias(alias, ssm=session.client("ssm"), age_s=alias_age_s) if alias else None
         self._ready_limit_s = ready_limit_s
         self._manifest_age_s = manifest_age_s
         self._wait = wait
         self._lock = threading.Lock()
         self._manifest: Manifest | None = None
         self._read_at = 0.0
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint that requests go to now.
+
+        Raises:
+            FleetError: There is no such alias, or it must not be read.
+        """
+        return self._alias.endpoint() if self._alias else self._endpoint_name or ""
 
     def target_model(self, model: str) -> str:
         """The artifact that a model's name stands for.
@@ -122,8 +141,8 @@ class Client:
             The outputs by name. Text comes back as arrays of bytes.
 
         Raises:
-            FleetError: There is no such model or endpoint, the inputs do not fit it, or the request is
-                longer than the API takes.
+            FleetError: There is no such model, endpoint or alias, the inputs do not fit it, or the request
+                is longer than the API takes.
             botocore.exceptions.ClientError: The endpoint failed.
         """
         target = self.target_model(model)
@@ -157,12 +176,7 @@ class Client:
 
         for seconds in (*waits(self._ready_limit_s), None):
             try:
-                return self._runtime.invoke_endpoint(
-                    EndpointName=self.endpoint_name,
-                    TargetModel=target,
-                    ContentType=content_type,
-                    Body=body,
-                )
+                return self._send(target, body, content_type)
             except ClientError as error:
                 if error.response["Error"]["Code"] != _NOT_READY or seconds is None:
                     problem = _mistake(error.response, where)
@@ -171,6 +185,41 @@ class Client:
                     raise FleetError([problem]) from error
                 self._wait(seconds)
         raise AssertionError  # the last wait is None
+
+    def _send(self, target: str, body: bytes, content_type: str) -> Any:
+        """Send a request to the endpoint; to the one after it, if it was removed meanwhile."""
+        from botocore.exceptions import ClientError
+
+        request = {"TargetModel": target, "ContentType": content_type, "Body": body}
+        name = self.endpoint_name
+        try:
+            return self._runtime.invoke_endpoint(EndpointName=name, **request)
+        except ClientError as error:
+            if self._alias is None or not _about_the_endpoint(error.response):
+                raise
+            follower = self._alias.after(name)
+            if follower == name:
+                raise
+            return self._runtime.invoke_endpoint(EndpointName=follower, **request)
+
+
+def _either(endpoint_name: str | None, alias: str | None) -> Iterator[Problem]:
+    if bool(endpoint_name) != bool(alias):
+        return
+    yield Problem(
+        what="both an endpoint's name and an alias" if alias else "neither an endpoint's name nor an alias",
+        where="the arguments of Client",
+        expected='one of alias="/triton-fleet/TritonFleet/endpoint", endpoint_name="TritonFleet-g5-2xlarge"',
+        why="requests go to one endpoint",
+        fix="give the alias, which stays when the instance type changes",
+        rule="client-endpoint",
+    )
+
+
+def _about_the_endpoint(response: Mapping[str, Any]) -> bool:
+    """Whether an error is about the endpoint itself, such as "Endpoint x of account y not found."."""
+    code, message = response["Error"]["Code"], str(response["Error"].get("Message", ""))
+    return bool(code == "ValidationError" and message.startswith("Endpoint "))
 
 
 def waits(limit_s: float) -> Iterator[float]:

@@ -3,8 +3,8 @@
 Sources, as read on 2026-11-21:
 
 * Sizes, GPU counts, GPU memory as AWS reports it and instance store:
-  https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html, .../pg.html (P3), .../gp.html (M5) and
-  .../co.html (C5).
+  https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html, .../pg.html (P3), .../gp.html (M),
+  .../co.html (C) and .../mo.html (R).
 * What real-time hosting accepts: the enumeration ProductionVariantInstanceType of the SageMaker API, in
   botocore 1.44.5.
 * What a multi-model endpoint accepts: https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html
@@ -110,8 +110,19 @@ def _family(
     }
 
 
+def _cpu_family(family: str, gib_per_vcpu: int, vcpus: tuple[int, ...]) -> dict[str, InstanceType]:
+    """A family without GPU and without instance store: its sizes are multiples of the 4 vCPUs of an xlarge.
+
+    A multi-model endpoint takes every CPU type.
+    """
+    sizes = {2: "large", 4: "xlarge"}
+    rows = tuple(
+        (sizes.get(count, f"{count // 4}xlarge"), 0, count, count * gib_per_vcpu, 0) for count in vcpus
+    )
+    return _family(family, None, rows, multi_model=tuple(row[0] for row in rows))
+
+
 _SINGLE_GPU = ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge")
-_CPU = ("large", "xlarge", "2xlarge", "4xlarge", "9xlarge", "12xlarge", "18xlarge", "24xlarge")
 
 INSTANCE_TYPES: Mapping[str, InstanceType] = MappingProxyType(
     _family(
@@ -208,32 +219,13 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = MappingProxyType(
     | _family("p5en", "H200", (("48xlarge", 8, 192, 2048, 30400),))
     | _family("p6-b200", "B200", (("48xlarge", 8, 192, 2048, 30400),))
     | _family("p6-b300", "B300", (("48xlarge", 8, 192, 4096, 30400),))
-    | _family(
-        "m5",
-        None,
-        (
-            ("large", 0, 2, 8, 0),
-            ("xlarge", 0, 4, 16, 0),
-            ("2xlarge", 0, 8, 32, 0),
-            ("4xlarge", 0, 16, 64, 0),
-            ("12xlarge", 0, 48, 192, 0),
-            ("24xlarge", 0, 96, 384, 0),
-        ),
-        multi_model=_CPU,
-    )
-    | _family(
-        "c5",
-        None,
-        (
-            ("large", 0, 2, 4, 0),
-            ("xlarge", 0, 4, 8, 0),
-            ("2xlarge", 0, 8, 16, 0),
-            ("4xlarge", 0, 16, 32, 0),
-            ("9xlarge", 0, 36, 72, 0),
-            ("18xlarge", 0, 72, 144, 0),
-        ),
-        multi_model=_CPU,
-    )
+    | _cpu_family("m5", 4, (2, 4, 8, 16, 48, 96))
+    | _cpu_family("c5", 2, (2, 4, 8, 16, 36, 72))
+    | _cpu_family("m6i", 4, (2, 4, 8, 16, 32, 48, 64, 96, 128))
+    | _cpu_family("c6i", 2, (2, 4, 8, 16, 32, 48, 64, 96, 128))
+    | _cpu_family("m7i", 4, (2, 4, 8, 16, 32, 48, 64, 96, 192))
+    | _cpu_family("c7i", 2, (2, 4, 8, 16, 32, 48, 64, 96, 192))
+    | _cpu_family("r7i", 8, (2, 4, 8, 16, 32, 48, 64, 96, 192))
 )
 
 

@@ -1,16 +1,36 @@
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
-from aws_cdk import Stack
+import botocore.session
+import pytest
+from aws_cdk import CfnParameter, Stack
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
+from botocore.validate import ParamValidator
+from cfnlint.api import ManualArgs, lint
 from synthesised import Resources
 
-from triton_fleet import AlarmTopic, EndpointAlarms, EndpointScaling, MultiModelEndpoint, Thresholds
+from triton_fleet import (
+    AlarmTopic,
+    EndpointAlarms,
+    EndpointDashboard,
+    EndpointScaling,
+    FleetError,
+    ModelRepository,
+    MultiModelEndpoint,
+    Thresholds,
+)
+from triton_fleet.deployment import Canary, Rolling
+from triton_fleet.rollback import RollbackAlarms
+from triton_fleet.rules.alarm_thresholds import alarm_threshold
+from triton_fleet.rules.same_variant import same_variant
 
 PAGES = {"fleet-page-ServerErrors", "fleet-page-ModelErrors", "fleet-page-Latency"}
-TICKETS = {"fleet-ticket-Thrash", "fleet-ticket-Disk", "fleet-ticket-GpuMemory"}
+TICKETS = {"fleet-ticket-Thrash", "fleet-ticket-Disk", "fleet-ticket-GpuMemory", "fleet-ticket-Silent"}
 
 
 def _alarms(resources: Resources) -> dict[str, dict[str, Any]]:
@@ -56,6 +76,7 @@ def test_every_threshold_reaches_its_alarm(
         "fleet-ticket-Thrash": 0,
         "fleet-ticket-Disk": 70,
         "fleet-ticket-GpuMemory": 90,
+        "fleet-ticket-Silent": 0,
     }
     assert {alarm["ComparisonOperator"] for alarm in alarms.values()} == {"GreaterThanThreshold"}
 
@@ -155,3 +176,295 @@ def test_alarms_of_two_endpoints_do_not_collide(
     EndpointAlarms(stack, "SecondAlarms", endpoint=second)
 
     assert len(_alarms(resources)) == 2 * len(PAGES | TICKETS)
+
+
+def _expression(alarm: dict[str, Any]) -> str:
+    return str(next(query["Expression"] for query in alarm["Metrics"] if "Expression" in query))
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_what_pages_counts_only_minutes_with_enough_requests(
+    name: str, stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    EndpointAlarms(stack, "Alarms", endpoint=endpoint, thresholds=Thresholds(minimum_requests=42))
+
+    assert _expression(_alarms(resources)[name]).startswith("IF(FILL(requests, 0) >= 42, ")
+
+
+def test_instances_are_missing_below_the_minimum_or_when_a_busy_fleet_does_not_grow(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=2, max_capacity=6)
+    EndpointAlarms(
+        stack, "Alarms", endpoint=endpoint, scaling=scaling, thresholds=Thresholds(busy_percent=80)
+    )
+    alarm = _alarms(resources)["fleet-ticket-NoCapacity"]
+
+    assert _expression(alarm) == (
+        "IF(requests / requests_an_instance < 2 - 0.5"
+        " OR (busy > 80 * 1 AND requests / requests_an_instance < 6 - 0.5), 1, 0)"
+    )
+    assert (alarm["Threshold"], alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (0, 20, 20)
+
+
+def test_a_fleet_of_fixed_size_misses_instances_below_that_size(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    fixed = MultiModelEndpoint(
+        stack, "Endpoint", repository=repository, endpoint_name="fleet", initial_instance_count=3
+    )
+    EndpointAlarms(stack, "Alarms", endpoint=fixed)
+
+    assert "< 3 - 0.5" in _expression(_alarms(resources)["fleet-ticket-NoCapacity"])
+
+
+def test_silence_is_requests_without_any_report_from_a_host(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    EndpointAlarms(stack, "Alarms", endpoint=endpoint)
+    alarm = _alarms(resources)["fleet-ticket-Silent"]
+    statistics = {
+        query["Id"]: query["MetricStat"]["Stat"] for query in alarm["Metrics"] if "MetricStat" in query
+    }
+
+    assert _expression(alarm) == "IF(FILL(requests, 0) > 0 AND FILL(reports, 0) == 0, 1, 0)"
+    assert statistics == {"requests": "Sum", "reports": "SampleCount"}
+
+
+def test_loads_that_fail_are_counted_in_the_log(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    EndpointAlarms(stack, "Alarms", endpoint=endpoint, log_group=endpoint.log_group)
+    (counter,) = resources("AWS::Logs::MetricFilter")
+    (transformation,) = counter["MetricTransformations"]
+    (query,) = _alarms(resources)["fleet-ticket-LoadFailures"]["Metrics"]
+    metric = query["MetricStat"]["Metric"]
+
+    assert counter["FilterPattern"].startswith('"failed to load \'" "\' version " -"out of memory" -"OutOf')
+    assert transformation["MetricValue"] == "1"
+    assert (metric["Namespace"], metric["MetricName"]) == ("TritonFleet/fleet", "ModelLoadFailures")
+    assert (transformation["MetricNamespace"], transformation["MetricName"]) == (
+        "TritonFleet/fleet",
+        "ModelLoadFailures",
+    )
+
+
+def test_tickets_can_go_to_other_people_than_pages(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    EndpointAlarms(
+        stack,
+        "Alarms",
+        endpoint=endpoint,
+        topic=sns.Topic(stack, "OnCall"),
+        ticket_topic=sns.Topic(stack, "Team"),
+    )
+    (composite,) = resources("AWS::CloudWatch::CompositeAlarm")
+    told = {str(alarm.get("AlarmActions")) for alarm in _alarms(resources).values()} - {"None"}
+
+    assert "OnCall" in str(composite["AlarmActions"])
+    assert len(told) == 1
+    assert "Team" in told.pop()
+
+
+def test_an_alarm_of_a_variant_that_is_not_there_says_so(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    with pytest.raises(FleetError, match="there is no variant 'Blue'"):
+        EndpointAlarms(stack, "Alarms", endpoint=endpoint, variant="Blue")
+
+
+def test_all_thresholds_that_no_metric_can_pass_are_told_together(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    with pytest.raises(FleetError) as caught:
+        EndpointAlarms(
+            stack,
+            "Alarms",
+            endpoint=endpoint,
+            thresholds=Thresholds(disk_percent=100, latency_p99_ms=0, minimum_requests=0),
+        )
+
+    assert [problem.where for problem in caught.value.problems] == [
+        "disk_percent, thresholds of Fleet/Alarms",
+        "latency_p99_ms, thresholds of Fleet/Alarms",
+        "minimum_requests, thresholds of Fleet/Alarms",
+    ]
+
+
+def test_a_threshold_is_in_the_range_of_its_metric_or_not_known_yet() -> None:
+    def problem(value: float | None) -> Any:
+        return alarm_threshold(value, lowest=0, below=100, unit="%", where="here")
+
+    assert problem(0) is problem(99.9) is problem(None) is None
+    assert problem(100).rule == "alarm-threshold"
+    assert problem(-1).rule == "alarm-threshold"
+
+
+def test_thresholds_may_come_with_the_deployment(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    number = CfnParameter(stack, "Number", type="Number").value_as_number
+    EndpointAlarms(
+        stack,
+        "Alarms",
+        endpoint=endpoint,
+        thresholds=Thresholds(latency_p99_ms=number, minimum_requests=number),
+    )
+    alarm = _alarms(resources)["fleet-page-Latency"]
+
+    assert alarm["Threshold"] == {"Ref": "Number"}
+    assert {"Ref": "Number"} in alarm["Metrics"][0]["Expression"]["Fn::Join"][1]
+
+
+def _rolled_back(stack: Stack) -> sagemaker.CfnEndpoint:
+    """An endpoint that names alarms which name it."""
+    rollback = RollbackAlarms(stack, "Rollback", endpoint_name="fleet")
+    return sagemaker.CfnEndpoint(
+        stack,
+        "Endpoint",
+        endpoint_name="fleet",
+        endpoint_config_name="config",
+        deployment_config=Canary().render(rollback_alarms=rollback.names),
+    )
+
+
+def test_rollback_alarms_are_made_before_the_endpoint_that_they_watch(stack: Stack) -> None:
+    _rolled_back(stack)
+    template = Template.from_stack(stack).to_json()  # refuses a circle of references
+    (endpoint,) = (
+        each["Properties"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::SageMaker::Endpoint"
+    )
+    named = [
+        each["AlarmName"]["Ref"]
+        for each in endpoint["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
+    ]
+
+    assert [template["Resources"][each]["Properties"]["AlarmName"] for each in named] == [
+        "fleet-rollback-ServerErrors",
+        "fleet-rollback-ModelErrors",
+    ]
+    for each in named:
+        assert "Ref" not in str(template["Resources"][each])
+
+
+def test_what_a_cold_start_causes_rolls_nothing_back(stack: Stack, resources: Resources) -> None:
+    RollbackAlarms(stack, "Rollback", endpoint_name="fleet")
+    watched = {
+        query["MetricStat"]["Metric"]["MetricName"]
+        for alarm in resources("AWS::CloudWatch::Alarm")
+        for query in alarm["Metrics"]
+        if "MetricStat" in query
+    }
+
+    assert watched == {"Invocations", "Invocation5XXErrors", "InvocationModelErrors"}
+
+
+def test_a_rollback_is_decided_within_the_wait_of_every_deployment(
+    stack: Stack, resources: Resources
+) -> None:
+    RollbackAlarms(stack, "Rollback", endpoint_name="fleet")
+    longest = max(alarm["EvaluationPeriods"] for alarm in resources("AWS::CloudWatch::Alarm"))
+
+    assert longest * 60 * 2 <= Canary().wait.to_seconds()
+
+
+def test_a_few_failures_of_few_requests_roll_nothing_back(stack: Stack, resources: Resources) -> None:
+    RollbackAlarms(stack, "Rollback", endpoint_name="fleet", thresholds=Thresholds(minimum_requests=7))
+
+    for alarm in resources("AWS::CloudWatch::Alarm"):
+        assert _expression(alarm) == "IF(FILL(requests, 0) >= 7, FILL(failed, 0) / requests * 100, 0)"
+
+
+def test_a_rollback_alarm_needs_the_name_itself(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    with pytest.raises(FleetError, match="endpoint_name is known only when the stack is deployed"):
+        RollbackAlarms(stack, "Rollback", endpoint_name=endpoint.endpoint_name)
+
+
+def test_rollback_alarms_of_two_variants_do_not_collide(stack: Stack, resources: Resources) -> None:
+    RollbackAlarms(stack, "First", endpoint_name="fleet")
+    RollbackAlarms(stack, "Second", endpoint_name="fleet", variant_name="Blue")
+
+    assert len({each["AlarmName"] for each in resources("AWS::CloudWatch::Alarm")}) == 4
+
+
+def test_the_endpoint_of_one_statement_takes_the_alarms_that_roll_it_back(
+    stack: Stack, repository: ModelRepository
+) -> None:
+    rollback = RollbackAlarms(stack, "Rollback", endpoint_name="fleet")
+    MultiModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=repository,
+        endpoint_name="fleet",
+        initial_instance_count=4,
+        deployment=Rolling(),
+        rollback_alarms=rollback.names,
+    )
+    template = Template.from_stack(stack)  # refuses a circle of references
+
+    (endpoint,) = template.find_resources("AWS::SageMaker::Endpoint").values()
+    alarms = endpoint["Properties"]["DeploymentConfig"]["AutoRollbackConfiguration"]["Alarms"]
+    assert [each["AlarmName"]["Ref"] for each in alarms] == [
+        stack.resolve(alarm.alarm_name)["Ref"] for alarm in rollback.alarms.values()
+    ]
+
+
+def test_the_scaling_of_another_endpoint_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    second = MultiModelEndpoint(stack, "Second", repository=endpoint.repository, endpoint_name="second")
+    scaling = EndpointScaling(stack, "Scaling", endpoint=second)
+
+    with pytest.raises(FleetError, match="the scaling of second/AllTraffic given for fleet/AllTraffic"):
+        EndpointAlarms(stack, "Alarms", endpoint=endpoint, scaling=scaling)
+
+
+def test_what_belongs_to_the_same_variant_is_accepted() -> None:
+    assert same_variant(watched="a/b", given="a/b", what="the scaling", where="here") is None
+    assert same_variant(watched="a/b", given="a/c", what="the scaling", where="here") is not None
+
+
+@pytest.fixture
+def everything(stack: Stack, endpoint: MultiModelEndpoint) -> Stack:
+    """Every alarm that there is, the dashboard of them, and who is told."""
+    RollbackAlarms(stack, "Rollback", endpoint_name="fleet")
+    scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint)
+    alarms = EndpointAlarms(
+        stack,
+        "Alarms",
+        endpoint=endpoint,
+        scaling=scaling,
+        log_group=endpoint.log_group,
+        topic=AlarmTopic(stack, "OnCall", email="on-call@example.com").topic,
+    )
+    EndpointDashboard(
+        stack, "Dashboard", endpoint=endpoint, alarms=alarms, scaling=scaling, hourly_price_usd=1.5
+    )
+    return stack
+
+
+def test_cfn_lint_has_nothing_to_say_about_all_of_it(everything: Stack) -> None:
+    template = json.dumps(Template.from_stack(everything).to_json())
+    matches = lint(template, config=ManualArgs(regions=["us-east-1"]))
+
+    assert [f"{match.rule.id} {match.message}" for match in matches] == []
+
+
+def test_cloudwatch_takes_every_alarm(everything: Stack, resources: Resources) -> None:
+    call = botocore.session.get_session().get_service_model("cloudwatch").operation_model("PutMetricAlarm")
+    alarms = _alarms(resources)
+
+    assert len(alarms) == 12
+    for alarm in alarms.values():
+        literal = json.loads(re.sub(r'\{"Ref": "(\w+)"\}', r'"\1"', json.dumps(alarm)))
+        report = ParamValidator().validate(literal, call.input_shape)
+        assert not report.has_errors(), report.generate_report()
+
+
+def test_every_expression_names_the_metrics_that_come_with_it(
+    everything: Stack, resources: Resources
+) -> None:
+    for alarm in _alarms(resources).values():
+        identifiers = {query["Id"] for query in alarm["Metrics"]}
+        for query in alarm["Metrics"]:
+            used = set(re.findall(r"\b[a-z]\w*", query.get("Expression", "")))
+            assert used <= identifiers, alarm["AlarmName"]

@@ -8,7 +8,19 @@ import pytest
 from aws_cdk import Stack
 from synthesised import Resources
 
-from triton_fleet import EndpointAlarms, EndpointDashboard, EndpointScaling, MultiModelEndpoint, Thresholds
+from triton_fleet import (
+    EndpointAlarms,
+    EndpointDashboard,
+    EndpointScaling,
+    FleetError,
+    MultiModelEndpoint,
+    Thresholds,
+)
+from triton_fleet.metrics import EndpointMetrics
+from triton_fleet.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
+from triton_fleet.tracking import CpuUtilization, GpuMemoryUtilization, Target
+from triton_fleet.variants import DeployedVariant
+from triton_models.instances import InstanceType
 
 Widgets = list[dict[str, Any]]
 
@@ -27,7 +39,11 @@ def widgets(stack: Stack, endpoint: MultiModelEndpoint, resources: Resources) ->
 
 
 def _titles(widgets: Widgets) -> list[str]:
-    return [each["properties"].get("title") or each["properties"]["markdown"] for each in widgets]
+    """The charts' titles, and the headings of the sections without what is said below them."""
+    return [
+        each["properties"].get("title") or each["properties"]["markdown"].partition("\n")[0]
+        for each in widgets
+    ]
 
 
 def _lines(widgets: Widgets, title: str) -> dict[str, float]:
@@ -53,7 +69,28 @@ def test_the_questions_come_in_the_order_in_which_they_are_asked(
         "## Is the cache working?",
         "## Is it full?",
         "## Is it scaling?",
+        "## What does it cost?",
     ]
+
+
+def test_every_section_begins_with_how_to_read_it(
+    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
+) -> None:
+    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+    texts = [each["properties"]["markdown"] for each in widgets() if each["type"] == "text"]
+
+    assert len(texts) == 6
+    assert all(len(text.partition("\n")[2]) > 100 for text in texts)
+
+
+def test_loaded_models_and_cache_hits_are_the_first_numbers_of_all(
+    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
+) -> None:
+    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+    shown = widgets()
+    first = [_metrics(shown, title) for title in _titles(shown)[:4]]
+
+    assert first == [{"LoadedModelCount"}, {"ModelCacheHit"}, {"Invocations"}, {"Invocation5XXErrors"}]
 
 
 def test_the_cache_is_loaded_models_and_hits_first_and_then_the_four_times(
@@ -64,10 +101,10 @@ def test_the_cache_is_loaded_models_and_hits_first_and_then_the_four_times(
     titles = _titles(shown)
     section = titles[titles.index("## Is the cache working?") + 1 : titles.index("## Is it full?")]
 
-    assert [_metrics(shown, title) for title in section] == [
+    assert [_metrics(shown, title) for title in section[:7]] == [
         {"LoadedModelCount"},
         {"ModelCacheHit"},
-        {"ModelUnloadingTime"},
+        {"ModelLoadingTime", "ModelUnloadingTime"},
         {"ModelLoadingWaitTime"},
         {"ModelDownloadingTime"},
         {"ModelLoadingTime"},
@@ -123,6 +160,87 @@ def test_limits_and_targets_of_scaling_are_lines(
     assert _lines(shown, "GPU, all of an instance added up") == {"scaling target": 60}
 
 
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (CpuUtilization(percent=50), ("CPU, all of an instance added up", 400)),
+        (GpuMemoryUtilization(percent=80), ("GPU memory, all of an instance added up", 80)),
+    ],
+)
+def test_whatever_scaling_follows_has_a_chart_with_its_target(
+    target: Target,
+    expected: tuple[str, float],
+    stack: Stack,
+    endpoint: MultiModelEndpoint,
+    widgets: Callable[[], Widgets],
+) -> None:
+    scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[target])
+    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, scaling=scaling)
+
+    title, value = expected
+    assert _lines(widgets(), title) == {"scaling target": value}
+
+
+def test_the_log_is_asked_for_loads_unloads_and_failures(
+    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
+) -> None:
+    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+    queries = [each["properties"] for each in widgets() if each["type"] == "log"]
+
+    assert [each["title"] for each in queries] == [
+        "Models that came and went, by Triton's log",
+        "Loads that failed, and why",
+        "Models loaded most often",
+        "Slowest to unload",
+    ]
+    assert {each["query"].partition("\n")[0] for each in queries} == {
+        "SOURCE '/aws/sagemaker/Endpoints/fleet'" + " | " + query[0]
+        for query in (LOADS_AND_UNLOADS, FAILED_LOADS, MOST_LOADED, SLOWEST_UNLOADS)
+    }
+
+
+def test_cost_is_in_instances_or_with_a_price_in_dollars(
+    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
+) -> None:
+    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, hourly_price_usd=1.515)
+    shown = widgets()
+    (hourly,) = (each for each in shown if each["properties"].get("title") == "Dollars an hour")
+    expressions = [row[0]["expression"] for row in hourly["properties"]["metrics"] if "expression" in row[0]]
+
+    assert "instances * 1.515" in expressions
+    assert "Dollars a thousand requests" in _titles(shown)
+    assert "Instances that are billed" not in _titles(shown)
+
+
+def test_a_price_of_nothing_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    with pytest.raises(FleetError, match="the price is 0"):
+        EndpointDashboard(stack, "Dashboard", endpoint=endpoint, hourly_price_usd=0)
+
+
+def test_alarms_and_scaling_of_another_endpoint_are_refused_together(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    second = MultiModelEndpoint(stack, "Second", repository=endpoint.repository, endpoint_name="second")
+
+    with pytest.raises(FleetError) as caught:
+        EndpointDashboard(
+            stack,
+            "Dashboard",
+            endpoint=endpoint,
+            alarms=EndpointAlarms(stack, "Alarms", endpoint=second),
+            scaling=EndpointScaling(stack, "Scaling", endpoint=second),
+        )
+
+    assert [problem.where.split()[0] for problem in caught.value.problems] == ["alarms", "scaling"]
+
+
+def test_a_dashboard_of_a_variant_that_is_not_there_says_so(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    with pytest.raises(FleetError, match="there is no variant 'Blue'"):
+        EndpointDashboard(stack, "Dashboard", endpoint=endpoint, variant="Blue")
+
+
 def test_it_works_without_alarms_and_scaling_and_draws_no_lines(
     stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
 ) -> None:
@@ -137,3 +255,57 @@ def test_it_has_the_endpoints_name(stack: Stack, endpoint: MultiModelEndpoint, r
     EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
 
     assert resources("AWS::CloudWatch::Dashboard")[0]["DashboardName"] == "fleet"
+
+
+class _SingleModelOnCpu:
+    """As much of an endpoint as a dashboard and alarms look at, without cache and GPU."""
+
+    name = "single"
+    variant_name = "Blue"
+
+    def variant(self, name: str | None) -> DeployedVariant:
+        instance = InstanceType(
+            name="ml.c7i.xlarge",
+            gpu=None,
+            gpu_count=0,
+            vcpus=4,
+            memory_gib=8,
+            nvme_gb=0,
+            multi_model_documented=True,
+        )
+        name = name or self.variant_name
+        metrics = EndpointMetrics(endpoint_name=self.name, variant_name=name, instance=instance)
+        return DeployedVariant(name=name, instance=instance, metrics=metrics, initial_instance_count=2)
+
+
+def test_what_an_endpoint_has_not_is_left_out(stack: Stack, widgets: Callable[[], Widgets]) -> None:
+    endpoint: Any = _SingleModelOnCpu()
+    alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint)
+    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
+    shown = widgets()
+    charted = {
+        row[1]
+        for each in shown
+        if each["type"] == "metric"
+        for row in each["properties"]["metrics"]
+        if isinstance(row[0], str)
+    }
+
+    assert set(alarms.alarms) == {"ServerErrors", "ModelErrors", "Latency", "Silent", "NoCapacity"}
+    assert "## Is the cache working?" not in _titles(shown)
+    assert {"CPU, all of an instance added up", "Host"} <= set(_titles(shown))
+    assert not charted & {"GPUUtilization", "GPUMemoryUtilization", "ModelCacheHit", "LoadedModelCount"}
+
+
+def test_each_variant_has_alarms_and_a_dashboard_of_its_own(stack: Stack, resources: Resources) -> None:
+    endpoint: Any = _SingleModelOnCpu()
+    for variant in ("Blue", "Green"):
+        alarms = EndpointAlarms(stack, f"{variant}Alarms", endpoint=endpoint, variant=variant)
+        EndpointDashboard(stack, f"{variant}Board", endpoint=endpoint, variant=variant, alarms=alarms)
+    names = [each["AlarmName"] for each in resources("AWS::CloudWatch::Alarm")]
+
+    assert len(names) == len(set(names)) == 10
+    assert {each["DashboardName"] for each in resources("AWS::CloudWatch::Dashboard")} == {
+        "single",
+        "single-Green",
+    }

@@ -244,7 +244,7 @@ def test_every_mistake_is_told_at_once_with_the_path(stack: Stack, repository: M
     ("arguments", "rule"),
     [
         ({"instance_type": "ml.g5.2xlrage"}, "unknown-instance-type"),
-        ({"instance_type": "ml.c5.xlarge"}, "multi-model-one-gpu"),
+        ({"instance_type": "ml.g5.48xlarge"}, "multi-model-one-gpu"),
         ({"instance_type": "ml.p3.2xlarge"}, "gpu-generation-supported"),
         ({"release": "25.9"}, "unknown-release"),
         ({"release": "24.12"}, "release-not-on-sagemaker"),

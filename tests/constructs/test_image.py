@@ -1,12 +1,31 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
-from aws_cdk import Stack
+import pytest
+from aws_cdk import CfnParameter, Environment, Stack
+from aws_cdk import aws_ecr as ecr
 from aws_cdk.assertions import Template
 
-from triton_fleet.image import TritonImage
+from triton_fleet.image import OwnImage, TritonImage
+from triton_fleet.image_labels import image_labels
+from triton_fleet.rules.own_image import image_beside_endpoint, image_version, multi_model_label
+from triton_models.errors import FleetError
 from triton_models.releases import RELEASES, release
+
+LABEL = "com.amazonaws.sagemaker.capabilities.multi-models"
+DIGEST = f"sha256:{'0f' * 32}"
+
+
+@pytest.fixture
+def registry(stack: Stack) -> ecr.Repository:
+    return ecr.Repository(stack, "Images")
+
+
+def _rules(image: OwnImage, *, region: str | None = None, multi_model: bool = True) -> list[str]:
+    return [problem.rule for problem in image.problems(where="image", region=region, multi_model=multi_model)]
 
 
 def test_a_stack_with_a_region_names_the_account(stack_in: Callable[[str], Stack]) -> None:
@@ -48,3 +67,182 @@ def test_pulling_is_granted_for_the_one_repository(stack: Stack) -> None:
     assert login.actions == ["ecr:GetAuthorizationToken"]
     (resource,) = stack.resolve(pull.resources)
     assert resource["Fn::Join"][1][-1] == ":repository/sagemaker-tritonserver"
+
+
+def test_an_instance_without_a_gpu_gets_the_image_for_cpus(stack_in: Callable[[str], Stack]) -> None:
+    image = TritonImage.of(stack_in("eu-west-1"), release=release("25.09"), cpu=True)
+
+    assert image.tag == "25.09-py3-cpu"
+    assert image.uri.endswith(":25.09-py3-cpu")
+
+
+@pytest.mark.parametrize(("version", "end"), [({"tag": "v7"}, ":v7"), ({"digest": DIGEST}, f"@{DIGEST}")])
+def test_an_own_image_is_pulled_by_what_names_it(
+    stack: Stack, registry: ecr.Repository, version: dict[str, str], end: str
+) -> None:
+    own = OwnImage(repository=registry, has_multi_model_label=True, **version)  # type: ignore[arg-type]
+    image = own.resolved()
+
+    assert _rules(own) == []
+    assert str(stack.resolve(image.uri)["Fn::Join"][1][-1]).endswith(end)
+    assert image.pull_statements()[1].resources == [registry.repository_arn]
+
+
+def test_an_own_image_has_exactly_one_version(registry: ecr.Repository) -> None:
+    assert _rules(OwnImage(repository=registry, has_multi_model_label=True)) == ["own-image-version"]
+    both = OwnImage(repository=registry, tag="v7", digest=DIGEST, has_multi_model_label=True)
+    assert _rules(both) == ["own-image-version"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "digest", "fine"),
+    [
+        ("25.09-py3", None, True),
+        (None, DIGEST, True),
+        ("-v7", None, False),
+        ("repo:v7", None, False),
+        ("", None, False),
+        (None, "0f0f", False),
+        (None, f"{DIGEST}00", False),
+        (None, None, False),
+        ("v7", DIGEST, False),
+    ],
+)
+def test_a_version_is_a_tag_or_a_digest(tag: str | None, digest: str | None, fine: bool) -> None:
+    assert (image_version(tag, digest, where="here") is None) is fine
+
+
+def test_a_version_from_a_parameter_is_not_judged(stack: Stack, registry: ecr.Repository) -> None:
+    tag = CfnParameter(stack, "Tag").value_as_string
+
+    assert _rules(OwnImage(repository=registry, tag=tag, has_multi_model_label=True)) == []
+
+
+def test_an_image_lies_in_the_region_of_its_endpoint(stack: Stack) -> None:
+    elsewhere = Stack(stack, "Elsewhere", env=Environment(region="us-east-1"))
+    own = OwnImage(repository=ecr.Repository(elsewhere, "Images"), tag="v7", has_multi_model_label=True)
+
+    assert _rules(own, region="eu-west-1") == ["own-image-region"]
+    assert _rules(own, region="us-east-1") == []
+    assert _rules(own, region=stack.region) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "endpoint", "fine"),
+    [("eu-west-1", "eu-west-1", True), (None, "eu-west-1", True), ("eu-west-1", "us-east-1", False)],
+)
+def test_regions_are_compared_where_both_are_known(
+    image: str | None, endpoint: str | None, fine: bool
+) -> None:
+    assert (image_beside_endpoint(image=image, endpoint=endpoint, where="here") is None) is fine
+
+
+def test_many_models_need_the_label_and_one_does_not(registry: ecr.Repository) -> None:
+    own = OwnImage(repository=registry, tag="v7")
+
+    assert _rules(own) == ["own-image-label"]
+    assert _rules(own, multi_model=False) == []
+
+
+def test_what_describes_the_image_outweighs_what_is_said_about_it(
+    registry: ecr.Repository, tmp_path: Path
+) -> None:
+    dockerfile = tmp_path / "Dockerfile"
+    dockerfile.write_text("FROM triton\n")
+    own = OwnImage(repository=registry, tag="v7", described_by=dockerfile, has_multi_model_label=True)
+
+    assert _rules(own) == ["own-image-label"]
+    dockerfile.write_text(f"FROM triton\nLABEL {LABEL}=true\n")
+    assert _rules(own) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "stated", "fine"),
+    [
+        ({LABEL: "true"}, False, True),
+        ({LABEL: "false"}, True, False),
+        ({}, True, False),
+        (None, True, True),
+        (None, False, False),
+    ],
+)
+def test_the_label_is_there_and_true(labels: dict[str, str] | None, stated: bool, fine: bool) -> None:
+    problem = multi_model_label(labels, source="Dockerfile", stated=stated, where="here")
+
+    assert (problem is None) is fine
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"FROM triton\nLABEL {LABEL}=true\n",
+        f'from triton\nlabel {LABEL}="true" team=search\n',
+        f"FROM triton\nLABEL team=search \\\n  # why\n      {LABEL}=true\n",
+        f"FROM triton\r\nLABEL {LABEL} true\r\n",
+        f"FROM triton AS base\nLABEL {LABEL}=true\nFROM python AS tools\nFROM --platform=linux/amd64 Base\n",
+    ],
+)
+def test_the_label_is_found_in_a_dockerfile(text: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_bytes(text.encode())
+
+    assert image_labels(tmp_path / "Dockerfile")[LABEL] == "true"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"FROM triton\n# LABEL {LABEL}=true\n",
+        f"FROM triton AS build\nLABEL {LABEL}=true\nFROM triton\n",
+        f"FROM triton\nRUN echo LABEL {LABEL}=true\n",
+    ],
+)
+def test_a_label_of_another_stage_or_in_a_comment_does_not_count(text: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(text)
+
+    assert LABEL not in image_labels(tmp_path / "Dockerfile")
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        [{"Id": "sha256:1", "Config": {"Labels": {LABEL: "true"}}}],
+        {"architecture": "amd64", "config": {"Labels": {LABEL: "true"}}},
+    ],
+)
+def test_the_label_is_found_in_what_tools_print(described: object, tmp_path: Path) -> None:
+    (tmp_path / "image.json").write_text(json.dumps(described))
+
+    assert image_labels(tmp_path / "image.json") == {LABEL: "true"}
+
+
+def test_an_image_without_any_label_has_none(tmp_path: Path) -> None:
+    (tmp_path / "image.json").write_text(json.dumps([{"Config": {"Labels": None}}]))
+
+    assert image_labels(tmp_path / "image.json") == {}
+
+
+def test_the_label_is_found_in_an_oci_layout(tmp_path: Path) -> None:
+    blobs = tmp_path / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+    (tmp_path / "index.json").write_text(json.dumps({"manifests": [{"digest": "sha256:list"}]}))
+    (blobs / "list").write_text(json.dumps({"manifests": [{"digest": "sha256:manifest"}]}))
+    (blobs / "manifest").write_text(json.dumps({"config": {"digest": "sha256:config"}, "layers": []}))
+    (blobs / "config").write_text(json.dumps({"config": {"Labels": {LABEL: "true"}}}))
+
+    assert image_labels(tmp_path) == {LABEL: "true"}
+
+
+@pytest.mark.parametrize("text", ["", "print('hello')", "{not json", "[]", '{"config": null}', "{}"])
+def test_what_describes_no_image_is_refused(text: str, registry: ecr.Repository, tmp_path: Path) -> None:
+    described = tmp_path / "image"
+    described.write_text(text)
+
+    with pytest.raises(FleetError, match="docker inspect"):
+        image_labels(described)
+    own = OwnImage(repository=registry, tag="v7", described_by=described)
+    assert _rules(own) == ["image-description"]
+
+
+def test_a_missing_description_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="Dockerfile"):
+        image_labels(tmp_path / "Dockerfile")

@@ -6,6 +6,7 @@ import pytest
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet import EndpointMetrics
+from triton_fleet.errors import FleetError
 from triton_fleet.metrics import METRICS
 from triton_models.instances import INSTANCE_TYPES
 
@@ -107,3 +108,59 @@ def test_thrash_counts_evictions_while_hits_are_few() -> None:
     assert thrashing.expression == "IF(FILL(hit_ratio, 1) * 100 < 80, FILL(evicted, 0), 0)"
     assert thrashing.using_metrics["evicted"].statistic == "SampleCount"  # type: ignore[attr-defined]
     assert thrashing.using_metrics["evicted"].metric_name == "ModelUnloadingTime"  # type: ignore[attr-defined]
+
+
+def test_a_share_counts_only_where_there_are_enough_requests() -> None:
+    share = _metrics().error_percent_of_many("Invocation5XXErrors", minimum_requests=10)
+
+    assert share.expression == "IF(FILL(requests, 0) >= 10, FILL(failed, 0) / requests * 100, 0)"
+    assert {name: _name(metric) for name, metric in share.using_metrics.items()} == {
+        "requests": ("Invocations", "Sum"),
+        "failed": ("Invocation5XXErrors", "Sum"),
+    }
+
+
+def test_a_percentile_counts_only_where_there_are_enough_requests() -> None:
+    slow = _metrics().milliseconds_of_many("ModelLatency", statistic="p99", minimum_requests=25)
+
+    assert slow.expression == "IF(FILL(requests, 0) >= 25, slow / 1000, 0)"
+    assert _name(slow.using_metrics["slow"]) == ("ModelLatency", "p99")
+
+
+def test_busy_is_of_all_gpus_or_without_any_of_all_vcpus() -> None:
+    def expression(instance: str) -> str:
+        return _metrics(instance).missing_instances(fewest=2, most=4, busy_percent=90).expression
+
+    assert "busy > 90 * 4 AND" in expression("ml.g5.12xlarge")
+
+
+def test_loads_and_evictions_are_counted_by_how_often_they_were_timed() -> None:
+    assert _name(_metrics().loads()) == ("ModelLoadingTime", "SampleCount")
+    assert _name(_metrics().evictions()) == ("ModelUnloadingTime", "SampleCount")
+
+
+def test_instances_are_told_apart_by_a_search() -> None:
+    search = _metrics().by_instance("GPUUtilization")
+
+    assert search.expression == (
+        'SEARCH(\'Namespace="/aws/sagemaker/Endpoints" MetricName="GPUUtilization"'
+        ' EndpointName="fleet" VariantName="AllTraffic" InstanceId\', \'Average\', 60)'
+    )
+
+
+def test_only_the_concurrency_comes_more_often_than_every_minute() -> None:
+    assert {name: fact.every_seconds for name, fact in METRICS.items() if fact.every_seconds != 60} == {
+        "ConcurrentRequestsPerModel": 10
+    }
+
+
+def test_a_metric_that_nobody_publishes_is_told_with_the_one_that_was_meant() -> None:
+    with pytest.raises(FleetError) as caught:
+        _metrics().metric("ModelCacheHits")
+
+    (problem,) = caught.value.problems
+    assert problem.fix == "did you mean ModelCacheHit?"
+
+
+def _name(metric: Any) -> tuple[str, str]:
+    return metric.metric_name, metric.statistic

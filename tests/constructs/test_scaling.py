@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 from aws_cdk import CfnParameter, Duration, Stack
-from aws_cdk.assertions import Template
+from aws_cdk.assertions import Annotations, Match, Template
+from botocore_model import violations
 from synthesised import Resources
 
 from triton_fleet import (
@@ -17,6 +19,33 @@ from triton_fleet import (
     ModelRepository,
     MultiModelEndpoint,
 )
+from triton_fleet.metrics import EndpointMetrics
+from triton_fleet.steps import Step, StepScaling
+from triton_fleet.tracking import (
+    ConcurrentRequests,
+    CpuUtilization,
+    GpuMemoryUtilization,
+    MetricTarget,
+    ModelLatency,
+    Target,
+)
+from triton_models.instances import instance_type
+
+TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
+
+
+@pytest.fixture
+def two_variants(endpoint: MultiModelEndpoint) -> MultiModelEndpoint:
+    """An endpoint with a second variant, on a type without a GPU."""
+    instance = instance_type("ml.c5.xlarge")
+    second = replace(
+        endpoint.variant(),
+        name="Second",
+        instance=instance,
+        metrics=EndpointMetrics(endpoint_name="fleet", variant_name="Second", instance=instance),
+    )
+    endpoint.variants = MappingProxyType({**endpoint.variants, second.name: second})
+    return endpoint
 
 
 def _tracking(resources: Resources) -> dict[str, dict[str, Any]]:
@@ -89,19 +118,6 @@ def test_gpus_are_tracked_where_sagemaker_publishes_them(
     }
 
 
-@pytest.mark.parametrize("gpu_count", [1, 4])
-def test_targets_are_given_for_one_gpu_and_multiplied(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources, gpu_count: int
-) -> None:
-    endpoint.instance = replace(endpoint.instance, gpu_count=gpu_count)
-    EndpointScaling(
-        stack, "S", endpoint=endpoint, targets=[InvocationsPerGpu(per_minute=100), GpuUtilization(percent=60)]
-    )
-    values = {name: each["TargetValue"] for name, each in _tracking(resources).items()}
-
-    assert values == {"fleet-Invocations": 100 * gpu_count, "fleet-GpuUtilization": 60 * gpu_count}
-
-
 def test_cooldowns_are_those_asked_for(
     stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
@@ -152,7 +168,7 @@ def test_every_mistake_is_told_at_once(stack: Stack, endpoint: MultiModelEndpoin
     assert raised.value.problems[0].where == "min_capacity of Fleet/Scaling"
 
 
-def test_scaling_without_a_target_is_a_mistake(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+def test_scaling_by_nothing_is_a_mistake(stack: Stack, endpoint: MultiModelEndpoint) -> None:
     with pytest.raises(FleetError, match="no target"):
         EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[])
 
@@ -164,3 +180,170 @@ def test_numbers_known_only_at_deployment_are_let_pass(
     EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=2, max_capacity=int(most))
 
     assert resources("AWS::ApplicationAutoScaling::ScalableTarget")[0]["MaxCapacity"] == {"Ref": "Most"}
+
+
+@pytest.mark.parametrize(("least", "most"), [(1, 1), (3, 3), (1, 500)])
+def test_the_bounds_are_those_given(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources, least: int, most: int
+) -> None:
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=least, max_capacity=most)
+    [target] = resources(TARGET)
+
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (least, most)
+
+
+def test_a_minimum_of_zero_is_refused_and_not_turned_into_another(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    with pytest.raises(FleetError, match="the smallest capacity is 0") as raised:
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=0)
+
+    assert [problem.rule for problem in raised.value.problems] == ["capacity-range"]
+
+
+def test_two_variants_of_one_endpoint_scale_on_their_own(
+    stack: Stack, two_variants: MultiModelEndpoint, resources: Resources
+) -> None:
+    targets = [GpuUtilization()]
+    EndpointScaling(stack, "First", endpoint=two_variants, variant="AllTraffic", targets=targets)
+    EndpointScaling(stack, "Second", endpoint=two_variants, variant="Second", max_capacity=9)
+
+    assert {each["ResourceId"]: each["MaxCapacity"] for each in resources(TARGET)} == {
+        "endpoint/fleet/variant/AllTraffic": 4,
+        "endpoint/fleet/variant/Second": 9,
+    }
+    assert set(_tracking(resources)) == {"fleet-AllTraffic-GpuUtilization", "fleet-Second-CpuUtilization"}
+
+
+def test_a_variant_is_tracked_by_its_own_metrics(
+    stack: Stack, two_variants: MultiModelEndpoint, resources: Resources
+) -> None:
+    EndpointScaling(stack, "S", endpoint=two_variants, variant="Second", targets=[CpuUtilization()])
+    [tracking] = _tracking(resources).values()
+
+    dimensions = tracking["CustomizedMetricSpecification"]["Dimensions"]
+    assert {"Name": "VariantName", "Value": "Second"} in dimensions
+    assert tracking["TargetValue"] == 60 * 4
+
+
+def test_an_unknown_variant_is_named(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    with pytest.raises(FleetError, match="there is no variant 'AllTrafic'"):
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, variant="AllTrafic")
+
+
+def test_a_variant_that_is_scaled_already_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    EndpointScaling(stack, "First", endpoint=endpoint)
+
+    with pytest.raises(FleetError, match="is scaled by Fleet/First already") as raised:
+        EndpointScaling(stack, "Second", endpoint=endpoint, variant="AllTraffic")
+    assert [problem.rule for problem in raised.value.problems] == ["one-scaling-a-variant"]
+
+
+def test_a_target_for_gpus_is_refused_where_there_are_none(
+    stack: Stack, two_variants: MultiModelEndpoint
+) -> None:
+    with pytest.raises(FleetError, match=r"ml\.c5\.xlarge has none") as raised:
+        EndpointScaling(stack, "S", endpoint=two_variants, variant="Second", targets=[GpuUtilization()])
+    assert [problem.rule for problem in raised.value.problems] == ["scaling-target-hardware"]
+
+
+def test_several_targets_each_have_a_policy_and_cooldowns_of_their_own(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    slow = Cooldowns(scale_out=Duration.minutes(9), scale_in=Duration.minutes(90))
+    targets: list[Target] = [
+        GpuUtilization(),
+        CpuUtilization(cooldowns=slow),
+        MetricTarget(name="Models", metric=endpoint.metrics.loaded_models(), target=50),
+    ]
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=targets)
+
+    assert {name: each["ScaleOutCooldown"] for name, each in _tracking(resources).items()} == {
+        "fleet-GpuUtilization": 300,
+        "fleet-CpuUtilization": 540,
+        "fleet-Models": 300,
+    }
+
+
+@pytest.mark.parametrize("name", ["GpuUtilization", "Target"])
+def test_a_name_that_is_taken_is_refused(stack: Stack, endpoint: MultiModelEndpoint, name: str) -> None:
+    own = MetricTarget(name=name, metric=endpoint.metrics.loaded_models(), target=50)
+
+    with pytest.raises(FleetError, match=name) as raised:
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuUtilization(), own])
+    assert [problem.rule for problem in raised.value.problems] == ["one-target-a-metric"]
+
+
+def test_every_kind_of_policy_is_one_that_its_service_accepts(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    models = endpoint.metrics.loaded_models()
+    targets: list[Target] = [
+        InvocationsPerGpu(),
+        ConcurrentRequests(per_model=4, disable_scale_in=True),
+        ModelLatency(milliseconds=80, statistic="p90"),
+        CpuUtilization(),
+        MetricTarget(name="Models", metric=models, target=50),
+        MetricTarget(name="Instances", metric=endpoint.metrics.instances(), target=2),
+    ]
+    steps = [StepScaling(name="Full", metric=models, steps=[Step(at=50, change=1), Step(at=90, change=3)])]
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=targets, steps=steps)
+    template = Template.from_stack(stack).to_json()
+
+    types = [each["Type"] for each in template["Resources"].values()]
+    assert types.count("AWS::ApplicationAutoScaling::ScalingPolicy") == 7
+    assert violations(template) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "places"),
+    [
+        ({"min_capacity": "2", "max_capacity": 2.5}, ["min_capacity of Fleet/S", "max_capacity of Fleet/S"]),
+        ({"max_capacity": True}, ["max_capacity of Fleet/S"]),
+        ({"min_capacity": None}, ["min_capacity of Fleet/S"]),
+        ({"targets": [GpuUtilization(percent="60")]}, ["GpuUtilization, targets of Fleet/S"]),  # type: ignore[arg-type]
+        ({"targets": [InvocationsPerGpu(per_minute=float("inf"))]}, ["Invocations, targets of Fleet/S"]),
+    ],
+)
+def test_what_is_no_number_is_told_as_such(
+    stack: Stack, endpoint: MultiModelEndpoint, given: dict[str, Any], places: list[str]
+) -> None:
+    with pytest.raises(FleetError) as raised:
+        EndpointScaling(stack, "S", endpoint=endpoint, **given)
+
+    assert [problem.where for problem in raised.value.problems] == places
+    assert {problem.rule for problem in raised.value.problems} == {"scaling-number"}
+
+
+def test_a_target_known_only_at_deployment_is_passed_on_where_it_is_taken_as_it_is(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    rate = CfnParameter(stack, "Rate", type="Number").value_as_number
+    EndpointScaling(stack, "S", endpoint=endpoint, targets=[InvocationsPerGpu(per_minute=rate)])
+
+    assert _tracking(resources)["fleet-Invocations"]["TargetValue"] == {"Ref": "Rate"}
+
+
+def test_a_target_known_only_at_deployment_cannot_be_multiplied(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    share = CfnParameter(stack, "Share", type="Number").value_as_number
+
+    with pytest.raises(FleetError, match="known only when the stack is deployed") as raised:
+        EndpointScaling(stack, "S", endpoint=endpoint, targets=[CpuUtilization(percent=share)])
+    assert [problem.rule for problem in raised.value.problems] == ["scaling-number"]
+
+
+def test_the_memory_of_gpus_that_cache_models_is_advised_against(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuMemoryUtilization(percent=80)])
+
+    found = Annotations.from_stack(stack).find_warning("/Fleet/Scaling", Match.any_value())
+    assert "GPU memory is the cache" in str(found[0].entry.data)
+
+
+def test_nothing_is_advised_against_by_default(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    EndpointScaling(stack, "Scaling", endpoint=endpoint)
+
+    assert Annotations.from_stack(stack).find_warning("/Fleet/Scaling", Match.any_value()) == []

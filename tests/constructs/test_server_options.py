@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from triton_fleet import TritonServer
+from triton_fleet import TritonMetrics, TritonServer
 
 
 def test_auto_complete_can_be_left_to_triton() -> None:
@@ -49,3 +51,72 @@ def test_more_arguments_than_an_environment_variable_holds_are_a_problem() -> No
 
 def test_the_defaults_have_no_problem() -> None:
     assert list(TritonServer().problems(where="here")) == []
+
+
+def test_options_that_are_left_alone_are_left_to_the_container() -> None:
+    assert set(TritonServer().environment()) == {
+        "SAGEMAKER_TRITON_PING_MODE",
+        "SAGEMAKER_TRITON_LOG_VERBOSE",
+        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE",
+        "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE",
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "variable", "value"),
+    [
+        ({"log_info": False}, "LOG_INFO", "false"),
+        ({"log_warning": False}, "LOG_WARNING", "false"),
+        ({"log_error": True}, "LOG_ERROR", "true"),
+        ({"request_threads": 16}, "THREAD_COUNT", "16"),
+        ({"buffer_manager_threads": 0}, "BUFFER_MANAGER_THREAD_COUNT", "0"),
+        ({"inference_type": "generate"}, "INFERENCE_TYPE", "generate"),
+        ({"allow_grpc": True}, "ALLOW_GRPC", "true"),
+        ({"allow_grpc": True, "grpc_port": 8011}, "GRPC_PORT", "8011"),
+        # The script passes the value on as that of --model-namespacing, so false is off.
+        ({"model_namespacing": False}, "DISABLE_MODEL_NAMESPACING", "false"),
+    ],
+)
+def test_an_option_becomes_the_variable_that_the_start_script_reads(
+    options: dict[str, Any], variable: str, value: str
+) -> None:
+    server = TritonServer(**options)
+
+    assert server.environment()[f"SAGEMAKER_TRITON_{variable}"] == value
+    assert list(server.problems(where="here")) == []
+
+
+def test_metrics_need_five_variables() -> None:
+    server = TritonServer(metrics=TritonMetrics(namespace="Search", port=9002))
+
+    assert {
+        name.removeprefix("SAGEMAKER_TRITON_"): value
+        for name, value in server.environment(log_group="/logs").items()
+        if "METRIC" in name or "CLOUDWATCH" in name
+    } == {
+        "ALLOW_METRICS": "true",
+        "PUBLISH_METRICS_TO_CLOUDWATCH": "true",
+        "CLOUDWATCH_LOG_GROUP": "/logs",
+        "CLOUDWATCH_METRIC_NAMESPACE": "Search",
+        "METRICS_PORT": "9002",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"request_threads": 0}, "server-number"),
+        ({"buffer_manager_threads": -1}, "server-number"),
+        ({"shared_memory_bytes": 0}, "server-number"),
+        ({"grpc_port": 8011}, "server-number"),
+        ({"allow_grpc": True, "grpc_port": 80}, "server-number"),
+        ({"metrics": TritonMetrics(port=70000)}, "server-number"),
+        ({"metrics": TritonMetrics(namespace="AWS/Triton")}, "server-metrics"),
+        ({"metrics": TritonMetrics(namespace="")}, "server-metrics"),
+    ],
+)
+def test_an_option_that_the_server_would_exit_on_is_a_problem(options: dict[str, Any], rule: str) -> None:
+    (problem,) = TritonServer(**options).problems(where="here")
+
+    assert problem.rule == rule

@@ -31,7 +31,7 @@ def test_twenty_lines_declare_a_fleet(source: Path) -> None:
         "AWS::CodeBuild::Project": 1,
         "AWS::SageMaker::Endpoint": 1,
         "AWS::ApplicationAutoScaling::ScalingPolicy": 2,
-        "AWS::CloudWatch::Alarm": 7,
+        "AWS::CloudWatch::Alarm": 9,
         "AWS::CloudWatch::CompositeAlarm": 1,
         "AWS::CloudWatch::Dashboard": 1,
     }.items():

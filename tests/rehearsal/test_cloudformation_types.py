@@ -206,6 +206,11 @@ def log_group(aws: EmbeddedAws, physical_id: str) -> Any:
     return found.get("retentionInDays")
 
 
+def metric_filter(aws: EmbeddedAws, physical_id: str) -> Any:
+    [found] = aws.client("logs").describe_metric_filters(filterNamePrefix=physical_id)["metricFilters"]
+    return found["filterPattern"], found["metricTransformations"][0]["metricName"]
+
+
 def repository(aws: EmbeddedAws, physical_id: str) -> Any:
     [found] = aws.client("ecr").describe_repositories(repositoryNames=[physical_id])["repositories"]
     return found["imageTagMutability"]
@@ -399,6 +404,22 @@ CASES = [
         log_group,
         30,
         90,
+    ),
+    case(
+        "AWS::Logs::MetricFilter",
+        {
+            "LogGroupName": {"Ref": "Group"},
+            "FilterPattern": '"failed to load"',
+            "MetricTransformations": [
+                {"MetricNamespace": "Fleet", "MetricName": "FailedLoads", "MetricValue": "1"}
+            ],
+        },
+        {"FilterPattern": '"failed to unload"'},
+        metric_filter,
+        ('"failed to load"', "FailedLoads"),
+        ('"failed to unload"', "FailedLoads"),
+        Group={"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/aws/filtered"}},
+        depends="Group",
     ),
     case(
         "AWS::S3::Bucket",

@@ -85,7 +85,7 @@ def test_outputs_are_what_people_and_commands_look_for(default: FleetApp) -> Non
         return {name for name in found if not name.startswith("ExportsOutput")}
 
     assert outputs(default.models) == {"RepositoryUrl", "BuildProjectName"}
-    assert outputs(default.inference) == {"EndpointName", "DashboardName"}
+    assert outputs(default.inference) == {"EndpointName", "EndpointAlias", "DashboardName"}
 
 
 def test_the_endpoint_reads_the_repository_of_the_other_stack(default: FleetApp) -> None:
@@ -106,7 +106,7 @@ def test_a_fleet_elsewhere_is_what_was_asked_for(elsewhere: FleetApp) -> None:
 
     assert elsewhere.inference.stack_name == "search-prodInference"
     assert elsewhere.models.builds is None
-    template.has_resource_properties("AWS::SageMaker::Endpoint", {"EndpointName": "search-prod"})
+    template.has_resource_properties("AWS::SageMaker::Endpoint", {"EndpointName": "search-prod-g4dn-2xlarge"})
     template.has_resource_properties(
         "AWS::ApplicationAutoScaling::ScalableTarget", {"MinCapacity": 2, "MaxCapacity": 10}
     )

@@ -9,6 +9,7 @@ import pytest
 
 from rehearsal.hosting.runtime_api import ApiError, Reply, listen
 from tests.rehearsal.aws_for_hosting import moto_aws
+from triton_models.alias import Alias, alias_name
 from triton_models.client import BINARY_TYPE, PAYLOAD_LIMIT, Client, decode, encode, waits
 from triton_models.errors import FleetError
 
@@ -82,11 +83,16 @@ def write_manifest(aws, bucket, **models):
 
 
 @pytest.fixture
-def client(aws, session, runtime, repository, monkeypatch):
-    """A client, and the waits it asked for."""
+def configured(aws, runtime, monkeypatch):
+    """An environment in which every SDK reaches the small AWS and the runtime."""
     address = f"http://localhost:{runtime.server.server_address[1]}"
     for name, value in aws.exports(runtime=address).items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def client(configured, session, repository):
+    """A client, and the waits it asked for."""
     waited = []
     client = Client(
         endpoint_name="fleet",
@@ -212,3 +218,114 @@ def test_a_binary_answer_is_taken_apart():
     header = json.dumps({"outputs": [output]}).encode()
     answer = decode(header + values.tobytes(), f"{BINARY_TYPE}{len(header)}")
     np.testing.assert_array_equal(answer["Y"], values)
+
+
+@pytest.fixture
+def alias(aws):
+    """A fleet's alias, and how to move it."""
+    name = alias_name(aws.bucket())
+
+    def move(endpoint):
+        aws.client("ssm").put_parameter(Name=name, Value=endpoint, Type="String", Overwrite=True)
+
+    move("old")
+    return name, move
+
+
+@pytest.fixture
+def following(configured, session, repository, alias):
+    """A client that follows the alias, and reads it again only when it has to."""
+    return Client(
+        alias=alias[0], repository=f"s3://{repository}/models/", session=session, alias_age_s=3600.0
+    )
+
+
+def answer():
+    return tensors(Y=np.array([[3.0]], dtype=np.float32))
+
+
+def gone(endpoint):
+    return ApiError(400, "ValidationError", f"Endpoint {endpoint} of account 123456789012 not found.")
+
+
+def asked(runtime):
+    return [endpoint for endpoint, _, _ in runtime.requests]
+
+
+def test_an_alias_names_the_endpoint_and_is_not_read_for_each_request(following, runtime, alias):
+    runtime.answers = [answer(), answer()]
+    following.infer(model="minilm", inputs=ROW)
+    alias[1]("new")
+    following.infer(model="minilm", inputs=ROW)
+    assert asked(runtime) == ["old", "old"]
+
+
+def test_a_request_that_finds_its_endpoint_gone_goes_to_the_next_one_at_once(following, runtime, alias):
+    runtime.answers = [answer(), gone("old"), answer(), answer()]
+    following.infer(model="minilm", inputs=ROW)
+    alias[1]("new")
+    following.infer(model="minilm", inputs=ROW)
+    following.infer(model="minilm", inputs=ROW)
+    assert asked(runtime) == ["old", "old", "new", "new"]
+    assert len({body for _, _, body in runtime.requests}) == 1
+
+
+def test_an_endpoint_that_is_gone_without_a_follower_is_told(following, runtime):
+    runtime.answers = [gone("old")]
+    with pytest.raises(FleetError, match="Endpoint old of account 123456789012 not found"):
+        following.infer(model="minilm", inputs=ROW)
+    assert asked(runtime) == ["old"]
+
+
+def test_a_refusal_that_is_not_about_the_endpoint_is_not_sent_to_another(following, runtime, alias):
+    runtime.answers = [ApiError(400, "ValidationError", "Failed to download model data")]
+    assert following.endpoint_name == "old"
+    alias[1]("new")
+    with pytest.raises(FleetError, match="Failed to download"):
+        following.infer(model="minilm", inputs=ROW)
+    assert asked(runtime) == ["old"]
+
+
+def test_an_old_alias_is_read_again_before_its_endpoint_goes(following, runtime, alias):
+    following._alias._age_s = 0.0
+    runtime.answers = [answer(), answer()]
+    following.infer(model="minilm", inputs=ROW)
+    alias[1]("new")
+    following.infer(model="minilm", inputs=ROW)
+    assert asked(runtime)[-1] == "new"
+
+
+class Ssm:
+    """A Systems Manager that answers what it is told, and then nothing."""
+
+    def __init__(self, *values):
+        self.values = list(values)
+
+    def get_parameter(self, **request):
+        assert request == {"Name": "/a"}
+        return {"Parameter": {"Value": self.values.pop(0)}}
+
+
+def test_threads_that_find_the_endpoint_gone_together_read_the_alias_once():
+    alias = Alias("/a", ssm=Ssm("old", "new"))
+    assert alias.endpoint() == "old"
+    assert [alias.after("old"), alias.after("old")] == ["new", "new"]
+
+
+def test_an_alias_that_cannot_be_read_for_a_moment_keeps_its_endpoint():
+    alias = Alias("/a", ssm=Ssm("old"), age_s=0.0)
+    assert [alias.endpoint(), alias.endpoint()] == ["old", "old"]
+
+
+def test_an_alias_that_is_not_there_is_the_callers_mistake(configured, session, repository):
+    client = Client(alias="/no/such", repository=f"s3://{repository}/models/", session=session)
+    with pytest.raises(FleetError, match="there is no parameter /no/such"):
+        client.infer(model="minilm", inputs=ROW)
+
+
+@pytest.mark.parametrize(
+    ("given", "what"), [({}, "neither"), ({"endpoint_name": "e", "alias": "/a"}, "both an endpoint")]
+)
+def test_a_client_has_either_an_endpoint_or_an_alias(given, what):
+    with pytest.raises(FleetError, match=what):
+        Client(repository="s3://bucket/models/", **given)

@@ -72,3 +72,19 @@ def test_an_unknown_gpu_is_answered_with_a_close_one() -> None:
         gpu("a10")
 
     assert caught.value.problems[0].fix == "did you mean A10G?"
+
+
+@pytest.mark.parametrize(
+    ("name", "vcpus", "memory_gib"),
+    [
+        ("ml.m5.24xlarge", 96, 384),
+        ("ml.c5.9xlarge", 36, 72),
+        ("ml.c7i.large", 2, 4),
+        ("ml.r7i.48xlarge", 192, 1536),
+    ],
+)
+def test_cpu_types_have_the_sizes_that_ec2_says(name: str, vcpus: int, memory_gib: float) -> None:
+    found = instance_type(name)
+
+    assert (found.gpu, found.vcpus, found.memory_gib, found.nvme_gb) == (None, vcpus, memory_gib, 0)
+    assert found.multi_model_documented

@@ -16,7 +16,7 @@ def capacity(minimum: float | None, maximum: float | None, *, where: str) -> Pro
             what=f"the smallest capacity is {minimum}",
             where=where,
             expected="1 or more",
-            why="a multi-model endpoint cannot scale to zero; only inference components can",
+            why="an endpoint's variant cannot scale to zero; only inference components can",
             fix="set the minimum to 1",
             rule=RULE,
         )

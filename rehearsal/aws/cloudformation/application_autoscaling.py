@@ -4,25 +4,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rehearsal.aws.cloudformation.request import api_request, refuse_unknown
-from rehearsal.aws.cloudformation.resource import AbsentError, Call, Identity, Properties, PutType
+from rehearsal.aws.cloudformation.resource import AbsentError, Call, Client, Identity, Properties, PutType
 
 _KEY = ("ResourceId", "ScalableDimension", "ServiceNamespace")
 _SERVICE = "application-autoscaling"
+_ACTIONS = "ScheduledActions"
 
 
 class ScalableTarget(PutType):
-    """What scales, and between which bounds. Its id is `resource|dimension|namespace`."""
+    """What scales, between which bounds and when. Its id is `resource|dimension|namespace`."""
 
     name = "AWS::ApplicationAutoScaling::ScalableTarget"
 
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        """Register the target, or change its bounds."""
-        refuse_unknown(properties, {*_KEY, "MinCapacity", "MaxCapacity", "RoleARN", "SuspendedState"})
+        """Register the target, or change its bounds, with its scheduled actions."""
+        refuse_unknown(
+            properties, {*_KEY, "MinCapacity", "MaxCapacity", "RoleARN", "SuspendedState", _ACTIONS}
+        )
         scaling = call.client(_SERVICE)
-        scaling.register_scalable_target(**api_request(scaling, "RegisterScalableTarget", properties))
+        bounds = {name: value for name, value in properties.items() if name != _ACTIONS}
+        scaling.register_scalable_target(**api_request(scaling, "RegisterScalableTarget", bounds))
+        _schedule(scaling, {name: properties[name] for name in _KEY}, properties.get(_ACTIONS, ()))
         key = physical_id or "|".join(properties[name] for name in _KEY)
         return Identity(physical_id=key, attributes={"Id": key})
 
@@ -69,6 +75,15 @@ class ScalingPolicy(PutType):
         if identity.physical_id not in (policy["PolicyARN"] for policy in answer["ScalingPolicies"]):
             msg = f"the target has no scaling policy {identity.physical_id}"
             raise AbsentError(msg)
+
+
+def _schedule(scaling: Client, target: dict[str, str], actions: Sequence[Properties]) -> None:
+    """Give a target these scheduled actions and no others."""
+    former = scaling.describe_scheduled_actions(**target)[_ACTIONS]
+    for action in former:
+        scaling.delete_scheduled_action(**target, ScheduledActionName=action["ScheduledActionName"])
+    for action in actions:
+        scaling.put_scheduled_action(**api_request(scaling, "PutScheduledAction", {**action, **target}))
 
 
 def _target(physical_id: str) -> dict[str, str]:

@@ -35,6 +35,7 @@ _TYPES: tuple[ResourceType, ...] = (
     kms.Alias(),
     kms.Key(),
     logs.LogGroup(),
+    logs.MetricFilter(),
     messaging.Queue(),
     messaging.QueuePolicy(),
     messaging.Subscription(),

@@ -1,16 +1,17 @@
-"""AWS::Logs: log groups."""
+"""AWS::Logs: log groups and what counts lines in them."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
 from __future__ import annotations
 
-from rehearsal.aws.cloudformation.request import refuse_unknown
+from rehearsal.aws.cloudformation.request import api_request, refuse_unknown
 from rehearsal.aws.cloudformation.resource import (
     AbsentError,
     Call,
     ConfiguredType,
     Identity,
     Properties,
+    PutType,
     changed_tags,
 )
 
@@ -60,4 +61,32 @@ class LogGroup(ConfiguredType):
         found = call.client("logs").describe_log_groups(logGroupNamePrefix=identity.physical_id)
         if identity.physical_id not in (group["logGroupName"] for group in found["logGroups"]):
             msg = f"there is no log group {identity.physical_id}"
+            raise AbsentError(msg)
+
+
+class MetricFilter(PutType):
+    """A filter that turns lines of a log group into a metric. Its id is its name."""
+
+    name = "AWS::Logs::MetricFilter"
+
+    def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
+        """Write the filter."""
+        logs = call.client("logs")
+        name = physical_id or properties.get("FilterName") or call.unique_name(limit=_NAME_LIMIT)
+        logs.put_metric_filter(**api_request(logs, "PutMetricFilter", {**properties, "FilterName": name}))
+        return Identity(physical_id=name)
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the filter; what it counted stays."""
+        call.client("logs").delete_metric_filter(
+            logGroupName=properties["LogGroupName"], filterName=identity.physical_id
+        )
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Find the filter in its log group."""
+        found = call.client("logs").describe_metric_filters(
+            logGroupName=properties["LogGroupName"], filterNamePrefix=identity.physical_id
+        )
+        if identity.physical_id not in (each["filterName"] for each in found["metricFilters"]):
+            msg = f"the log group {properties['LogGroupName']} has no filter {identity.physical_id}"
             raise AbsentError(msg)

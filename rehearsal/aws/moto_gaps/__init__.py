@@ -19,11 +19,21 @@ def close_gaps() -> None:
             cloudwatch,
             codebuild,
             iam,
+            logs,
             s3,
             sagemaker,
             session,
         )
 
-        services = (application_autoscaling, cloudtrail, cloudwatch, codebuild, iam, s3, sagemaker, session)
-        for service in services:
+        for service in (
+            application_autoscaling,
+            cloudtrail,
+            cloudwatch,
+            codebuild,
+            iam,
+            logs,
+            s3,
+            sagemaker,
+            session,
+        ):
             service.install()

@@ -4,7 +4,7 @@ moto's gaps:
 - A target of a SageMaker variant registers whether or not the endpoint exists. AWS refuses, so a target that
   does not depend on its endpoint fails there and must fail here.
 - A target registered without a role has none. AWS shows the service-linked role that it uses.
-- The policies of a deregistered target stay. AWS deletes them with it.
+- The policies and scheduled actions of a deregistered target stay. AWS deletes them with it.
 - A policy that is written again gets another ARN. In AWS it keeps its own.
 """
 
@@ -63,6 +63,8 @@ def _deregister(self: ApplicationAutoscalingBackend, namespace: str, r_id: str, 
         ):
             policy.delete_alarms(self.account_id, self.region_name)
             del self.policies[key]
+    for action in self.describe_scheduled_actions("", namespace, r_id, dimension):
+        self.delete_scheduled_action(namespace, action.scheduled_action_name, r_id, dimension)
 
 
 def _put_policy(self: ApplicationAutoscalingBackend, **request: Any) -> FakeApplicationAutoscalingPolicy:

@@ -3,7 +3,9 @@
 moto's gaps:
 - Its list of instance types ends years ago. botocore's own model of the API has today's.
 - Describing a model or an endpoint configuration shows only some of what it was created with.
-- UpdateEndpoint is not there.
+- UpdateEndpoint is not there. AWS refuses an update that changes the instance type of a variant which is
+  registered with Application Auto Scaling, or removes it; so it does here. Read on 2026-11-21:
+  https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
 - A second endpoint, model or configuration of the same name takes the place of the first. AWS refuses.
 - A variant without a weight has none; AWS's default is 1.
 """
@@ -15,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
+from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.core.responses import ActionResult
 from moto.core.utils import get_service_model, utcnow
 from moto.sagemaker.exceptions import ValidationError
@@ -150,6 +153,7 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         msg = f'Could not find endpoint "{arn}".'
         raise ValidationError(msg)
     config = _config(backend, request["EndpointConfigName"])
+    _refuse_change_of_scaled(backend, endpoint, config)
     variants = endpoint._process_production_variants(_weighted(config))
     if request.get("RetainAllVariantProperties"):
         excluded = {
@@ -163,6 +167,39 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         endpoint.last_deployment_config = request.get("DeploymentConfig")
     endpoint.last_modified_time = utcnow()
     return ActionResult({"EndpointArn": endpoint.arn})
+
+
+def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
+    """Refuse what AWS refuses: its documentation says what, but not in which words."""
+    before = {variant["VariantName"]: _type(variant) for variant in _running(backend, endpoint)}
+    after = {variant["VariantName"]: _type(variant) for variant in config.production_variants}
+    scaled = _scaled_variants(backend, endpoint.endpoint_name)
+    refused = sorted(name for name in scaled & before.keys() if after.get(name) != before[name])
+    if refused:
+        msg = (
+            f"Cannot update endpoint {endpoint.endpoint_name}: the instance type of the variant(s) "
+            f"[{', '.join(refused)}] would change, or they would be removed, while they are registered as "
+            "scalable targets with Application Auto Scaling. Deregister them first."
+        )
+        raise ValidationError(msg)
+
+
+def _running(backend: Any, endpoint: Any) -> list[dict[str, Any]]:
+    """The variants of the configuration that an endpoint runs on; a deleted one no longer says."""
+    config = backend.endpoint_configs.get(endpoint.endpoint_config_name)
+    variants: list[dict[str, Any]] = config.production_variants if config else []
+    return variants
+
+
+def _type(variant: Mapping[str, Any]) -> str | None:
+    return variant.get("InstanceType")
+
+
+def _scaled_variants(backend: Any, endpoint_name: str) -> set[str]:
+    scaling: Any = applicationautoscaling_backends[backend.account_id][backend.region_name]
+    prefix = f"endpoint/{endpoint_name}/variant/"
+    resources = scaling.targets.get("sagemaker:variant:DesiredInstanceCount", {})
+    return {resource.removeprefix(prefix) for resource in resources if resource.startswith(prefix)}
 
 
 def _retain(variants: list[dict[str, Any]], live: list[dict[str, Any]], excluded: set[str]) -> None:

@@ -1,0 +1,111 @@
+"""What SageMaker publishes about an endpoint: a table of facts.
+
+Sources, read on 2026-11-21:
+
+* https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
+* https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoint-cloudwatch-metrics.html
+
+No metric here says which model it is about: SageMaker has none by model on a multi-model endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from triton_models.errors import FleetError
+from triton_models.suggest import did_you_mean
+
+INVOCATION_NAMESPACE = "AWS/SageMaker"
+HOST_NAMESPACE = "/aws/sagemaker/Endpoints"  # with a slash in front, in lower case
+
+MetricUnit = Literal["None", "Microseconds", "Percent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricFact:
+    """One metric as SageMaker publishes it, with the dimensions EndpointName and VariantName.
+
+    Attributes:
+        name: The metric's name.
+        namespace: Where it is.
+        unit: The unit of its values. Alarms do not filter on it: a filter that misses silences them.
+        statistic: The statistic that means something.
+        label: What a chart calls it.
+        every_seconds: How often it is published.
+    """
+
+    name: str
+    namespace: str
+    unit: MetricUnit
+    statistic: str
+    label: str
+    every_seconds: int = 60
+
+
+# Published more often than every minute.
+_EVERY_SECONDS = {"ConcurrentRequestsPerModel": 10}
+
+
+def _facts(*rows: tuple[str, str, MetricUnit, str, str]) -> Mapping[str, MetricFact]:
+    return MappingProxyType(
+        {
+            name: MetricFact(
+                name=name,
+                namespace=namespace,
+                unit=unit,
+                statistic=statistic,
+                label=label,
+                every_seconds=_EVERY_SECONDS.get(name, 60),
+            )
+            for name, namespace, unit, statistic, label in rows
+        }
+    )
+
+
+_INVOCATION, _HOST = INVOCATION_NAMESPACE, HOST_NAMESPACE
+
+METRICS: Mapping[str, MetricFact] = _facts(
+    ("Invocations", _INVOCATION, "None", "Sum", "requests"),
+    ("InvocationsPerInstance", _INVOCATION, "None", "Sum", "requests an instance"),
+    # Errors are published as 1 or 0 for each request: Sum counts them, Average is the error rate.
+    ("Invocation4XXErrors", _INVOCATION, "None", "Sum", "4XX"),
+    ("Invocation5XXErrors", _INVOCATION, "None", "Sum", "5XX"),
+    ("InvocationModelErrors", _INVOCATION, "None", "Sum", "model errors"),
+    ("ModelLatency", _INVOCATION, "Microseconds", "p99", "model"),
+    ("OverheadLatency", _INVOCATION, "Microseconds", "p99", "SageMaker overhead"),
+    ("ConcurrentRequestsPerModel", _INVOCATION, "None", "Maximum", "concurrent requests"),
+    ("ModelLoadingWaitTime", _INVOCATION, "Microseconds", "Average", "a request's wait"),
+    ("ModelDownloadingTime", _INVOCATION, "Microseconds", "Average", "download from S3"),
+    ("ModelLoadingTime", _INVOCATION, "Microseconds", "Average", "load into Triton"),
+    ("ModelUnloadingTime", _INVOCATION, "Microseconds", "Average", "unload from Triton"),
+    # 1 if the model was loaded when the request came, else 0: Average is the hit ratio.
+    ("ModelCacheHit", _INVOCATION, "None", "Average", "hits"),
+    # Each instance publishes its own count: Average is a typical instance, Sum the whole fleet.
+    ("LoadedModelCount", _HOST, "None", "Average", "models an instance"),
+    ("CPUUtilization", _HOST, "Percent", "Average", "CPU"),  # 0 to 100 times the vCPUs
+    ("MemoryUtilization", _HOST, "Percent", "Average", "memory"),
+    ("DiskUtilization", _HOST, "Percent", "Average", "disk"),
+    ("GPUUtilization", _HOST, "Percent", "Average", "GPU"),  # 0 to 100 times the GPUs
+    ("GPUMemoryUtilization", _HOST, "Percent", "Average", "GPU memory"),  # 0 to 100 times the GPUs
+)
+
+
+def metric_fact(name: str) -> MetricFact:
+    """What is known about a metric.
+
+    Raises:
+        FleetError: SageMaker publishes no metric of that name.
+    """
+    if name not in METRICS:
+        raise FleetError.of(
+            what=f"there is no metric {name!r}",
+            where="the metrics of an endpoint",
+            expected=f"one of {', '.join(METRICS)}",
+            why="CloudWatch accepts any name, and an alarm on one that nobody publishes never goes off",
+            fix=did_you_mean(name, METRICS, otherwise="use a name from the list"),
+            rule="unknown-metric",
+        )
+    return METRICS[name]

@@ -1,0 +1,60 @@
+"""The container's environment: nothing is set twice, and it fits into what SageMaker passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from triton_models.errors import Problem
+
+RULE = "container-environment"
+# Read on 2026-11-21.
+SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html"
+
+_LONGEST = 1024
+_MOST = 100
+_WHOLE = 32 * 1024
+
+
+def container_environment(
+    server: Mapping[str, str], extra: Mapping[str, str | None], *, where: str
+) -> Iterator[Problem]:
+    """The problems with adding variables to those of the server's options.
+
+    Args:
+        server: What the server's options set.
+        extra: What is added; a value that is known only at deployment is None.
+        where: What the problems are told about.
+    """
+    for name in sorted(set(server) & set(extra)):
+        yield Problem(
+            what=f"{name} is set to {extra[name]!r} here and to {server[name]!r} by the server's options",
+            where=where,
+            expected="a variable that TritonServer does not set",
+            why="one of the two would be lost without a word",
+            fix="set it with the option of TritonServer",
+            rule=RULE,
+        )
+    for name, value in extra.items():
+        longest = max(len(name.encode()), len((value or "").encode()))
+        if longest > _LONGEST or not name:
+            yield Problem(
+                what=f"the variable {name[:40]!r} is {longest} bytes long"
+                if name
+                else "a variable has no name",
+                where=where,
+                expected=f"a name and a value of at most {_LONGEST} bytes each",
+                why="SageMaker refuses the model",
+                fix="put what is long into the artifact",
+                rule=RULE,
+            )
+    whole = {**server, **extra}
+    size = sum(len(name.encode()) + len((value or "").encode()) for name, value in whole.items())
+    if len(whole) > _MOST or size > _WHOLE:
+        yield Problem(
+            what=f"the environment has {len(whole)} variables and {size} bytes",
+            where=where,
+            expected=f"at most {_MOST} variables and {_WHOLE} bytes, those of the server's options included",
+            why="SageMaker refuses the model",
+            fix="put what is long into the artifact",
+            rule=RULE,
+        )

@@ -1,0 +1,63 @@
+"""The numbers of auto scaling are numbers, known where they are reckoned with."""
+
+from __future__ import annotations
+
+import math
+
+from triton_models.errors import Problem
+
+RULE = "scaling-number"
+# Read on 2026-11-21.
+SOURCE = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_Operations.html"
+
+
+def is_number(value: object, *, whole: bool = False) -> bool:
+    """Whether a value is a finite number, and a whole one if need be. True and False are none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return math.isfinite(value) and not (whole and isinstance(value, float))
+
+
+def scaling_number(
+    value: object, *, deferred: bool, whole: bool = False, name: str, where: str
+) -> Problem | None:
+    """The problem with a value that should be a number.
+
+    Args:
+        value: What was given.
+        deferred: Whether it is known only when the stack is deployed.
+        whole: Whether only a whole number will do.
+        name: What it is called.
+        where: What the problem is told about.
+    """
+    if deferred or is_number(value, whole=whole):
+        return None
+    kind = "a whole number" if whole else "a number"
+    return Problem(
+        what=f"{name} is {value!r}",
+        where=where,
+        expected=kind,
+        why="Application Auto Scaling takes nothing else, and would say so only at deployment",
+        fix=f"give {kind}, not a text or a truth value",
+        rule=RULE,
+    )
+
+
+def scaling_number_now(*, deferred: bool, name: str, where: str) -> Problem | None:
+    """The problem with a number that others are reckoned from.
+
+    Args:
+        deferred: Whether it is known only when the stack is deployed.
+        name: What it is called.
+        where: What the problem is told about.
+    """
+    if not deferred:
+        return None
+    return Problem(
+        what=f"{name} is known only when the stack is deployed",
+        where=where,
+        expected="a number",
+        why="what Application Auto Scaling takes is reckoned from it when the app is synthesised",
+        fix="give the number itself, from context instead of a CloudFormation parameter",
+        rule=RULE,
+    )

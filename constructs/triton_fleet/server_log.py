@@ -1,0 +1,77 @@
+"""What Triton writes to its log when models come and go, and how to find it in CloudWatch Logs.
+
+Seen in the log of a server (release 24.10, core 2.51) that loaded, failed to load and unloaded models by
+SageMaker's multi-model contract, on 2026-11-21:
+
+    successfully loaded '/opt/ml/models/9c1f/model::minilm-0123.tar.gz'
+    failed to load '/opt/ml/models/77ab/model::broken-0123.tar.gz' version 1: Internal: RuntimeError: no
+    failed to load '/opt/ml/models/77ab/model::broken-0123.tar.gz'
+    UNLOAD for model minilm-0123.tar.gz completed in 2 seconds.
+
+A failure is two lines; the one with a version says why. Without model namespacing there is nothing before the
+model's name. Triton writes these lines at its ordinary level, so verbose logging need not be on.
+"""
+
+from __future__ import annotations
+
+LOADED = "successfully loaded '"
+"""In the line of each model that was loaded."""
+UNLOADED = "UNLOAD for model "
+"""In the line of each model that was unloaded."""
+LOAD_FAILED = ("failed to load '", "' version ")
+"""Both in the one line of each load that failed and that says why."""
+OUT_OF_MEMORY = (
+    "out of memory",
+    "OutOfMemory",
+    "MemoryError",
+    "Failed to allocate memory",
+    "No space left on device",
+    "OOM",
+)
+"""Any of these in the reason makes Triton ask SageMaker to evict models and try again, which is no failure.
+
+Source, read on 2026-11-21: https://github.com/triton-inference-server/server/blob/main/src/sagemaker_server.cc
+"""
+
+LOAD_FAILURE_PATTERN = " ".join(
+    [*(f'"{term}"' for term in LOAD_FAILED), *(f'-"{term}"' for term in OUT_OF_MEMORY)]
+)
+"""A filter pattern for loads that failed for another reason than memory."""
+
+_NAME = "'(?:[^']*::)?(?<model>[^']+)'"
+
+LOADS_AND_UNLOADS = (
+    f'filter @message like "{LOADED}" or @message like "{UNLOADED}"'
+    f' or (@message like "{LOAD_FAILED[0]}" and @message like "{LOAD_FAILED[1]}")',
+    f'stats sum(strcontains(@message, "{LOADED}")) as loaded,'
+    f' sum(strcontains(@message, "{UNLOADED}")) as unloaded,'
+    f' sum(strcontains(@message, "{LOAD_FAILED[0]}")) as failed by bin(5m)',
+)
+"""How many models came, went, or could not come, in each five minutes."""
+
+MOST_LOADED = (
+    f'filter @message like "{LOADED}"',
+    f"parse @message /successfully loaded {_NAME}/",
+    "stats count(*) as loads, count_distinct(@logStream) as instances by model",
+    "sort loads desc",
+    "limit 20",
+)
+"""The models that are loaded most often. Many more loads than instances: they are evicted again and again."""
+
+FAILED_LOADS = (
+    f'filter @message like "{LOAD_FAILED[0]}" and @message like "{LOAD_FAILED[1]}"',
+    f"parse @message /failed to load {_NAME} version [0-9]+: (?<reason>.*)/",
+    "stats count(*) as failures, latest(@timestamp) as last by model, reason",
+    "sort failures desc",
+    "limit 20",
+)
+"""The models that could not be loaded, and why."""
+
+SLOWEST_UNLOADS = (
+    f'filter @message like "{UNLOADED}"',
+    "parse @message /UNLOAD for model (?<model>[^ ]+) completed in (?<seconds>[0-9]+) seconds/",
+    "stats count(*) as unloads, max(seconds) as slowest_seconds by model",
+    "sort slowest_seconds desc",
+    "limit 20",
+)
+"""The models that are unloaded, the slowest first: SageMaker gives up waiting for one after 360 seconds."""

@@ -1,0 +1,243 @@
+"""The single-model endpoint: one model or one ensemble, in as many versions as are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from triton_fleet.capture import DataCapture
+from triton_fleet.deployment import Deployment
+from triton_fleet.endpoint_base import Endpoint, Shared
+from triton_fleet.errors import Findings, Problem
+from triton_fleet.image import OwnImage, TritonImage
+from triton_fleet.network import EndpointNetwork
+from triton_fleet.repository import ModelRepository
+from triton_fleet.rules.instance_pools import instance_pools, same_gpu, same_image
+from triton_fleet.rules.single_model_artifact import single_model_artifact
+from triton_fleet.rules.variant_set import variant_set
+from triton_fleet.server import TritonServer
+from triton_fleet.tokens import known
+from triton_fleet.variants import Variant, production_variant
+from triton_models.instances import InstanceType
+from triton_models.instances import instance_type as find_instance_type
+from triton_models.releases import DEFAULT_RELEASE, Release
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
+_Checked = tuple[Variant, InstanceType]
+
+
+class SingleModelEndpoint(Endpoint):
+    """A SageMaker endpoint that serves one artifact of a repository: a model, or an ensemble.
+
+    The model is loaded when an instance starts and stays loaded, so there is no cold start and no eviction,
+    and a GPU for this model alone. Several variants share the requests by their weights, to compare versions
+    or instance types; a shadow variant gets copies of requests, and its answers are thrown away.
+
+    The artifact has to be in the repository before the endpoint is deployed: SageMaker reads it at once. In
+    it each model is a folder, and an ensemble is named by `Variant.default_model`.
+
+    Attributes:
+        name: The endpoint's name as a literal string, for what must not depend on the resource.
+        variants: Its production variants by name, in the order in which they were given.
+        variant_name: The name of the first variant.
+        instance: The first variant's instance type with its facts.
+        release: The Triton release with its facts.
+        repository: Where its artifacts come from.
+        role: What the instances may do.
+        image: The image that the first variant runs.
+        server: How Triton is started.
+        log_group: Where the containers log.
+        metrics: Everything that the first variant publishes to CloudWatch.
+        data_capture: What is kept of requests and answers; None if nothing is.
+        shadow_variant: What gets copies of requests; None if nothing does.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        repository: ModelRepository,
+        variants: Sequence[Variant],
+        shadow_variant: Variant | None = None,
+        data_capture: DataCapture | None = None,
+        release: str = DEFAULT_RELEASE,
+        endpoint_name: str | None = None,
+        server: TritonServer | None = None,
+        detailed_observability: bool = False,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        deployment: Deployment | None = None,
+        rollback_alarms: Sequence[str] = (),
+        network: EndpointNetwork | None = None,
+        network_isolation: bool = False,
+        image: OwnImage | None = None,
+        environment: Mapping[str, str] = _NOTHING,
+        encryption_key: kms.IKey | None = None,
+        tags: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        """Create the endpoint with its models, configuration, role and log group.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            repository: Where the artifacts are.
+            variants: The production variants, one to ten; of most endpoints one, as in
+                `[Variant(artifact="resnet50-0123456789ab.tar.gz")]`.
+            shadow_variant: Gets copies of the requests of the only production variant.
+            data_capture: Keeps a sample of requests and answers.
+            release: The Triton release of every variant.
+            endpoint_name: A literal name, at most 63 letters, digits and hyphens. By default made from the
+                construct's path.
+            server: How Triton is started. By default as for a multi-model endpoint, except that an instance
+                answers pings only once its model is loaded, and requests are routed to it only then.
+            detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
+                OpenTelemetry store; set in any case, as SageMaker's own default has changed.
+            log_retention: How long the containers' logs are kept.
+            deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
+                rolled back on nothing.
+            rollback_alarms: Names of the alarms that undo a deployment.
+            network: The private subnets that the containers reach other services from.
+            network_isolation: Cut the containers off from any network.
+            image: An image of your own, made from that of `release`.
+            environment: Variables for models and backends, besides those that `server` sets.
+            encryption_key: Encrypts the instances' volumes, on types without local NVMe only.
+            tags: Of everything in the endpoint that can have tags.
+
+        Raises:
+            FleetError: An unknown instance type or release, a GPU too old for the release, a release or
+                region without image, build jobs that publish plans for another GPU or TensorRT, a volume or
+                key on local NVMe, variants that cannot be told apart or get no requests, a second variant
+                beside a shadow, pools that cannot run the same model. All that apply are named.
+        """
+        super().__init__(
+            scope,
+            construct_id,
+            shared=Shared(
+                endpoint_name=endpoint_name,
+                repository=repository,
+                release=release,
+                server=server or TritonServer(ping_mode="ready"),
+                environment=environment,
+                image=image,
+                network=network,
+                network_isolation=network_isolation,
+                encryption_key=encryption_key,
+                deployment=deployment,
+                rollback_alarms=rollback_alarms,
+                detailed_observability=detailed_observability,
+                log_retention=log_retention,
+                tags=tags,
+            ),
+        )
+        self.data_capture = data_capture
+        self.shadow_variant = shadow_variant
+        checked, self.release = self._checked(tuple(variants))
+        production = checked[:-1] if shadow_variant else checked
+        self._register(production)
+        self.image = self._image_for(self.instance)
+        self.log_group = self._logs()
+        self.role = self._execution_role()
+        if data_capture is not None:
+            data_capture.grant(self.role)
+        rendered = [self._variant(variant, instance) for variant, instance in checked]
+        self._resource = self._deployed(
+            rendered[: len(production)],
+            hosting=[variant for variant, _ in checked],
+            shadow=rendered[-1] if shadow_variant else None,
+            capture=data_capture,
+            # Otherwise changing a weight or the capture here would change nothing on a live endpoint.
+            declared=("DesiredWeight", "DataCaptureConfig"),
+        )
+
+    def _checked(self, variants: Sequence[Variant]) -> tuple[list[_Checked], Release]:
+        """The facts behind the arguments, after every check of them; the shadow is the last variant."""
+        findings, where = Findings.of(self), Findings.of(self).where("variants")
+        shadow = [self.shadow_variant] if self.shadow_variant else []
+        every = (*variants, *shadow)
+        counts = [known(variant.initial_instance_count) for variant in variants]
+        fewest = min((count for count in counts if count is not None), default=None)
+        release = self._check_shared(
+            findings,
+            capacity=fewest,
+            variants=len(variants) + len(shadow),
+            multi_model=False,
+            reserved=dict.fromkeys(
+                [_DEFAULT_MODEL] if any(each.default_model is not None for each in every) else [],
+                "Variant.default_model",
+            ),
+        )
+        findings.extend(
+            variant_set(
+                [variant.name for variant in every],
+                [known(variant.weight) for variant in variants],
+                has_shadow=bool(shadow),
+                where=where,
+            )
+        )
+        if self.data_capture is not None:
+            findings.extend(self.data_capture.problems(where=findings.where("data_capture")))
+        found = [(variant, self._instance(variant, release, findings)) for variant in every]
+        findings.raise_if_any()
+        assert release is not None  # noqa: S101 -- what is missing was raised
+        return [(variant, instance) for variant, instance in found if instance is not None], release
+
+    def _instance(self, variant: Variant, release: Release | None, findings: Findings) -> InstanceType | None:
+        """A variant's preferred instance type, after noting what is wrong with the variant."""
+        argument = f"variant {variant.name!r}"
+        where = findings.where(argument)
+        findings.look_up("name of a variant", variant.name, str)  # scaling and alarms need it as a literal
+        findings.add(single_model_artifact(known(variant.artifact), where=where))
+        findings.extend(instance_pools(variant.instance_types, where=where))
+        preferred = findings.look_up(argument, variant.instance_type, find_instance_type)
+        if preferred is not None:
+            findings.extend(self._hardware_problems(variant, preferred, release, plans=True, where=where))
+        for pool in variant.instance_pools:
+            findings.add(single_model_artifact(pool.artifact and known(pool.artifact), where=where))
+            other = findings.look_up(argument, pool.instance_type, find_instance_type)
+            if other is None:
+                continue
+            findings.extend(self._hardware_problems(variant, other, release, plans=False, where=where))
+            if preferred is not None:
+                findings.extend(_pool_problems(preferred, other, own=pool.artifact is not None, where=where))
+        return preferred
+
+    def _variant(
+        self, variant: Variant, instance: InstanceType
+    ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
+        """The variant with its models; those are in a scope of its own, so that no two ids collide."""
+        place, image = Construct(self, f"Variant-{variant.name}"), self._image_for(instance)
+        first = self._model(place, "Model", self._container(variant, variant.artifact, image))
+        models: list[str | None] = [first.attr_model_name]
+        for priority, pool in enumerate(variant.instance_pools, start=2):
+            if pool.artifact is None or pool.artifact == variant.artifact:
+                models.append(None)
+                continue
+            container = self._container(variant, pool.artifact, image)
+            models.append(self._model(place, f"Model{priority}", container).attr_model_name)
+        return production_variant(variant, instance=instance, release=self.release, models=models)
+
+    def _container(
+        self, variant: Variant, artifact: str, image: TritonImage
+    ) -> sagemaker.CfnModel.ContainerDefinitionProperty:
+        further = {}
+        if variant.default_model is not None:
+            further[_DEFAULT_MODEL] = variant.default_model
+        return sagemaker.CfnModel.ContainerDefinitionProperty(
+            image=image.uri,
+            mode="SingleModel",
+            model_data_url=f"{self.repository.url}{artifact}",
+            environment=self._environment(**further),
+        )
+
+
+def _pool_problems(
+    preferred: InstanceType, other: InstanceType, *, own: bool, where: str
+) -> Iterator[Problem | None]:
+    """What keeps a type from standing in for another; with an artifact of its own it may have another GPU."""
+    yield same_image(preferred, other, where=where) if own else same_gpu(preferred, other, where=where)

@@ -1,0 +1,1 @@
+"""Makes the pages of docs/ that say what the code says."""

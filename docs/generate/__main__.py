@@ -1,0 +1,9 @@
+"""`make docs`: write every generated page."""
+
+from __future__ import annotations
+
+from docs.generate import alarms, reference
+
+if __name__ == "__main__":
+    reference.write()
+    alarms.PAGE.write_text(alarms.page(), encoding="utf-8")

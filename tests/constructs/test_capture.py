@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+from synthesised import Resources
+
+from triton_fleet import DataCapture, FleetError, ModelRepository, SingleModelEndpoint, Variant
+
+
+def _captured(stack: Stack, resources: Resources, **options: Any) -> dict[str, Any]:
+    SingleModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        variants=[Variant(artifact="resnet50-0123456789ab.tar.gz")],
+        data_capture=DataCapture(bucket=s3.Bucket(stack, "Captured"), **options),
+    )
+    (config,) = resources("AWS::SageMaker::EndpointConfig")
+    return dict(config["DataCaptureConfig"])
+
+
+def _statements(stack: Stack) -> list[dict[str, Any]]:
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+    (policy,) = policies.values()
+    return list(policy["Properties"]["PolicyDocument"]["Statement"])
+
+
+def test_all_requests_and_answers_are_kept_below_the_prefix(stack: Stack, resources: Resources) -> None:
+    config = _captured(stack, resources)
+
+    assert config["EnableCapture"] is True
+    assert config["InitialSamplingPercentage"] == 100
+    assert config["DestinationS3Uri"]["Fn::Join"][1][-1] == "/captured/"
+    assert config["CaptureOptions"] == [{"CaptureMode": "Input"}, {"CaptureMode": "Output"}]
+    assert config["CaptureContentTypeHeader"] == {"JsonContentTypes": ["application/json"]}
+    assert "KmsKeyId" not in config
+
+
+def test_one_direction_can_be_left_out(stack: Stack, resources: Resources) -> None:
+    config = _captured(stack, resources, inputs=False, sampling_percent=5)
+
+    assert config["CaptureOptions"] == [{"CaptureMode": "Output"}]
+    assert config["InitialSamplingPercentage"] == 5
+
+
+def test_without_content_types_everything_is_kept_in_base64(stack: Stack, resources: Resources) -> None:
+    assert "CaptureContentTypeHeader" not in _captured(stack, resources, json_content_types=())
+
+
+def test_an_empty_prefix_is_the_root_of_the_bucket(stack: Stack, resources: Resources) -> None:
+    config = _captured(stack, resources, prefix="")
+
+    assert config["DestinationS3Uri"]["Fn::Join"][1][-1] == "/"
+
+
+def test_the_role_writes_below_the_prefix_and_deletes_nothing(stack: Stack, resources: Resources) -> None:
+    _captured(stack, resources, prefix="kept")
+    (writing,) = (each for each in _statements(stack) if "s3:PutObject" in each["Action"])
+
+    assert writing["Resource"]["Fn::Join"][1][-1] == "/kept/*"
+    assert not any("Delete" in action for action in writing["Action"])
+
+
+def test_a_key_encrypts_the_files_and_the_role_may_use_it(stack: Stack, resources: Resources) -> None:
+    key = kms.Key(stack, "Key")
+    config = _captured(stack, resources, encryption_key=key)
+
+    assert config["KmsKeyId"] == stack.resolve(key.key_arn)
+    assert any(
+        each["Resource"] == stack.resolve(key.key_arn) and "kms:GenerateDataKey*" in each["Action"]
+        for each in _statements(stack)
+    )
+
+
+def test_capturing_nothing_is_a_mistake(stack: Stack, resources: Resources) -> None:
+    with pytest.raises(FleetError) as raised:
+        _captured(stack, resources, inputs=False, outputs=False)
+
+    assert [problem.rule for problem in raised.value.problems] == ["data-capture"]

@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_cdk import Duration, Stack, Token
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk.assertions import Template
+from botocore_model import violations
+from synthesised import Resources
+
+from triton_fleet.deployment import (
+    AllAtOnce,
+    Canary,
+    Deployment,
+    Linear,
+    Portion,
+    Rolling,
+    deployment_advice,
+    deployment_problems,
+)
+from triton_fleet.rules.deployment_portion import deployment_portion
+from triton_fleet.rules.deployment_times import deployment_times
+from triton_fleet.rules.rollback_alarms import rollback_alarms
+from triton_fleet.rules.rolling_one_variant import rolling_one_variant
+
+EVERY_WAY = [AllAtOnce(), Canary(), Linear(), Rolling()]
+
+
+@pytest.fixture
+def rendered(stack: Stack, resources: Resources) -> Callable[..., Any]:
+    """What an endpoint that is deployed so says in the template."""
+
+    def of(deployment: Deployment, *alarms: str) -> Any:
+        sagemaker.CfnEndpoint(
+            stack,
+            "Endpoint",
+            endpoint_name="fleet",
+            endpoint_config_name="config",
+            deployment_config=deployment.render(rollback_alarms=alarms),
+        )
+        return resources("AWS::SageMaker::Endpoint")[0]["DeploymentConfig"]
+
+    return of
+
+
+def _rules(deployment: Deployment | None, capacity: int | None = 4, **given: Any) -> list[str]:
+    arguments = {"rollback_alarms": ("fleet-rollback",) if deployment else (), **given}
+    return [
+        problem.rule
+        for problem in deployment_problems(deployment, capacity=capacity, where="here", **arguments)
+    ]
+
+
+def test_all_at_once_waits_and_then_ends_the_old_fleet(rendered: Callable[..., Any]) -> None:
+    assert rendered(AllAtOnce(termination_wait=Duration.minutes(2))) == {
+        "BlueGreenUpdatePolicy": {
+            "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 600},
+            "TerminationWaitInSeconds": 120,
+            "MaximumExecutionTimeoutInSeconds": 600 + 120 + 1800,
+        }
+    }
+
+
+def test_a_canary_is_a_part_and_then_the_rest(rendered: Callable[..., Any]) -> None:
+    assert rendered(Canary(size=Portion.instances(1), wait=Duration.minutes(5))) == {
+        "BlueGreenUpdatePolicy": {
+            "TrafficRoutingConfiguration": {
+                "Type": "CANARY",
+                "CanarySize": {"Type": "INSTANCE_COUNT", "Value": 1},
+                "WaitIntervalInSeconds": 300,
+            },
+            "TerminationWaitInSeconds": 0,
+            "MaximumExecutionTimeoutInSeconds": 2 * 300 + 1800,
+        }
+    }
+
+
+def test_linear_steps_are_equal(rendered: Callable[..., Any]) -> None:
+    policy = rendered(Linear(step=Portion.percent(20)))["BlueGreenUpdatePolicy"]
+
+    assert policy["TrafficRoutingConfiguration"] == {
+        "Type": "LINEAR",
+        "LinearStepSize": {"Type": "CAPACITY_PERCENT", "Value": 20},
+        "WaitIntervalInSeconds": 600,
+    }
+    assert policy["MaximumExecutionTimeoutInSeconds"] == 5 * 600 + 1800
+
+
+def test_rolling_starts_instances_with_every_batch(rendered: Callable[..., Any]) -> None:
+    assert rendered(Rolling(rollback_batch=Portion.percent(50))) == {
+        "RollingUpdatePolicy": {
+            "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
+            "WaitIntervalInSeconds": 600,
+            "RollbackMaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 50},
+            "MaximumExecutionTimeoutInSeconds": 4 * (600 + 1800),
+        }
+    }
+
+
+def test_batches_of_instances_get_the_longest_time_for_their_number_is_not_known(
+    rendered: Callable[..., Any],
+) -> None:
+    policy = rendered(Rolling(batch=Portion.instances(2)))["RollingUpdatePolicy"]
+
+    assert policy["MaximumExecutionTimeoutInSeconds"] == 28_800
+
+
+def test_a_maximum_time_is_as_given(rendered: Callable[..., Any]) -> None:
+    policy = rendered(Rolling(maximum_time=Duration.hours(2)))["RollingUpdatePolicy"]
+
+    assert policy["MaximumExecutionTimeoutInSeconds"] == 7200
+
+
+def test_alarms_roll_a_deployment_back(rendered: Callable[..., Any]) -> None:
+    config = rendered(Rolling(), "errors", "load-failures")
+
+    assert config["AutoRollbackConfiguration"] == {
+        "Alarms": [{"AlarmName": "errors"}, {"AlarmName": "load-failures"}]
+    }
+
+
+@pytest.mark.parametrize("deployment", EVERY_WAY, ids=lambda way: type(way).__name__)
+def test_the_defaults_are_what_the_service_accepts(
+    deployment: Deployment, stack: Stack, rendered: Callable[..., Any]
+) -> None:
+    rendered(deployment, "errors")
+
+    assert _rules(deployment) == []
+    assert violations(Template.from_stack(stack).to_json()) == []
+
+
+@pytest.mark.parametrize(
+    ("deployment", "capacity", "fits"),
+    [
+        (Canary(size=Portion.percent(50)), 4, True),
+        (Canary(size=Portion.percent(51)), 4, False),
+        (Canary(size=Portion.instances(2)), 4, True),
+        (Canary(size=Portion.instances(3)), 4, False),
+        (Canary(size=Portion.instances(1)), 1, False),
+        (Linear(step=Portion.percent(10)), 4, True),
+        (Linear(step=Portion.percent(9)), 4, False),
+        (Linear(step=Portion.instances(1)), 11, False),
+        (Linear(step=Portion.percent(51)), 4, False),
+        (Rolling(batch=Portion.percent(5)), 4, True),
+        (Rolling(batch=Portion.percent(4)), 4, False),
+        (Rolling(batch=Portion.percent(51)), 4, False),
+        (Rolling(batch=Portion.instances(1)), 20, True),
+        (Rolling(batch=Portion.instances(1)), 21, False),
+        (Rolling(rollback_batch=Portion.percent(100)), 4, True),
+        (Rolling(rollback_batch=Portion.percent(101)), 4, False),
+        (Rolling(rollback_batch=Portion.instances(5)), 4, False),
+    ],
+)
+def test_a_portion_is_within_what_the_service_accepts(
+    deployment: Deployment, capacity: int, fits: bool
+) -> None:
+    assert _rules(deployment, capacity) == ([] if fits else ["deployment-portion"])
+
+
+def test_a_number_of_instances_is_not_compared_with_an_unknown_fleet() -> None:
+    assert _rules(Canary(size=Portion.instances(3)), None) == []
+    assert _rules(Canary(size=Portion.instances(3)), Token.as_number({"Ref": "Count"})) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("deployment", [Canary, Linear, Rolling])
+def test_a_portion_or_a_time_known_at_deployment_is_let_pass(deployment: Any) -> None:
+    number = Token.as_number({"Ref": "Number"})
+    argument = {Canary: "size", Linear: "step", Rolling: "batch"}[deployment]
+    given = {
+        argument: Portion.percent(number),  # type: ignore[arg-type]
+        "wait": Duration.seconds(number),
+        "maximum_time": Duration.seconds(number),
+    }
+
+    assert _rules(deployment(**given)) == []
+
+
+@pytest.mark.parametrize("value", [0, -3, 12.5])
+def test_a_portion_is_a_whole_number_from_one_up(value: float) -> None:
+    assert _rules(Rolling(batch=Portion.percent(value))) == ["deployment-portion"]  # type: ignore[arg-type]
+
+
+def test_the_way_out_of_too_many_instances_names_how_many_fit() -> None:
+    def fix(capacity: int) -> str:
+        (problem,) = Canary(size=Portion.instances(9)).problems(where="here", capacity=capacity)
+        return problem.fix
+
+    assert "at most 3 instances" in fix(6)
+    assert "AllAtOnce" in fix(1)
+
+
+def test_waits_that_leave_no_time_for_the_last_step_are_refused() -> None:
+    hour = Duration.hours(1)
+
+    assert _rules(AllAtOnce(wait=hour, maximum_time=hour)) == ["deployment-times"]
+    assert _rules(AllAtOnce(wait=hour, maximum_time=Duration.minutes(61))) == []
+    assert _rules(Canary(wait=hour, maximum_time=Duration.minutes(61))) == ["deployment-times"]
+    assert _rules(Rolling(wait=hour, batch=Portion.percent(5))) == ["deployment-times"]
+    assert _rules(Rolling(wait=hour, batch=Portion.instances(1)), 9) == ["deployment-times"]
+    assert _rules(AllAtOnce(termination_wait=hour, maximum_time=hour)) == ["deployment-times"]
+
+
+@pytest.mark.parametrize(
+    "deployment",
+    [
+        AllAtOnce(wait=Duration.seconds(3601)),
+        AllAtOnce(termination_wait=Duration.seconds(3601)),
+        AllAtOnce(maximum_time=Duration.seconds(599)),
+        Rolling(maximum_time=Duration.seconds(28_801)),
+    ],
+)
+def test_a_time_is_within_what_the_service_accepts(deployment: Deployment) -> None:
+    assert _rules(deployment) == ["deployment-times"]
+
+
+def test_all_mistakes_are_found_together() -> None:
+    deployment = Rolling(
+        batch=Portion.percent(80), rollback_batch=Portion.percent(200), wait=Duration.hours(2)
+    )
+
+    assert _rules(deployment, variants=2, rollback_alarms=["same", "same"]) == [
+        "rollback-alarms",
+        "deployment-portion",
+        "deployment-portion",
+        "deployment-times",
+        "rolling-one-variant",
+    ]
+
+
+def test_rolling_is_for_one_variant_and_blue_green_for_several() -> None:
+    assert _rules(Rolling(), variants=2) == ["rolling-one-variant"]
+    assert _rules(Canary(), variants=2) == []
+
+
+def test_ten_alarms_can_roll_back_and_eleven_cannot() -> None:
+    names = [f"alarm-{number}" for number in range(11)]
+
+    assert _rules(Rolling(), rollback_alarms=names[:10]) == []
+    assert _rules(Rolling(), rollback_alarms=names) == ["rollback-alarms"]
+
+
+def test_alarms_without_a_deployment_would_be_watched_by_nothing() -> None:
+    assert _rules(None, rollback_alarms=["errors"]) == ["rollback-alarms"]
+    assert _rules(None, rollback_alarms=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("deployment", "alarms", "capacity", "advice"),
+    [
+        (Canary(), [], 4, ["triton-fleet:deployment-without-rollback"]),
+        (Linear(), [], 4, ["triton-fleet:deployment-without-rollback"]),
+        (Rolling(), ["errors"], 1, ["triton-fleet:deployment-of-one-instance"]),
+        (Rolling(), ["errors"], 4, []),
+        (AllAtOnce(), [], 1, []),
+        (None, [], 1, []),
+    ],
+)
+def test_a_trial_that_nobody_watches_or_that_is_all_of_the_fleet_is_worth_a_word(
+    deployment: Deployment | None, alarms: list[str], capacity: int, advice: list[str]
+) -> None:
+    given = deployment_advice(deployment, rollback_alarms=alarms, capacity=capacity)
+
+    assert [each for each, _ in given] == advice
+
+
+def test_the_rules_accept_what_is_right_and_name_what_is_not() -> None:
+    def portion(value: float) -> Any:
+        return deployment_portion(
+            value, by_percent=True, lowest_percent=5, highest_percent=50, capacity=None, where="here"
+        )
+
+    def times(maximum: float) -> list[Any]:
+        return list(deployment_times(waits={"wait": 60}, maximum=maximum, total_wait=600, where="here"))
+
+    assert portion(25) is None
+    assert portion(60).where == "here"
+    assert times(601) == []
+    assert "600 s" in times(600)[0].what
+    assert list(rollback_alarms(["one"], has_deployment=True, where="here")) == []
+    assert (
+        "'one' is named 2 times"
+        in next(iter(rollback_alarms(["one", "one"], has_deployment=True, where="here"))).what
+    )
+    assert rolling_one_variant(1, where="here") is None
+    assert rolling_one_variant(3, where="here") is not None

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_cdk import App, Duration, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_kms as kms
+from aws_cdk.assertions import Annotations, Match, Template
+from botocore_model import violations
+from cdk_nag import HIPAASecurityChecks
+from cfnlint.api import ManualArgs, lint
+from synthesised import Resources
+
+from triton_fleet import (
+    AllAtOnce,
+    EndpointNetwork,
+    FleetError,
+    ModelRepository,
+    MultiModelEndpoint,
+    OwnImage,
+    Rolling,
+    Routing,
+    TritonMetrics,
+    TritonServer,
+)
+
+CPU = "ml.m5.xlarge"  # without local NVMe, so it has a volume
+
+
+def _create(stack: Stack, **arguments: Any) -> MultiModelEndpoint:
+    repository = stack.node.try_find_child("Repository") or ModelRepository(stack, "Repository")
+    return MultiModelEndpoint(stack, "Endpoint", repository=repository, **arguments)  # type: ignore[arg-type]
+
+
+def _variant(resources: Resources) -> dict[str, Any]:
+    (config,) = resources("AWS::SageMaker::EndpointConfig")
+    (variant,) = config["ProductionVariants"]
+    return dict(variant)
+
+
+def _rules(call: Callable[[], object]) -> list[str]:
+    with pytest.raises(FleetError) as raised:
+        call()
+    return [problem.rule for problem in raised.value.problems]
+
+
+def _statements(stack: Stack) -> list[dict[str, Any]]:
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+    (policy,) = (each for name, each in policies.items() if name.startswith("EndpointRole"))
+    return list(policy["Properties"]["PolicyDocument"]["Statement"])
+
+
+def _everything(stack: Stack) -> MultiModelEndpoint:
+    """An endpoint with every option that an instance type without NVMe can have."""
+    return _create(
+        stack,
+        instance_type=CPU,
+        endpoint_name="everything",
+        deployment=Rolling(),
+        rollback_alarms=["fleet-errors"],
+        network=EndpointNetwork(stack, "Network", vpc=ec2.Vpc(stack, "Vpc")),
+        network_isolation=True,
+        environment={"OMP_NUM_THREADS": "1"},
+        routing=Routing.RANDOM,
+        ssm_access=True,
+        encryption_key=kms.Key(stack, "Key"),
+        volume_size_gb=100,
+        instance_pools=["ml.m5.2xlarge", "ml.c5.2xlarge"],
+        provision_timeout=Duration.minutes(20),
+        server=TritonServer(metrics=TritonMetrics(), request_threads=16),
+        tags={"team": "search"},
+    )
+
+
+def test_every_option_together_is_what_the_services_accept(stack: Stack) -> None:
+    _everything(stack)
+    template = Template.from_stack(stack).to_json()
+
+    assert violations(template) == []
+    assert not lint(json.dumps(template), config=ManualArgs(regions=["eu-west-1", "us-east-1"]))
+
+
+def test_a_cpu_type_gets_the_cpu_image_and_no_gpu_driver(stack: Stack, resources: Resources) -> None:
+    endpoint = _create(stack, instance_type="ml.c5.2xlarge")
+
+    assert endpoint.image.tag == "25.09-py3-cpu"
+    assert resources("AWS::SageMaker::Model")[0]["PrimaryContainer"]["Image"]["Fn::Join"][1][-1].endswith(
+        ":25.09-py3-cpu"
+    )
+    assert "InferenceAmiVersion" not in _variant(resources)
+
+
+def test_how_busy_a_cpu_is_counts_all_its_cores(stack: Stack) -> None:
+    endpoint = _create(stack, instance_type="ml.c5.2xlarge")
+
+    expression = stack.resolve(endpoint.metrics.cpu_percent().to_metric_config().math_expression.expression)
+    assert expression.endswith("/ 8")
+
+
+def test_a_key_and_a_size_are_of_the_volume(stack: Stack, resources: Resources) -> None:
+    key = kms.Key(stack, "Key")
+    _create(stack, instance_type=CPU, encryption_key=key, volume_size_gb=200)
+
+    assert resources("AWS::SageMaker::EndpointConfig")[0]["KmsKeyId"] == stack.resolve(key.key_arn)
+    assert _variant(resources)["VolumeSizeInGB"] == 200
+
+
+def test_the_role_may_use_the_key_and_grant_it_to_services_only(stack: Stack) -> None:
+    key = kms.Key(stack, "Key")
+    _create(stack, instance_type=CPU, encryption_key=key)
+
+    (granting,) = (each for each in _statements(stack) if each["Action"] == "kms:CreateGrant")
+    assert granting["Resource"] == stack.resolve(key.key_arn)
+    assert granting["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+
+
+def test_key_and_size_are_refused_where_there_is_no_volume(stack: Stack) -> None:
+    with pytest.raises(FleetError) as raised:
+        _create(stack, instance_type="ml.g5.xlarge", encryption_key=kms.Key(stack, "Key"), volume_size_gb=100)
+
+    assert [problem.rule for problem in raised.value.problems] == ["local-storage-no-volume"] * 2
+    assert "local NVMe (250 GB)" in raised.value.problems[0].what
+    assert "always encrypted" in raised.value.problems[0].why
+
+
+def test_the_network_is_of_the_model_and_the_role_may_attach_to_it(
+    stack: Stack, resources: Resources
+) -> None:
+    network = EndpointNetwork(stack, "Network", vpc=ec2.Vpc(stack, "Vpc"))
+    _create(stack, network=network)
+    (model,) = resources("AWS::SageMaker::Model")
+
+    assert len(model["VpcConfig"]["Subnets"]) == len(network.subnets)
+    assert "EnableNetworkIsolation" not in model
+    assert any("ec2:CreateNetworkInterface" in each["Action"] for each in _statements(stack))
+
+
+def test_isolation_is_of_the_model(stack: Stack, resources: Resources) -> None:
+    _create(stack, network_isolation=True)
+
+    assert resources("AWS::SageMaker::Model")[0]["EnableNetworkIsolation"] is True
+
+
+def test_a_deployment_with_its_alarms_is_of_the_endpoint(stack: Stack, resources: Resources) -> None:
+    _create(stack, deployment=AllAtOnce(), rollback_alarms=["errors"])
+    config = resources("AWS::SageMaker::Endpoint")[0]["DeploymentConfig"]
+
+    assert "BlueGreenUpdatePolicy" in config
+    assert config["AutoRollbackConfiguration"] == {"Alarms": [{"AlarmName": "errors"}]}
+
+
+def test_alarms_that_nothing_watches_are_refused(stack: Stack) -> None:
+    assert _rules(lambda: _create(stack, rollback_alarms=["errors"])) == ["rollback-alarms"]
+
+
+def test_routing_and_ssm_access_are_said_when_asked_for(stack: Stack, resources: Resources) -> None:
+    _create(stack, routing=Routing.LEAST_OUTSTANDING_REQUESTS, ssm_access=True)
+    variant = _variant(resources)
+
+    assert variant["RoutingConfig"] == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
+    assert variant["EnableSSMAccess"] is True
+
+
+def test_variables_are_added_to_those_of_the_server(stack: Stack, resources: Resources) -> None:
+    _create(stack, environment={"OMP_NUM_THREADS": "1"})
+    environment = resources("AWS::SageMaker::Model")[0]["PrimaryContainer"]["Environment"]
+
+    assert environment["OMP_NUM_THREADS"] == "1"
+    assert environment["SAGEMAKER_TRITON_PING_MODE"] == "live"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"SAGEMAKER_TRITON_PING_MODE": "ready"},
+        {"LONG": "x" * 1025},
+        {"": "nameless"},
+        {f"V{number}": "" for number in range(100)},
+        {f"V{number}": "x" * 1024 for number in range(40)},
+    ],
+)
+def test_variables_that_would_be_lost_or_refused_are_a_mistake(
+    stack: Stack, environment: dict[str, str]
+) -> None:
+    assert _rules(lambda: _create(stack, environment=environment)) == ["container-environment"]
+
+
+def test_tags_are_on_everything_that_can_have_some(stack: Stack, resources: Resources) -> None:
+    _create(stack, tags={"team": "search"})
+
+    for kind in ("Model", "EndpointConfig", "Endpoint"):
+        (resource,) = resources(f"AWS::SageMaker::{kind}")
+        assert resource["Tags"] == [{"Key": "team", "Value": "search"}]
+
+
+def test_types_that_stand_in_are_tried_after_the_preferred_one(stack: Stack, resources: Resources) -> None:
+    endpoint = _create(stack, instance_pools=["ml.g5.xlarge", "ml.g5.4xlarge"])
+    variant = _variant(resources)
+
+    assert variant["InstancePools"] == [
+        {"InstanceType": "ml.g5.2xlarge", "Priority": 1},
+        {"InstanceType": "ml.g5.xlarge", "Priority": 2},
+        {"InstanceType": "ml.g5.4xlarge", "Priority": 3},
+    ]
+    assert "InstanceType" not in variant
+    assert endpoint.instance.name == "ml.g5.2xlarge"
+    Annotations.from_stack(stack).has_warning("/Fleet/Endpoint", Match.string_like_regexp("instance pools"))
+
+
+@pytest.mark.parametrize(
+    ("pools", "rules"),
+    [
+        (["ml.g4dn.xlarge"], ["instance-pools"]),
+        (["ml.m5.xlarge"], ["instance-pools"]),
+        (["ml.g5.2xlarge"], ["instance-pools"]),
+        (["ml.g5.xlrage"], ["unknown-instance-type"]),
+        (["ml.g5.48xlarge"], ["multi-model-one-gpu"]),
+        ([f"ml.g5.{size}xlarge" for size in ("", 4, 8, 16)] + ["ml.g5.12xlarge"], None),
+    ],
+)
+def test_types_that_could_not_run_the_models_are_refused(
+    stack: Stack, pools: list[str], rules: list[str] | None
+) -> None:
+    found = _rules(lambda: _create(stack, instance_pools=pools))
+
+    assert found == (rules or ["instance-pools", "multi-model-one-gpu"])
+
+
+def test_an_image_of_ones_own_is_pulled_and_nothing_else(stack: Stack, resources: Resources) -> None:
+    own = ecr.Repository(stack, "Own")
+    _create(stack, image=OwnImage(repository=own, tag="7", has_multi_model_label=True))
+
+    (pull,) = (each for each in _statements(stack) if "ecr:BatchGetImage" in each["Action"])
+    assert pull["Resource"] == stack.resolve(own.repository_arn)
+    assert not Template.from_stack(stack).find_mappings("*")
+
+
+def test_an_image_of_ones_own_may_be_of_a_release_that_aws_does_not_publish(stack: Stack) -> None:
+    own = OwnImage(repository=ecr.Repository(stack, "Own"), tag="7", has_multi_model_label=True)
+
+    assert _create(stack, image=own, release="24.12").release.name == "24.12"
+
+
+def test_triton_metrics_go_to_the_group_of_the_endpoint_and_the_role_may_publish_them(
+    stack: Stack, resources: Resources
+) -> None:
+    _create(stack, server=TritonServer(metrics=TritonMetrics(namespace="Search")))
+    environment = resources("AWS::SageMaker::Model")[0]["PrimaryContainer"]["Environment"]
+    (publishing,) = (each for each in _statements(stack) if each["Action"] == "cloudwatch:PutMetricData")
+
+    assert environment["SAGEMAKER_TRITON_CLOUDWATCH_LOG_GROUP"]["Ref"].startswith("EndpointLogs")
+    assert "Search" in publishing["Condition"]["StringEquals"]["cloudwatch:namespace"]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["data_capture", "variants", "shadow_variant", "async_inference", "serverless", "model_data_source"],
+)
+def test_what_multi_model_endpoints_cannot_do_is_refused_with_the_reason(stack: Stack, argument: str) -> None:
+    with pytest.raises(FleetError, match="on multi-model endpoints") as raised:
+        _create(stack, release="25.06", **{argument: object()})
+
+    assert [problem.rule for problem in raised.value.problems] == [
+        "multi-model-excludes",
+        "release-not-on-sagemaker",
+    ]
+
+
+def test_an_argument_that_does_not_exist_is_pythons_own_error(stack: Stack) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'instance_tpye'"):
+        _create(stack, instance_tpye="ml.g5.xlarge")
+
+
+def test_every_child_is_inside_the_endpoint(stack: Stack) -> None:
+    _create(stack)
+
+    assert {child.node.id for child in stack.node.children} <= {
+        "Repository",
+        "Endpoint",
+        "TritonImage2509",  # shared by all endpoints of the stack
+    }
+
+
+def test_two_synths_are_equal_for_no_name_holds_a_clock() -> None:
+    def template() -> Any:
+        stack = Stack(App(), "Fleet")
+        _everything(stack)
+        return Template.from_stack(stack).to_json()
+
+    assert template() == template()
+
+
+def test_the_only_variant_is_found_with_and_without_its_name(stack: Stack) -> None:
+    endpoint = _create(stack, initial_instance_count=3)
+
+    assert endpoint.variant() == endpoint.variant("AllTraffic") == endpoint.variants["AllTraffic"]
+    assert endpoint.variant().initial_instance_count == 3
+    assert endpoint.variant().metrics is endpoint.metrics
+
+
+def test_an_unknown_variant_is_a_mistake_that_names_the_known_ones(stack: Stack) -> None:
+    endpoint = _create(stack)
+
+    with pytest.raises(FleetError, match="one of AllTraffic"):
+        endpoint.variant("AllTrafic")
+
+
+def _asks_for_a_key(app: App) -> bool:
+    app.synth()
+    report = HIPAASecurityChecks(app).validate_scope(app)
+    return any("KMSKeyConfigured" in violation.rule_name for violation in report.violations)
+
+
+@pytest.mark.parametrize(("instance_type", "asks"), [("ml.g5.xlarge", False), (CPU, True)])
+def test_a_rule_pack_asks_for_a_key_only_where_sagemaker_takes_one(
+    app: App, stack: Stack, instance_type: str, asks: bool
+) -> None:
+    _create(stack, instance_type=instance_type)
+
+    assert _asks_for_a_key(app) is asks

@@ -1,0 +1,63 @@
+"""The table of images against the data of AWS's own SDK.
+
+The SDK is heavy and of no other use here; its data alone is enough: pip install --no-deps sagemaker-core.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triton_models.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, RELEASES, Release
+
+_TABLE = "image_uri_config/sagemaker-tritonserver.json"
+# Distribution and the folder of its package: the SDK's data moved when the SDK was divided.
+_HOLDERS = (("sagemaker-core", "sagemaker/core"), ("sagemaker", "sagemaker"))
+PUBLISHED = [release for release in RELEASES.values() if release.on_sagemaker]
+
+
+def _sdk_table() -> dict[str, Any] | None:
+    for distribution, folder in _HOLDERS:
+        try:
+            path = Path(str(metadata.distribution(distribution).locate_file(f"{folder}/{_TABLE}")))
+        except metadata.PackageNotFoundError:
+            continue
+        if path.is_file():
+            return dict(json.loads(path.read_text()))
+    return None
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[str, Any]:
+    found = _sdk_table()
+    if found is None:
+        pytest.skip("the data of AWS's SDK is not installed: pip install --no-deps sagemaker-core")
+    return found
+
+
+def test_exactly_the_releases_that_aws_publishes_are_offered(table: dict[str, Any]) -> None:
+    assert set(table["versions"]) == {release.name for release in PUBLISHED}
+
+
+@pytest.mark.parametrize("release", PUBLISHED, ids=lambda release: release.name)
+def test_a_release_is_in_the_accounts_and_regions_that_aws_says(
+    release: Release, table: dict[str, Any]
+) -> None:
+    published = table["versions"][release.name]
+
+    assert {region: IMAGE_ACCOUNTS[region] for region in release.regions} == published["registries"]
+
+
+@pytest.mark.parametrize("release", PUBLISHED, ids=lambda release: release.name)
+def test_an_image_is_named_as_aws_names_it(release: Release, table: dict[str, Any]) -> None:
+    published = table["versions"][release.name]
+
+    assert (IMAGE_REPOSITORY, release.image_tag) == (published["repository"], published["tag_prefix"])
+
+
+def test_images_come_for_cpus_too(table: dict[str, Any]) -> None:
+    assert table["processors"] == ["cpu", "gpu"]

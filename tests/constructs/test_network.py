@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Fn, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk.assertions import Annotations, Match, Template
+
+from triton_fleet import FleetError, ModelRepository
+from triton_fleet.network import EndpointNetwork, VpcService
+from triton_fleet.rules.network_services import models_reachable, route_tables_known, stated_once
+from triton_fleet.rules.network_subnets import no_public_subnet, some_subnets
+
+ENDPOINT = "AWS::EC2::VPCEndpoint"
+
+
+@pytest.fixture
+def vpc(stack: Stack) -> ec2.Vpc:
+    """A VPC of isolated subnets in two zones, without any way out."""
+    return ec2.Vpc(
+        stack,
+        "Vpc",
+        max_azs=2,
+        nat_gateways=0,
+        subnet_configuration=[
+            ec2.SubnetConfiguration(name="Gpu", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED)
+        ],
+        restrict_default_security_group=False,
+    )
+
+
+@pytest.fixture
+def network(stack: Stack, vpc: ec2.Vpc, repository: ModelRepository) -> EndpointNetwork:
+    """The network of one statement, given to an endpoint."""
+    network = EndpointNetwork(stack, "Network", vpc=vpc)
+    network.admit(repository)
+    return network
+
+
+def _imported(scope: Stack, **subnets: list[str]) -> ec2.IVpc:
+    return ec2.Vpc.from_vpc_attributes(
+        scope, "Imported", vpc_id="vpc-1", availability_zones=["eu-west-1a", "eu-west-1b"], **subnets
+    )
+
+
+def _services(stack: Stack) -> dict[str, dict[str, Any]]:
+    """The VPC endpoints by the last part of their service's name."""
+    found = Template.from_stack(stack).find_resources(ENDPOINT).values()
+    return {each["Properties"]["ServiceName"]["Fn::Join"][1][-1]: each["Properties"] for each in found}
+
+
+def _rules(call: Callable[[], object]) -> list[str]:
+    with pytest.raises(FleetError) as raised:
+        call()
+    return [problem.rule for problem in raised.value.problems]
+
+
+def test_a_model_is_attached_to_the_private_subnets(network: EndpointNetwork, stack: Stack) -> None:
+    config = stack.resolve(network.vpc_config())
+
+    assert [subnet["Ref"][:6] for subnet in config["subnets"]] == ["VpcGpu", "VpcGpu"]
+    assert len(config["securityGroupIds"]) == 1
+
+
+def test_subnets_with_a_way_out_are_preferred_and_others_can_be_chosen(stack: Stack) -> None:
+    vpc = _imported(stack, private_subnet_ids=["p1", "p2"], isolated_subnet_ids=["i1", "i2"])
+    there = list(VpcService)
+    found = EndpointNetwork(stack, "Found", vpc=vpc, existing_vpc_endpoints=there)
+    chosen = EndpointNetwork(
+        stack, "Chosen", vpc=vpc, subnets=vpc.isolated_subnets, existing_vpc_endpoints=there
+    )
+
+    assert stack.resolve(found.vpc_config())["subnets"] == ["p1", "p2"]
+    assert stack.resolve(chosen.vpc_config())["subnets"] == ["i1", "i2"]
+
+
+def test_nothing_may_connect_to_the_instances_and_they_open_https_only(
+    network: EndpointNetwork, stack: Stack
+) -> None:
+    groups = Template.from_stack(stack).find_resources("AWS::EC2::SecurityGroup")
+    (own,) = (each["Properties"] for name, each in groups.items() if name.startswith("NetworkSecurityGroup"))
+    ingress = Template.from_stack(stack).find_resources("AWS::EC2::SecurityGroupIngress").values()
+
+    assert "SecurityGroupIngress" not in own
+    assert all(
+        each["Properties"]["GroupId"]["Fn::GetAtt"][0].startswith("NetworkServices") for each in ingress
+    )
+    assert [
+        (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) for rule in own["SecurityGroupEgress"]
+    ] == [("tcp", 443, 443)]
+
+
+def test_own_security_groups_take_the_place_of_ours(stack: Stack, vpc: ec2.Vpc) -> None:
+    given = ec2.SecurityGroup.from_security_group_id(stack, "Given", "sg-1")
+    network = EndpointNetwork(stack, "Network", vpc=vpc, security_groups=[given])
+
+    assert stack.resolve(network.vpc_config())["securityGroupIds"] == ["sg-1"]
+    assert [group.security_group_id for group in network.connections.security_groups] == ["sg-1"]
+
+
+def test_it_is_connectable_to_what_else_is_in_the_vpc(
+    network: EndpointNetwork, stack: Stack, vpc: ec2.Vpc
+) -> None:
+    store = ec2.SecurityGroup(stack, "FeatureStore", vpc=vpc)
+    store.connections.allow_from(network, ec2.Port.tcp(6379))
+
+    Template.from_stack(stack).has_resource_properties("AWS::EC2::SecurityGroupIngress", {"ToPort": 6379})
+
+
+def test_every_service_gets_its_endpoint_by_default(network: EndpointNetwork, stack: Stack) -> None:
+    services = _services(stack)
+
+    assert set(services) == {f".{service.value}" for service in VpcService}
+    assert services[".s3"]["VpcEndpointType"] == "Gateway"
+    assert all(each["PrivateDnsEnabled"] for name, each in services.items() if name != ".s3")
+
+
+def test_services_have_their_own_names_in_china(stack_in: Callable[[str], Stack]) -> None:
+    stack = stack_in("cn-north-1")
+    EndpointNetwork(
+        stack,
+        "Network",
+        vpc=_imported(stack, private_subnet_ids=["p1", "p2"]),
+        create_vpc_endpoints=[VpcService.ECR_API],
+    )
+
+    Template.from_stack(stack).has_resource_properties(
+        ENDPOINT, {"ServiceName": "cn.com.amazonaws.cn-north-1.ecr.api"}
+    )
+
+
+def test_what_is_said_to_exist_is_not_created(stack: Stack, vpc: ec2.Vpc) -> None:
+    EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=[VpcService.S3, VpcService.KMS])
+
+    assert {".s3", ".kms"}.isdisjoint(_services(stack))
+    assert ".ecr.dkr" in _services(stack)
+
+
+def test_exactly_what_is_asked_for_is_created(
+    stack: Stack, vpc: ec2.Vpc, repository: ModelRepository
+) -> None:
+    network = EndpointNetwork(stack, "Network", vpc=vpc, create_vpc_endpoints=[VpcService.S3])
+    network.admit(repository)
+
+    assert set(_services(stack)) == {".s3"}
+    assert not network.interface_endpoints
+
+
+def test_s3_leads_to_the_admitted_models_and_to_image_layers_only(
+    network: EndpointNetwork, repository: ModelRepository, stack: Stack
+) -> None:
+    network.admit(repository)
+    layers, listing, reading = _services(stack)[".s3"]["PolicyDocument"]["Statement"]
+
+    assert layers["Resource"]["Fn::Join"][1][-2:] == [{"Ref": "AWS::Region"}, "-starport-layer-bucket/*"]
+    assert listing["Condition"] == {"StringLike": {"s3:prefix": "models/*"}}
+    assert reading["Resource"]["Fn::Join"][1][-1] == "/models/*"
+    assert {layers["Action"], listing["Action"], reading["Action"]} == {"s3:GetObject", "s3:ListBucket"}
+
+
+def test_two_endpoints_with_a_repository_each_share_a_network(network: EndpointNetwork, stack: Stack) -> None:
+    network.admit(ModelRepository(stack, "Second"))
+
+    assert len(_services(stack)[".s3"]["PolicyDocument"]["Statement"]) == 5
+
+
+def test_a_way_to_s3_that_leads_to_no_models_is_found_at_synthesis(stack: Stack, vpc: ec2.Vpc) -> None:
+    EndpointNetwork(stack, "Network", vpc=vpc)
+
+    with pytest.raises(RuntimeError, match="lets no model repository be read"):
+        Template.from_stack(stack)
+
+
+def test_only_the_instances_reach_the_endpoints_and_nobody_the_one_for_callers(
+    network: EndpointNetwork, stack: Stack
+) -> None:
+    (ingress,) = Template.from_stack(stack).find_resources("AWS::EC2::SecurityGroupIngress").values()
+    (callers,) = network.interface_endpoints[VpcService.RUNTIME].connections.security_groups
+
+    assert ingress["Properties"]["FromPort"] == ingress["Properties"]["ToPort"] == 443
+    assert ingress["Properties"]["SourceSecurityGroupId"]["Fn::GetAtt"][0].startswith("NetworkSecurityGroup")
+    assert stack.resolve(callers.security_group_id) != ingress["Properties"]["GroupId"]
+
+
+def test_callers_are_let_in_by_name(network: EndpointNetwork, stack: Stack, vpc: ec2.Vpc) -> None:
+    search = ec2.SecurityGroup(stack, "Search", vpc=vpc)
+    network.allow_callers(search)
+
+    Template.from_stack(stack).has_resource_properties(
+        "AWS::EC2::SecurityGroupIngress",
+        {
+            "GroupId": {"Fn::GetAtt": [Match.string_like_regexp("NetworkCallers"), "GroupId"]},
+            "SourceSecurityGroupId": {"Fn::GetAtt": [Match.string_like_regexp("Search"), "GroupId"]},
+            "ToPort": 443,
+        },
+    )
+
+
+def test_callers_need_an_endpoint_of_this_network(stack: Stack, vpc: ec2.Vpc) -> None:
+    network = EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=[VpcService.RUNTIME])
+    group = ec2.SecurityGroup(stack, "Search", vpc=vpc)
+
+    assert _rules(lambda: network.allow_callers(group)) == ["network-callers"]
+
+
+def test_the_role_attaches_to_these_subnets_and_groups_only(network: EndpointNetwork, stack: Stack) -> None:
+    look, attach, hand_over, take_back = stack.resolve([each.to_json() for each in network.statements()])
+    ends = [str(resource["Fn::Join"][1][6:]) for resource in attach["Resource"]]
+
+    assert all(action.startswith("ec2:Describe") for action in look["Action"])
+    assert look["Resource"] == "*"
+    assert len(ends) == 4
+    assert sum("subnet" in str(resource) for resource in attach["Resource"]) == 2
+    assert hand_over["Condition"]["ArnEquals"]["ec2:Vpc"]["Fn::Join"][1][-2] == ":vpc/"
+    assert take_back["Action"] == "ec2:DeleteNetworkInterfacePermission"
+    assert take_back["Resource"]["Fn::Join"][1][-1] == ":network-interface/*"
+
+
+def test_the_role_gets_every_permission_that_sagemaker_asks_for(network: EndpointNetwork) -> None:
+    actions = {action for statement in network.statements() for action in statement.actions}
+
+    assert actions == {
+        f"ec2:{name}"
+        for name in (
+            "CreateNetworkInterface",
+            "CreateNetworkInterfacePermission",
+            "DeleteNetworkInterface",
+            "DeleteNetworkInterfacePermission",
+            "DescribeDhcpOptions",
+            "DescribeNetworkInterfaces",
+            "DescribeSecurityGroups",
+            "DescribeSubnets",
+            "DescribeVpcEndpoints",
+            "DescribeVpcs",
+        )
+    }
+
+
+def test_a_shared_vpc_is_named_with_the_account_that_owns_it(stack: Stack) -> None:
+    network = EndpointNetwork(
+        stack,
+        "Network",
+        vpc=_imported(stack, private_subnet_ids=["p1", "p2"]),
+        existing_vpc_endpoints=list(VpcService),
+        vpc_owner="111122223333",
+    )
+    _, attach, hand_over, _ = stack.resolve([each.to_json() for each in network.statements()])
+    own, *_ = attach["Resource"]
+
+    assert ":111122223333:subnet/p1" in attach["Resource"][1]["Fn::Join"][1][-1]
+    assert ":111122223333:vpc/vpc-1" in hand_over["Condition"]["ArnEquals"]["ec2:Vpc"]["Fn::Join"][1][-1]
+    assert {"Ref": "AWS::AccountId"} in own["Fn::Join"][1]
+
+
+def test_a_list_of_subnets_known_only_at_deployment_is_taken_as_it_is(stack: Stack) -> None:
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Imported",
+        vpc_id=Fn.import_value("vpc"),
+        availability_zones=Fn.split(",", Fn.import_value("zones"), 2),
+        private_subnet_ids=Fn.split(",", Fn.import_value("subnets"), 2),
+    )
+    network = EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=list(VpcService))
+
+    assert "subnets" in str(stack.resolve(network.vpc_config())["subnets"])
+    assert len(stack.resolve(network.statements()[1].to_json())["Resource"]) == 4
+    Annotations.from_stack(stack).has_no_warning("/Fleet/Network", Match.any_value())
+
+
+def test_an_unsplit_list_of_subnets_is_let_through_with_any_subnet_of_the_vpc(stack: Stack) -> None:
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Imported",
+        vpc_id="vpc-1",
+        availability_zones=Fn.split(",", Fn.import_value("zones")),
+        private_subnet_ids=Fn.split(",", Fn.import_value("subnets")),
+    )
+    network = EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=list(VpcService))
+    attach = stack.resolve(network.statements()[1].to_json())
+
+    assert stack.resolve(network.vpc_config())["subnets"] == {
+        "Fn::Split": [",", {"Fn::ImportValue": "subnets"}]
+    }
+    assert attach["Resource"][1]["Fn::Join"][1][-1].endswith(":subnet/*")
+    Annotations.from_stack(stack).has_no_warning("/Fleet/Network", Match.any_value())
+
+
+def test_one_availability_zone_is_advised_against(stack: Stack, vpc: ec2.Vpc) -> None:
+    EndpointNetwork(
+        stack,
+        "Network",
+        vpc=vpc,
+        subnets=vpc.isolated_subnets[:1],
+        create_vpc_endpoints=[],
+        existing_vpc_endpoints=[VpcService.S3],
+    )
+
+    Annotations.from_stack(stack).has_warning(
+        "/Fleet/Network", Match.string_like_regexp("one availability zone")
+    )
+
+
+def test_two_zones_are_not_remarked_on(network: EndpointNetwork, stack: Stack) -> None:
+    Annotations.from_stack(stack).has_no_warning("/Fleet/Network", Match.any_value())
+
+
+def test_a_vpc_of_public_subnets_is_refused(stack: Stack) -> None:
+    vpc = _imported(stack, public_subnet_ids=["a", "b"])
+    call = lambda: EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=[VpcService.S3])  # noqa: E731
+
+    assert _rules(call) == ["network-private-subnets"]
+
+
+def test_public_subnets_are_refused_among_private_ones(stack: Stack) -> None:
+    vpc = _imported(stack, public_subnet_ids=["a", "b"], private_subnet_ids=["c", "d"])
+    chosen = [*vpc.public_subnets, *vpc.private_subnets]
+    call = lambda: EndpointNetwork(  # noqa: E731
+        stack, "Network", vpc=vpc, subnets=chosen, existing_vpc_endpoints=[VpcService.S3]
+    )
+
+    assert _rules(call) == ["network-private-subnets"]
+
+
+def test_a_vpc_that_names_no_subnets_is_refused_with_the_way_to_name_them(stack: Stack) -> None:
+    with pytest.raises(FleetError, match="from_vpc_attributes") as raised:
+        EndpointNetwork(stack, "Network", vpc=_imported(stack))
+
+    assert raised.value.problems[0].where == "subnets of Fleet/Network"
+
+
+def test_everything_wrong_with_a_network_is_told_at_once(stack: Stack) -> None:
+    vpc = _imported(stack, isolated_subnet_ids=["i1", "i2"])
+    twice = lambda: EndpointNetwork(  # noqa: E731
+        stack,
+        "Network",
+        vpc=vpc,
+        create_vpc_endpoints=[VpcService.KMS],
+        existing_vpc_endpoints=[VpcService.KMS],
+    )
+
+    assert _rules(twice) == ["network-endpoint-twice", "network-models-unreachable"]
+
+
+def test_a_service_that_is_none_of_ours_is_told_with_the_others(stack: Stack, vpc: ec2.Vpc) -> None:
+    call = lambda: EndpointNetwork(  # noqa: E731
+        stack, "Network", vpc=vpc, create_vpc_endpoints=["ecr-api", "s3"], existing_vpc_endpoints=["sqs"]
+    )
+
+    assert _rules(call) == ["network-unknown-service"] * 2
+
+
+def test_a_gateway_needs_the_route_tables_of_imported_subnets(stack: Stack) -> None:
+    call = lambda: EndpointNetwork(stack, "N", vpc=_imported(stack, isolated_subnet_ids=["i1", "i2"]))  # noqa: E731
+
+    assert _rules(call) == ["network-route-tables"]
+
+
+def test_a_subnet_by_its_id_has_no_known_route_table_either(stack: Stack, vpc: ec2.Vpc) -> None:
+    subnet = ec2.Subnet.from_subnet_id(stack, "Subnet", "subnet-1")
+    call = lambda: EndpointNetwork(stack, "Network", vpc=vpc, subnets=[subnet])  # noqa: E731
+
+    assert _rules(call) == ["network-route-tables"]
+
+
+def test_synthesis_asks_for_nothing_from_an_account() -> None:
+    app = App()
+    stack = Stack(app, "Fleet")
+    vpc = _imported(stack, private_subnet_ids=["p1", "p2"], private_subnet_route_table_ids=["rtb-1", "rtb-2"])
+    EndpointNetwork(stack, "Network", vpc=vpc).admit(ModelRepository(stack, "Repository"))
+
+    assert "missing" not in json.loads((Path(app.synth().directory) / "manifest.json").read_text())
+
+
+def test_subnets_are_needed_and_private() -> None:
+    assert some_subnets(2, vpc_has_public=True, where="here") is None
+    assert no_public_subnet([], where="here") is None
+    public = some_subnets(0, vpc_has_public=True, where="here")
+    chosen = no_public_subnet(["Vpc/Public1"], where="here")
+
+    assert public is not None
+    assert "PRIVATE_ISOLATED" in public.fix
+    assert chosen is not None
+    assert "Vpc/Public1" in chosen.what
+
+
+@pytest.mark.parametrize(
+    ("reached", "isolated", "fine"), [(["s3"], True, True), (["kms"], True, False), ([], False, True)]
+)
+def test_isolated_instances_need_a_way_to_s3(reached: list[str], isolated: bool, fine: bool) -> None:
+    assert (models_reachable(reached, isolated=isolated, where="here") is None) is fine
+
+
+def test_a_service_is_stated_once_and_a_route_table_is_known() -> None:
+    assert list(stated_once(["s3"], ["kms"], where="here")) == []
+    assert len(list(stated_once(["s3", "kms"], ["kms", "s3"], where="here"))) == 2
+    assert route_tables_known([], where="here") is None
+    assert route_tables_known(["Vpc/Subnet"], where="here") is not None

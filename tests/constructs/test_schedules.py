@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from aws_cdk import CfnParameter, Duration, Stack, TimeZone
+from aws_cdk.aws_applicationautoscaling import Schedule
+from synthesised import Resources
+
+from triton_fleet import EndpointScaling, FleetError, MultiModelEndpoint
+from triton_fleet.schedules import ScheduledCapacity
+
+MORNING = Schedule.cron(week_day="MON-FRI", hour="7", minute="0")
+NEW_YEAR = datetime(2027, 1, 1, tzinfo=timezone.utc)
+
+
+def actions(resources: Resources) -> list[dict[str, Any]]:
+    [target] = resources("AWS::ApplicationAutoScaling::ScalableTarget")
+    found: list[dict[str, Any]] = target["ScheduledActions"]
+    return found
+
+
+def test_the_range_changes_at_an_hour_of_a_time_zone(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    morning = ScheduledCapacity(
+        name="Morning",
+        schedule=MORNING,
+        min_capacity=2,
+        max_capacity=8,
+        time_zone=TimeZone.EUROPE_BERLIN,
+        start=datetime(2026, 12, 1, tzinfo=timezone.utc),
+        end=NEW_YEAR,
+    )
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, schedules=[morning])
+
+    assert actions(resources) == [
+        {
+            "ScheduledActionName": "Morning",
+            "Schedule": "cron(0 7 ? * MON-FRI *)",
+            "Timezone": "Europe/Berlin",
+            "StartTime": "2026-12-01T00:00:00Z",
+            "EndTime": "2027-01-01T00:00:00Z",
+            "ScalableTargetAction": {"MinCapacity": 2, "MaxCapacity": 8},
+        }
+    ]
+
+
+def test_what_an_action_does_not_set_is_left_out(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    fair = ScheduledCapacity(name="Fair", schedule=Schedule.at(NEW_YEAR), min_capacity=3)
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, schedules=[fair])
+
+    assert actions(resources) == [
+        {
+            "ScheduledActionName": "Fair",
+            "Schedule": "at(2027-01-01T00:00:00)",
+            "ScalableTargetAction": {"MinCapacity": 3},
+        }
+    ]
+
+
+@pytest.mark.parametrize(("least", "most"), [(1, 1), (4, 4)])
+def test_a_schedule_may_fix_the_number_of_instances(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources, least: int, most: int
+) -> None:
+    fixed = ScheduledCapacity(name="Fixed", schedule=MORNING, min_capacity=least, max_capacity=most)
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], schedules=[fixed])
+
+    assert actions(resources)[0]["ScalableTargetAction"] == {"MinCapacity": least, "MaxCapacity": most}
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "what"),
+    [
+        ({}, "scheduled-capacity", "neither min_capacity nor max_capacity is set"),
+        ({"min_capacity": 9, "max_capacity": 8}, "capacity-range", "9 is above the largest 8"),
+        ({"min_capacity": "3"}, "scaling-number", "min_capacity is '3'"),
+        ({"min_capacity": 0}, "capacity-range", "the smallest capacity is 0"),
+        ({"min_capacity": 5}, "capacity-range", "5 is above the largest 4"),
+        ({"max_capacity": 1}, "capacity-range", "2 is above the largest 1"),
+        (
+            {"min_capacity": 3, "start": NEW_YEAR, "end": NEW_YEAR},
+            "scheduled-capacity",
+            "it starts at 2027-01-01",
+        ),
+        (
+            {"min_capacity": 3, "start": datetime(2027, 1, 1)},
+            "scheduled-capacity",
+            "says no time zone",
+        ),
+        (
+            {"min_capacity": 3, "schedule": Schedule.at(NEW_YEAR), "time_zone": TimeZone.EUROPE_BERLIN},
+            "scheduled-capacity",
+            "a time zone is set for at",
+        ),
+        (
+            {
+                "min_capacity": 3,
+                "schedule": Schedule.rate(Duration.hours(1)),
+                "time_zone": TimeZone.EUROPE_BERLIN,
+            },
+            "scheduled-capacity",
+            "a time zone is set for rate",
+        ),
+    ],
+)
+def test_a_schedule_that_cannot_work_is_refused(
+    stack: Stack, endpoint: MultiModelEndpoint, change: dict[str, Any], rule: str, what: str
+) -> None:
+    scheduled = ScheduledCapacity(**{"name": "Morning", "schedule": MORNING, **change})
+
+    with pytest.raises(FleetError, match=what) as raised:
+        EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=2, max_capacity=4, schedules=[scheduled])
+    [problem] = raised.value.problems
+    assert (problem.rule, problem.where) == (rule, "Morning, schedules of Fleet/S")
+
+
+def test_two_actions_of_one_name_are_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    twice = [ScheduledCapacity(name="Morning", schedule=MORNING, min_capacity=2)] * 2
+
+    with pytest.raises(FleetError, match="2 scheduled actions are named 'Morning'"):
+        EndpointScaling(stack, "S", endpoint=endpoint, schedules=twice)
+
+
+def test_a_capacity_known_only_at_deployment_is_let_pass(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    least = CfnParameter(stack, "Least", type="Number").value_as_number
+    morning = ScheduledCapacity(name="Morning", schedule=MORNING, min_capacity=int(least), max_capacity=1)
+    EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=2, max_capacity=4, schedules=[morning])
+
+    assert actions(resources)[0]["ScalableTargetAction"]["MinCapacity"] == {"Ref": "Least"}

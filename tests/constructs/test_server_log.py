@@ -1,0 +1,74 @@
+"""The queries for Triton's log, against what a server wrote and what one writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.server import TritonServer
+from tests.rehearsal import served_models
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from triton_fleet.server_log import (
+    FAILED_LOADS,
+    LOAD_FAILED,
+    LOADED,
+    LOADS_AND_UNLOADS,
+    MOST_LOADED,
+    SLOWEST_UNLOADS,
+    UNLOADED,
+)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What a server writes while a model comes and goes and another cannot come."""
+    folder = tmp_path_factory.mktemp("log")
+    good = served_models.write(served_models.python_model(), folder / "good")
+    bad = served_models.write(served_models.python_model("raise RuntimeError('no')"), folder / "bad")
+    with TritonServer(ENVIRONMENT, folder / "server") as server, MultiModelContract(server.url) as contract:
+        assert contract.load(model_id="a", target_model="minilm-01.tar.gz", folder=str(good)).ok
+        assert not contract.load(model_id="b", target_model="broken-02.tar.gz", folder=str(bad)).ok
+        assert contract.unload(model_id="a", target_model="minilm-01.tar.gz").ok
+        return Path(server.log).read_text().splitlines()
+
+
+def _parsed(query: tuple[str, ...], log: list[str]) -> list[dict[str, str]]:
+    """What the query's parse command takes out of the lines; Insights writes named groups as (?<name>...)."""
+    (command,) = (line for line in query if line.startswith("parse "))
+    pattern = re.compile(command.split("/", 1)[1].rsplit("/", 1)[0].replace("(?<", "(?P<"))
+    return [found.groupdict() for line in log if (found := pattern.search(line))]
+
+
+def test_a_model_that_was_loaded_is_one_line_with_its_name(log: list[str]) -> None:
+    assert sum(LOADED in line for line in log) == 1
+    assert _parsed(MOST_LOADED, log) == [{"model": "minilm-01.tar.gz"}]
+
+
+def test_a_model_that_was_unloaded_is_one_line_with_its_name_and_how_long_it_took(log: list[str]) -> None:
+    (found,) = _parsed(SLOWEST_UNLOADS, log)
+
+    assert sum(UNLOADED in line for line in log) == 1
+    assert found["model"] == "minilm-01.tar.gz"
+    assert found["seconds"].isdigit()
+
+
+def test_a_load_that_failed_is_counted_once_and_says_which_model_and_why(log: list[str]) -> None:
+    (found,) = _parsed(FAILED_LOADS, log)
+
+    assert sum(all(term in line for term in LOAD_FAILED) for line in log) == 1
+    assert found["model"] == "broken-02.tar.gz"
+    assert "RuntimeError: no" in found["reason"]
+
+
+def test_without_namespaces_a_model_is_found_as_well() -> None:
+    assert _parsed(MOST_LOADED, ["successfully loaded 'minilm-01.tar.gz'"]) == [{"model": "minilm-01.tar.gz"}]
+
+
+def test_loads_and_unloads_count_the_same_lines() -> None:
+    counted = re.findall(r'strcontains\(@message, "([^"]+)"\)', " ".join(LOADS_AND_UNLOADS))
+
+    assert counted == [LOADED, UNLOADED, LOAD_FAILED[0]]
+    assert all(f'like "{term}"' in LOADS_AND_UNLOADS[0] for term in (LOADED, UNLOADED, *LOAD_FAILED))

@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+from botocore_model import violations
+from cfnlint.api import ManualArgs, lint
+from synthesised import Resources
+
+from triton_fleet import (
+    Canary,
+    DataCapture,
+    FleetError,
+    InstancePool,
+    ModelBuilds,
+    ModelRepository,
+    Rolling,
+    Routing,
+    SingleModelEndpoint,
+    Variant,
+)
+
+ARTIFACT = "resnet50-0123456789ab.tar.gz"
+CANDIDATE = "resnet50-ba9876543210.tar.gz"
+
+
+def _create(stack: Stack, *variants: Variant, **arguments: Any) -> SingleModelEndpoint:
+    repository = stack.node.try_find_child("Repository") or ModelRepository(stack, "Repository")
+    return SingleModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=repository,  # type: ignore[arg-type]
+        variants=variants or [Variant(artifact=ARTIFACT)],
+        **arguments,
+    )
+
+
+def _config(resources: Resources) -> dict[str, Any]:
+    (config,) = resources("AWS::SageMaker::EndpointConfig")
+    return dict(config)
+
+
+def _rules(call: Callable[[], object]) -> list[str]:
+    with pytest.raises(FleetError) as raised:
+        call()
+    return [problem.rule for problem in raised.value.problems]
+
+
+def _everything(stack: Stack) -> SingleModelEndpoint:
+    return _create(
+        stack,
+        Variant(
+            artifact=ARTIFACT,
+            name="Current",
+            default_model="pipeline",
+            instance_type="ml.m5.xlarge",
+            volume_size_gb=50,
+            ssm_access=True,
+            provision_timeout=Duration.minutes(10),
+            instance_pools=[InstancePool(instance_type="ml.c5.2xlarge", artifact=CANDIDATE)],
+        ),
+        shadow_variant=Variant(
+            artifact=CANDIDATE, name="Candidate", instance_type="ml.m5.xlarge", weight=0.5
+        ),
+        data_capture=DataCapture(bucket=s3.Bucket(stack, "Captured"), sampling_percent=10),
+        encryption_key=kms.Key(stack, "Key"),
+        deployment=Canary(),
+        rollback_alarms=["errors"],
+        endpoint_name="everything",
+        tags={"team": "search"},
+    )
+
+
+def _accepted(stack: Stack) -> list[str]:
+    """What the services refuse. What only UpdateEndpoint knows is looked at in a test of its own."""
+    template = Template.from_stack(stack).to_json()
+    for resource in template["Resources"].values():
+        resource.get("Properties", {}).pop("ExcludeRetainedVariantProperties", None)
+    return violations(template)
+
+
+def test_one_artifact_gives_an_endpoint_that_the_services_accept(stack: Stack, resources: Resources) -> None:
+    _create(stack)
+    (model,) = resources("AWS::SageMaker::Model")
+
+    assert _accepted(stack) == []
+    assert model["PrimaryContainer"]["Mode"] == "SingleModel"
+    assert model["PrimaryContainer"]["ModelDataUrl"]["Fn::Join"][1][-1] == f"/models/{ARTIFACT}"
+    assert "MultiModelConfig" not in model["PrimaryContainer"]
+    assert "ModelName" not in model
+
+
+def test_every_option_together_is_what_the_services_accept(stack: Stack) -> None:
+    _everything(stack)
+    template = Template.from_stack(stack).to_json()
+
+    assert _accepted(stack) == []
+    assert not lint(json.dumps(template), config=ManualArgs(regions=["eu-west-1", "us-east-1"]))
+
+
+def test_an_instance_gets_requests_only_once_its_model_is_loaded(stack: Stack, resources: Resources) -> None:
+    _create(stack)
+    environment = resources("AWS::SageMaker::Model")[0]["PrimaryContainer"]["Environment"]
+
+    assert environment["SAGEMAKER_TRITON_PING_MODE"] == "ready"
+    assert "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME" not in environment
+
+
+def test_an_ensemble_is_named_to_the_server(stack: Stack, resources: Resources) -> None:
+    _create(stack, Variant(artifact=ARTIFACT, default_model="pipeline"))
+    environment = resources("AWS::SageMaker::Model")[0]["PrimaryContainer"]["Environment"]
+
+    assert environment["SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"] == "pipeline"
+
+
+def test_the_ensemble_is_not_named_twice(stack: Stack) -> None:
+    variant = Variant(artifact=ARTIFACT, default_model="pipeline")
+    environment = {"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "other"}
+
+    assert _rules(lambda: _create(stack, variant, environment=environment)) == ["container-environment"]
+
+
+def test_weight_zero_stays_zero(stack: Stack, resources: Resources) -> None:
+    _create(
+        stack,
+        Variant(artifact=ARTIFACT, name="Current"),
+        Variant(artifact=CANDIDATE, name="Dark", weight=0),
+    )
+    weights = [each["InitialVariantWeight"] for each in _config(resources)["ProductionVariants"]]
+
+    assert weights == [1, 0]
+
+
+def test_each_variant_has_its_model_type_and_metrics(stack: Stack, resources: Resources) -> None:
+    endpoint = _create(
+        stack,
+        Variant(artifact=ARTIFACT, name="Gpu", initial_instance_count=2),
+        Variant(artifact=CANDIDATE, name="Cpu", instance_type="ml.c5.xlarge"),
+    )
+    gpu, cpu = _config(resources)["ProductionVariants"]
+
+    assert gpu["ModelName"] != cpu["ModelName"]
+    assert ("InferenceAmiVersion" in gpu, "InferenceAmiVersion" in cpu) == (True, False)
+    assert list(endpoint.variants) == ["Gpu", "Cpu"]
+    assert endpoint.variant() is endpoint.variant("Gpu")
+    assert endpoint.variant("Gpu").initial_instance_count == 2
+    assert endpoint.variant("Cpu").metrics.metric("Invocations").dimensions == {
+        "EndpointName": endpoint.name,
+        "VariantName": "Cpu",
+    }
+
+
+def test_a_cpu_variant_runs_the_cpu_image_beside_a_gpu_one(stack: Stack) -> None:
+    _create(
+        stack,
+        Variant(artifact=ARTIFACT, name="Gpu"),
+        Variant(artifact=CANDIDATE, name="Cpu", instance_type="ml.c5.xlarge"),
+    )
+    models = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
+    tags = [each["Properties"]["PrimaryContainer"]["Image"]["Fn::Join"][1][-1] for each in models]
+
+    assert sorted(tag.rpartition(":")[2] for tag in tags) == ["25.09-py3", "25.09-py3-cpu"]
+
+
+def test_two_endpoints_with_several_variants_live_in_one_stack(stack: Stack) -> None:
+    repository = ModelRepository(stack, "Repository")
+    for construct_id in ("First", "Second"):
+        SingleModelEndpoint(
+            stack,
+            construct_id,
+            repository=repository,
+            variants=[
+                # Names that end alike: ids of models made from names and numbers could be the same.
+                Variant(
+                    artifact=ARTIFACT,
+                    name="A",
+                    instance_pools=[InstancePool(instance_type="ml.g6.xlarge", artifact=CANDIDATE)],
+                ),
+                Variant(artifact=ARTIFACT, name="A-Model2"),
+                Variant(artifact=ARTIFACT, name="AModel2"),
+            ],
+        )
+
+    assert len(Template.from_stack(stack).find_resources("AWS::SageMaker::Model")) == 8
+
+
+def test_every_child_is_inside_the_endpoint(stack: Stack) -> None:
+    _create(stack)
+
+    assert {child.node.id for child in stack.node.children} == {"Repository", "Endpoint", "TritonImage2509"}
+
+
+def test_two_synths_are_equal_for_no_name_holds_a_clock() -> None:
+    def template() -> Any:
+        stack = Stack(App(), "Fleet")
+        _everything(stack)
+        return Template.from_stack(stack).to_json()
+
+    assert template() == template()
+
+
+def test_a_deployment_keeps_the_instance_counts_and_sets_weights_and_capture(
+    stack: Stack, resources: Resources
+) -> None:
+    _create(stack)
+    (endpoint,) = resources("AWS::SageMaker::Endpoint")
+
+    assert endpoint["RetainAllVariantProperties"] is True
+    assert [each["VariantPropertyType"] for each in endpoint["ExcludeRetainedVariantProperties"]] == [
+        "DesiredWeight",
+        "DataCaptureConfig",
+    ]
+
+
+def test_requests_go_to_the_least_busy_instance_unless_said_otherwise(
+    stack: Stack, resources: Resources
+) -> None:
+    _create(
+        stack,
+        Variant(artifact=ARTIFACT, name="A"),
+        Variant(artifact=ARTIFACT, name="B", routing=Routing.RANDOM),
+        Variant(artifact=ARTIFACT, name="C", routing=None),
+    )
+    routing = [each.get("RoutingConfig") for each in _config(resources)["ProductionVariants"]]
+
+    assert routing == [
+        {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+        {"RoutingStrategy": "RANDOM"},
+        None,
+    ]
+
+
+def test_a_shadow_is_beside_the_variant_and_not_among_the_served(stack: Stack, resources: Resources) -> None:
+    endpoint = _everything(stack)
+    config = _config(resources)
+
+    assert [each["VariantName"] for each in config["ProductionVariants"]] == ["Current"]
+    assert [each["VariantName"] for each in config["ShadowProductionVariants"]] == ["Candidate"]
+    assert config["ShadowProductionVariants"][0]["InitialVariantWeight"] == 0.5
+    assert list(endpoint.variants) == ["Current"]
+
+
+def test_a_type_that_stands_in_may_have_another_gpu_with_a_plan_of_its_own(
+    stack: Stack, resources: Resources
+) -> None:
+    _create(
+        stack,
+        Variant(
+            artifact=ARTIFACT,
+            instance_pools=[
+                InstancePool(instance_type="ml.g6.2xlarge", artifact=CANDIDATE),
+                InstancePool(instance_type="ml.g5.xlarge"),
+            ],
+        ),
+    )
+    first, second, third = _config(resources)["ProductionVariants"][0]["InstancePools"]
+
+    assert "ModelNameOverride" not in first
+    assert second["InstanceType"] == "ml.g6.2xlarge"
+    assert second["ModelNameOverride"] != _config(resources)["ProductionVariants"][0]["ModelName"]
+    assert "ModelNameOverride" not in third
+
+
+@pytest.mark.parametrize(
+    ("pools", "rules"),
+    [
+        ([InstancePool(instance_type="ml.g6.2xlarge")], ["instance-pools"]),
+        ([InstancePool(instance_type="ml.c5.xlarge", artifact=CANDIDATE)], ["instance-pools"]),
+        ([InstancePool(instance_type="ml.g5.2xlarge")], ["instance-pools"]),
+        ([InstancePool(instance_type="ml.g5.xlarge", artifact="a/b")], ["single-model-artifact"]),
+        ([InstancePool(instance_type="ml.p3.2xlarge", artifact=CANDIDATE)], ["gpu-generation-supported"]),
+        (
+            [InstancePool(instance_type=f"ml.g5.{size}xlarge") for size in ("", "4", "8", "12", "16")],
+            ["instance-pools"],
+        ),
+    ],
+)
+def test_pools_that_could_not_run_the_model_are_refused(
+    stack: Stack, pools: list[InstancePool], rules: list[str]
+) -> None:
+    assert _rules(lambda: _create(stack, Variant(artifact=ARTIFACT, instance_pools=pools))) == rules
+
+
+@pytest.mark.parametrize(
+    ("variants", "arguments", "rules"),
+    [
+        ([Variant(artifact=ARTIFACT), Variant(artifact=CANDIDATE)], {}, ["variant-set"]),
+        ([Variant(artifact=ARTIFACT, weight=0)], {}, ["variant-set"]),
+        ([Variant(artifact=ARTIFACT, name=f"V{number}") for number in range(11)], {}, ["variant-set"]),
+        ([Variant(artifact=ARTIFACT)], {"shadow_variant": Variant(artifact=CANDIDATE)}, ["variant-set"]),
+        (
+            [Variant(artifact=ARTIFACT, name="A"), Variant(artifact=CANDIDATE, name="B")],
+            {"shadow_variant": Variant(artifact=CANDIDATE, name="C")},
+            ["variant-set"],
+        ),
+        (
+            [Variant(artifact=ARTIFACT, name="A"), Variant(artifact=CANDIDATE, name="B")],
+            {"deployment": Rolling()},
+            ["rolling-one-variant"],
+        ),
+        ([Variant(artifact="s3://bucket/models/resnet50.tar.gz")], {}, ["single-model-artifact"]),
+        ([Variant(artifact="resnet50")], {}, ["single-model-artifact"]),
+        ([Variant(artifact=ARTIFACT, volume_size_gb=10)], {}, ["local-storage-no-volume"]),
+        ([Variant(artifact=ARTIFACT, instance_type="ml.g5.huge")], {}, ["unknown-instance-type"]),
+        ([Variant(artifact=ARTIFACT)], {"release": "24.12"}, ["release-not-on-sagemaker"]),
+    ],
+)
+def test_a_mistake_names_its_rule(
+    stack: Stack, variants: list[Variant], arguments: dict[str, Any], rules: list[str]
+) -> None:
+    assert _rules(lambda: _create(stack, *variants, **arguments)) == rules
+
+
+def test_an_endpoint_without_variants_is_a_mistake(stack: Stack) -> None:
+    repository = ModelRepository(stack, "Repository")
+    call = lambda: SingleModelEndpoint(stack, "Endpoint", repository=repository, variants=[])  # noqa: E731
+
+    assert _rules(call) == ["variant-set"]
+
+
+def test_every_mistake_is_told_at_once_with_the_variant_it_is_in(stack: Stack) -> None:
+    with pytest.raises(FleetError) as raised:
+        _create(
+            stack,
+            Variant(artifact="resnet50", name="Current"),
+            Variant(artifact=ARTIFACT, name="Candidate", instance_type="ml.g5.huge"),
+            release="25.06",
+        )
+
+    assert {(problem.rule, problem.where) for problem in raised.value.problems} == {
+        ("release-not-on-sagemaker", "release of Fleet/Endpoint"),
+        ("single-model-artifact", "variant 'Current' of Fleet/Endpoint"),
+        ("unknown-instance-type", "variant 'Candidate' of Fleet/Endpoint"),
+    }
+
+
+def test_several_gpus_are_fine_for_one_model(stack: Stack) -> None:
+    assert _create(stack, Variant(artifact=ARTIFACT, instance_type="ml.g5.12xlarge")).instance.gpu_count == 4
+
+
+def test_an_artifact_and_a_weight_may_be_known_only_at_deployment(stack: Stack, resources: Resources) -> None:
+    artifact = CfnParameter(stack, "Artifact").value_as_string
+    weight = CfnParameter(stack, "Weight", type="Number").value_as_number
+    _create(stack, Variant(artifact=artifact, weight=weight))
+
+    assert _config(resources)["ProductionVariants"][0]["InitialVariantWeight"] == {"Ref": "Weight"}
+
+
+def test_plans_for_another_gpu_are_refused(stack: Stack, source: Path) -> None:
+    repository = ModelRepository(stack, "Repository")
+    ModelBuilds(stack, "Builds", repository=repository, source=source, models=["minilm"])
+
+    variant = Variant(artifact=ARTIFACT, instance_type="ml.g4dn.xlarge")
+    assert _rules(lambda: _create(stack, variant)) == ["plan-fits-endpoint"]
+
+
+def test_api_gateway_accepts_it_as_an_endpoint(stack: Stack) -> None:
+    api = apigateway.RestApi(stack, "Api")
+    api.root.add_method("POST", apigateway.SagemakerIntegration(_create(stack)))
+
+    Template.from_stack(stack).resource_count_is("AWS::ApiGateway::Method", 1)
+
+
+def test_the_name_of_a_variant_has_to_be_known_now(stack: Stack) -> None:
+    name = CfnParameter(stack, "Name").value_as_string
+
+    with pytest.raises(FleetError, match="known only when the stack is deployed"):
+        _create(stack, Variant(artifact=ARTIFACT, name=name))
+
+
+def test_invoking_is_granted_for_this_endpoint_only(stack: Stack) -> None:
+    endpoint = _create(stack)
+    caller = iam.Role(stack, "Caller", assumed_by=iam.AccountRootPrincipal())
+    endpoint.grant_invoke(caller)
+
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
+    (policy,) = (each for name, each in policies.items() if name.startswith("Caller"))
+    assert policy["Properties"]["PolicyDocument"]["Statement"] == [
+        {
+            "Action": "sagemaker:InvokeEndpoint",
+            "Effect": "Allow",
+            "Resource": stack.resolve(endpoint.endpoint_arn),
+        }
+    ]

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_cdk import CfnParameter, Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk.assertions import Template
+from synthesised import Resources
+
+from triton_fleet import EndpointScaling, FleetError, GpuUtilization, MultiModelEndpoint
+from triton_fleet.steps import Step, StepScaling
+
+OUT = (Step(at=500, change=1), Step(at=2000, change=4), Step(at=1000, change=2))
+IN = (Step(at=100, change=-1), Step(at=20, change=-3))
+
+
+def latency(endpoint: MultiModelEndpoint) -> cloudwatch.IMetric:
+    return endpoint.metrics.milliseconds("ModelLatency", statistic="p90")
+
+
+def policy(resources: Resources) -> dict[str, Any]:
+    [found] = resources("AWS::ApplicationAutoScaling::ScalingPolicy")
+    return found
+
+
+def test_steps_upwards_add_the_more_the_further_the_metric_is_off(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    out = StepScaling(name="Slow", metric=latency(endpoint), steps=OUT)
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[out])
+
+    assert policy(resources)["PolicyType"] == "StepScaling"
+    assert policy(resources)["PolicyName"] == "fleet-Slow"
+    assert policy(resources)["StepScalingPolicyConfiguration"] == {
+        "AdjustmentType": "ChangeInCapacity",
+        "Cooldown": 300,
+        "MetricAggregationType": "Average",
+        "StepAdjustments": [
+            {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 500, "ScalingAdjustment": 1},
+            {"MetricIntervalLowerBound": 500, "MetricIntervalUpperBound": 1500, "ScalingAdjustment": 2},
+            {"MetricIntervalLowerBound": 1500, "ScalingAdjustment": 4},
+        ],
+    }
+
+
+def test_steps_downwards_remove_the_more_the_further_the_metric_is_below(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    down = StepScaling(name="Idle", metric=latency(endpoint), steps=IN, direction="in")
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[down])
+    configuration = policy(resources)["StepScalingPolicyConfiguration"]
+
+    assert configuration["Cooldown"] == 600
+    assert configuration["StepAdjustments"] == [
+        {"MetricIntervalLowerBound": -80, "MetricIntervalUpperBound": 0, "ScalingAdjustment": -1},
+        {"MetricIntervalUpperBound": -80, "ScalingAdjustment": -3},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"direction": "out", "steps": OUT}, ("GreaterThanOrEqualToThreshold", 500)),
+        ({"direction": "in", "steps": IN}, ("LessThanOrEqualToThreshold", 100)),
+    ],
+)
+def test_an_alarm_at_the_first_step_runs_the_policy(
+    stack: Stack, endpoint: MultiModelEndpoint, given: dict[str, Any], expected: tuple[str, float]
+) -> None:
+    scaling = StepScaling(name="Steps", metric=latency(endpoint), out_of=2, **given)
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[scaling])
+    template = Template.from_stack(stack)
+    [policy_id] = template.find_resources("AWS::ApplicationAutoScaling::ScalingPolicy")
+    [alarm] = [each["Properties"] for each in template.find_resources("AWS::CloudWatch::Alarm").values()]
+
+    assert alarm["AlarmActions"] == [{"Ref": policy_id}]
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == expected
+    assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (3, 2)
+    assert alarm["TreatMissingData"] == "missing"
+    assert alarm["AlarmName"] == "fleet-scaling-Steps"
+
+
+def test_steps_may_be_percentages_of_the_fleet(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    scaling = StepScaling(
+        name="Slow",
+        metric=latency(endpoint),
+        steps=[Step(at=500, change=50)],
+        adjustment="PercentChangeInCapacity",
+        minimum_change=2,
+        cooldown=Duration.minutes(1),
+    )
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[scaling])
+    configuration = policy(resources)["StepScalingPolicyConfiguration"]
+
+    assert configuration["AdjustmentType"] == "PercentChangeInCapacity"
+    assert (configuration["MinAdjustmentMagnitude"], configuration["Cooldown"]) == (2, 60)
+
+
+def test_steps_and_targets_work_side_by_side(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    out = StepScaling(name="Slow", metric=latency(endpoint), steps=OUT)
+    down = StepScaling(name="Idle", metric=latency(endpoint), steps=IN, direction="in")
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[out, down])
+
+    names = {each["PolicyName"] for each in resources("AWS::ApplicationAutoScaling::ScalingPolicy")}
+    assert names == {"fleet-Invocations", "fleet-GpuUtilization", "fleet-Slow", "fleet-Idle"}
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"steps": []}, "no step"),
+        ({"steps": [Step(at=5, change=1), Step(at=5, change=2)]}, "2 steps begin at 5"),
+        ({"steps": [Step(at=5, change=-1)]}, "changes the fleet by -1"),
+        ({"steps": [Step(at=5, change=0)]}, "changes the fleet by 0"),
+        ({"steps": [Step(at=5, change=1)], "direction": "in"}, "changes the fleet by 1"),
+        ({"steps": [Step(at=5, change=0)], "adjustment": "ExactCapacity"}, "sets the fleet to 0 instances"),
+    ],
+)
+def test_steps_that_cannot_work_are_refused(
+    stack: Stack, endpoint: MultiModelEndpoint, change: dict[str, Any], what: str
+) -> None:
+    scaling = StepScaling(**{"name": "Steps", "metric": latency(endpoint), **change})
+
+    with pytest.raises(FleetError, match=what) as raised:
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[scaling])
+    [problem] = raised.value.problems
+    assert problem.rule == "scaling-steps"
+    assert problem.where == "Steps, steps of Fleet/Scaling"
+
+
+@pytest.mark.parametrize("direction", ["out", "in"])
+def test_an_exact_number_may_be_set_in_either_direction(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources, direction: Any
+) -> None:
+    steps = [Step(at=5, change=1)]
+    metric = latency(endpoint)
+    scaling = StepScaling(
+        name="S", metric=metric, steps=steps, direction=direction, adjustment="ExactCapacity"
+    )
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[scaling])
+
+    assert policy(resources)["StepScalingPolicyConfiguration"]["AdjustmentType"] == "ExactCapacity"
+
+
+def test_a_name_that_a_target_has_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    scaling = StepScaling(name="GpuUtilization", metric=latency(endpoint), steps=OUT)
+
+    with pytest.raises(FleetError, match="2 targets for GpuUtilization"):
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuUtilization()], steps=[scaling])
+
+
+def test_a_change_known_only_at_deployment_is_let_pass(
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    change = CfnParameter(stack, "Change", type="Number").value_as_number
+    steps = [Step(at=5, change=int(change))]
+    scaling = StepScaling(name="S", metric=latency(endpoint), steps=steps)
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[scaling])
+
+    [adjustment] = policy(resources)["StepScalingPolicyConfiguration"]["StepAdjustments"]
+    assert adjustment["ScalingAdjustment"] == {"Ref": "Change"}
+
+
+@pytest.mark.parametrize("step", [Step(at="5", change=1), Step(at=5, change=1.5)])  # type: ignore[arg-type]
+def test_a_step_is_made_of_numbers(stack: Stack, endpoint: MultiModelEndpoint, step: Step) -> None:
+    scaling = StepScaling(name="S", metric=latency(endpoint), steps=[step])
+
+    with pytest.raises(FleetError) as raised:
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[scaling])
+    assert [problem.rule for problem in raised.value.problems] == ["scaling-number"]
+
+
+def test_where_a_step_begins_has_to_be_known(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+    begin = CfnParameter(stack, "Begin", type="Number").value_as_number
+    scaling = StepScaling(name="S", metric=latency(endpoint), steps=[Step(at=begin, change=1)])
+
+    with pytest.raises(FleetError, match="a step's at is known only when the stack is deployed"):
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[scaling])

@@ -1,0 +1,294 @@
+"""Another instance type under a scaled endpoint: how it fails in place, and how it succeeds with an alias."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, DefaultStackSynthesizer, Stack
+from aws_cdk.assertions import Template
+from botocore.exceptions import ClientError
+
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.cdk import Cdk
+from triton_fleet import (
+    EndpointAlarms,
+    EndpointDashboard,
+    EndpointScaling,
+    ModelRepository,
+    MultiModelEndpoint,
+)
+from triton_fleet.alias import EndpointAlias, endpoint_name_for
+from triton_models.alias import alias_name
+
+FLEET = "Fleet"
+BEFORE, AFTER = "ml.g5.2xlarge", "ml.g4dn.xlarge"
+OLD, NEW = "Fleet-g5-2xlarge", "Fleet-g4dn-xlarge"
+ALIAS = alias_name(FLEET)
+SERVICES = ("sagemaker", "application-autoscaling", "ssm", "cloudwatch", "logs", "iam")
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        yield opened
+
+
+@cache
+def fleet(instance_type: str, *, name: str | None = None) -> str:
+    """The template of a fleet; with a fixed name it has no alias, as most public code has it."""
+    synthesizer = DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
+    stack = Stack(App(), "S", synthesizer=synthesizer)
+    endpoint = MultiModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        endpoint_name=name or endpoint_name_for(FLEET, instance_type),
+        instance_type=instance_type,
+    )
+    scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint)
+    alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint, scaling=scaling)
+    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms, scaling=scaling)
+    if name is None:
+        EndpointAlias(stack, "Alias", endpoint=endpoint, fleet=FLEET, scaling=[scaling])
+    return json.dumps(Template.from_stack(stack).to_json())
+
+
+def deploy(aws: EmbeddedAws, template: str) -> str:
+    """Create or update the stack; returns how it came out."""
+    cloudformation = aws.client("cloudformation")
+    exists = any(each["StackName"] == "s" for each in cloudformation.describe_stacks()["Stacks"])
+    act = cloudformation.update_stack if exists else cloudformation.create_stack
+    act(StackName="s", TemplateBody=template, Capabilities=["CAPABILITY_IAM"])
+    [stack] = cloudformation.describe_stacks(StackName="s")["Stacks"]
+    return f"{stack['StackStatus']} {stack.get('StackStatusReason', '')}".strip()
+
+
+def endpoints(aws: EmbeddedAws) -> dict[str, str]:
+    """The instance type of each endpoint."""
+    sagemaker = aws.client("sagemaker")
+    found = {}
+    for row in sagemaker.list_endpoints()["Endpoints"]:
+        described = sagemaker.describe_endpoint(EndpointName=row["EndpointName"])
+        config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
+        found[row["EndpointName"]] = config["ProductionVariants"][0]["InstanceType"]
+    return found
+
+
+def registered(aws: EmbeddedAws) -> list[str]:
+    scaling = aws.client("application-autoscaling")
+    found = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    return [target["ResourceId"].split("/")[1] for target in found]
+
+
+def policies(aws: EmbeddedAws) -> list[str]:
+    scaling = aws.client("application-autoscaling")
+    found = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    return sorted(policy["PolicyName"] for policy in found)
+
+
+def alias(aws: EmbeddedAws) -> str:
+    value: str = aws.client("ssm").get_parameter(Name=ALIAS)["Parameter"]["Value"]
+    return value
+
+
+class Watch:
+    """Every call that a deployment makes, and after each of them what applications would find."""
+
+    _READS = ("Describe", "Get", "List")
+
+    def __init__(self, aws: EmbeddedAws) -> None:
+        self._aws = aws
+        self._looking = False
+        self.calls: list[tuple[str, str]] = []
+        self.found: list[tuple[str, bool, bool, int]] = []
+        for service in SERVICES:
+            events = aws.client(service).meta.events
+            events.register("before-parameter-build", self._called)
+            events.register("after-call", self._look)
+
+    def _called(self, params: dict[str, Any], model: Any, **_more: Any) -> None:
+        if not model.name.startswith(self._READS):
+            keys = ("EndpointName", "ResourceId", "Name")
+            self.calls.append((model.name, str(next((params[key] for key in keys if key in params), ""))))
+
+    def _look(self, model: Any, **_more: Any) -> None:
+        if self._looking or model.name.startswith(self._READS):
+            return
+        self._looking = True
+        name = alias(self._aws)
+        serving = self._aws.client("sagemaker").describe_endpoint(EndpointName=name)["EndpointStatus"]
+        mine = sum(policy.startswith(f"{name}-") for policy in policies(self._aws))
+        self.found.append((name, serving == "InService", name in registered(self._aws), mine))
+        self._looking = False
+
+
+def test_in_place_another_instance_type_is_refused_and_rolled_back(aws: EmbeddedAws) -> None:
+    assert deploy(aws, fleet(BEFORE, name="fixed")) == "CREATE_COMPLETE"
+
+    outcome = deploy(aws, fleet(AFTER, name="fixed"))
+
+    assert outcome.startswith("UPDATE_ROLLBACK_COMPLETE")
+    assert "[AllTraffic] would change" in outcome
+    assert endpoints(aws) == {"fixed": BEFORE}
+    assert registered(aws) == ["fixed"]
+    assert policies(aws) == ["fixed-GpuUtilization", "fixed-Invocations"]
+    assert len(aws.client("sagemaker").list_endpoint_configs()["EndpointConfigs"]) == 1
+
+
+def test_with_an_alias_it_is_an_ordinary_deployment(aws: EmbeddedAws) -> None:
+    assert deploy(aws, fleet(BEFORE)) == "CREATE_COMPLETE"
+    assert alias(aws) == OLD
+
+    assert deploy(aws, fleet(AFTER)) == "UPDATE_COMPLETE"
+
+    assert alias(aws) == NEW
+    assert endpoints(aws) == {NEW: AFTER}
+    assert registered(aws) == [NEW]
+    assert policies(aws) == [f"{NEW}-GpuUtilization", f"{NEW}-Invocations"]
+    assert aws.uncreated("s") == []
+
+
+def test_the_alias_moves_between_the_new_endpoints_scaling_and_the_old_ones_removal(aws: EmbeddedAws) -> None:
+    deploy(aws, fleet(BEFORE))
+    watch = Watch(aws)
+
+    deploy(aws, fleet(AFTER))
+
+    new, old = (f"endpoint/{name}/variant/AllTraffic" for name in (NEW, OLD))
+    relevant = ("Endpoint", "ScalableTarget", "ScalingPolicy", "Parameter")
+    assert [call for call in watch.calls if call[0].endswith(relevant)] == [
+        ("CreateEndpoint", NEW),
+        ("RegisterScalableTarget", new),
+        ("PutScalingPolicy", new),
+        ("PutScalingPolicy", new),
+        ("PutParameter", ALIAS),
+        ("DeleteScalingPolicy", old),
+        ("DeleteScalingPolicy", old),
+        ("DeregisterScalableTarget", old),
+        ("DeleteEndpoint", OLD),
+    ]
+
+
+def test_at_every_moment_the_alias_names_an_endpoint_that_serves_and_scales(aws: EmbeddedAws) -> None:
+    deploy(aws, fleet(BEFORE))
+    watch = Watch(aws)
+
+    deploy(aws, fleet(AFTER))
+
+    assert len(watch.found) > 15
+    assert {name for name, _, _, _ in watch.found} == {OLD, NEW}
+    assert {(serving, scaled, mine) for _, serving, scaled, mine in watch.found} == {(True, True, 2)}
+
+
+def test_the_way_back_is_the_same_way(aws: EmbeddedAws) -> None:
+    for instance_type in (BEFORE, AFTER, BEFORE):
+        outcome = deploy(aws, fleet(instance_type))
+
+    assert outcome == "UPDATE_COMPLETE"
+    assert (alias(aws), endpoints(aws), registered(aws)) == (OLD, {OLD: BEFORE}, [OLD])
+
+
+@pytest.mark.parametrize("call", ["CreateEndpoint", "RegisterScalableTarget", "PutScalingPolicy"])
+def test_a_new_endpoint_that_fails_leaves_the_old_one_serving(aws: EmbeddedAws, call: str) -> None:
+    deploy(aws, fleet(BEFORE))
+    watch = Watch(aws)
+    service = "sagemaker" if call == "CreateEndpoint" else "application-autoscaling"
+    events = aws.client(service).meta.events
+    refuse = _refusing(call)
+    events.register("before-call", refuse)
+
+    outcome = deploy(aws, fleet(AFTER))
+
+    events.unregister("before-call", refuse)
+    assert outcome.startswith("UPDATE_ROLLBACK_COMPLETE")
+    assert "ResourceLimitExceeded" in outcome
+    assert (alias(aws), endpoints(aws), registered(aws)) == (OLD, {OLD: BEFORE}, [OLD])
+    assert policies(aws) == [f"{OLD}-GpuUtilization", f"{OLD}-Invocations"]
+    assert {name for name, serving, scaled, _ in watch.found if serving and scaled} == {OLD}
+    assert ("PutParameter", ALIAS) not in watch.calls
+
+
+def _refusing(call: str) -> Callable[..., None]:
+    def refuse(model: Any, **_more: Any) -> None:
+        if model.name == call:
+            error = {"Code": "ResourceLimitExceeded", "Message": "the account's quota is 0 instances"}
+            raise ClientError({"Error": error}, call)
+
+    return refuse
+
+
+def test_another_change_than_the_instance_type_keeps_endpoint_and_alias(aws: EmbeddedAws) -> None:
+    deploy(aws, fleet(BEFORE))
+    created = aws.client("sagemaker").describe_endpoint(EndpointName=OLD)
+    template = json.loads(fleet(BEFORE))
+    [model] = [each for each in template["Resources"].values() if each["Type"] == "AWS::SageMaker::Model"]
+    model["Properties"]["PrimaryContainer"]["Environment"]["MORE"] = "1"
+    watch = Watch(aws)
+
+    assert deploy(aws, json.dumps(template)) == "UPDATE_COMPLETE"
+
+    after = aws.client("sagemaker").describe_endpoint(EndpointName=OLD)
+    assert after["CreationTime"] == created["CreationTime"]
+    assert after["EndpointConfigName"] != created["EndpointConfigName"]
+    assert ("UpdateEndpoint", OLD) in watch.calls
+    assert ("PutParameter", ALIAS) not in watch.calls
+
+
+def test_everything_is_removed_with_the_stack(aws: EmbeddedAws) -> None:
+    deploy(aws, fleet(BEFORE))
+    deploy(aws, fleet(AFTER))
+
+    aws.client("cloudformation").delete_stack(StackName="s")
+
+    assert (endpoints(aws), registered(aws)) == ({}, [])
+    with pytest.raises(ClientError, match="ParameterNotFound"):
+        alias(aws)
+
+
+# What a user's app says; the instance type is the one thing that changes.
+FLEET_APP = """
+from aws_cdk import App, Stack
+from triton_fleet import EndpointScaling, ModelRepository, MultiModelEndpoint
+from triton_fleet.alias import EndpointAlias, endpoint_name_for
+
+app = App()
+stack = Stack(app, "S")
+instance_type = app.node.get_context("instance_type")
+endpoint = MultiModelEndpoint(
+    stack,
+    "Endpoint",
+    repository=ModelRepository(stack, "Repository"),
+    endpoint_name=endpoint_name_for("Fleet", instance_type),
+    instance_type=instance_type,
+)
+scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint)
+EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet", scaling=[scaling])
+app.synth()
+"""
+
+
+def test_the_cdk_command_line_changes_the_instance_type_like_anything_else(
+    aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    app = tmp_path / "app"
+    app.mkdir()
+    (app / "app.py").write_text(FLEET_APP, encoding="utf-8")
+    (app / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py"}), encoding="utf-8")
+    environment = aws.environment(CDK_VALIDATION="false")
+    cli = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
+    command = Cdk(environment=environment, directory=app, output=tmp_path / "out", on_line=[].append, cli=cli)
+
+    command.bootstrap()
+    command.deploy("-c", f"instance_type={BEFORE}")
+    before = (alias(aws), endpoints(aws))
+    command.deploy("-c", f"instance_type={AFTER}")
+
+    assert before == (OLD, {OLD: BEFORE})
+    assert (alias(aws), endpoints(aws), registered(aws)) == (NEW, {NEW: AFTER}, [NEW])
+    assert aws.uncreated("S") == []
