@@ -10,7 +10,7 @@ from aws_cdk import App, Fn, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Annotations, Match, Template
 
-from triton_fleet import FleetError, ModelRepository
+from triton_fleet import FleetError, ModelRepository, MultiModelEndpoint
 from triton_fleet.network import EndpointNetwork, VpcService
 from triton_fleet.rules.network_services import models_reachable, route_tables_known, stated_once
 from triton_fleet.rules.network_subnets import no_public_subnet, some_subnets
@@ -399,3 +399,14 @@ def test_a_service_is_stated_once_and_a_route_table_is_known() -> None:
     assert len(list(stated_once(["s3", "kms"], ["kms", "s3"], where="here"))) == 2
     assert route_tables_known([], where="here") is None
     assert route_tables_known(["Vpc/Subnet"], where="here") is not None
+
+
+def test_an_endpoint_waits_for_its_vpc_endpoints(
+    stack: Stack, vpc: ec2.Vpc, repository: ModelRepository
+) -> None:
+    network = EndpointNetwork(stack, "Network", vpc=vpc)
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, network=network)
+
+    template = Template.from_stack(stack)
+    (endpoint,) = template.find_resources("AWS::SageMaker::Endpoint").values()
+    assert set(template.find_resources(ENDPOINT)) <= set(endpoint["DependsOn"])

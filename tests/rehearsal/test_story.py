@@ -177,6 +177,19 @@ print(json.dumps(read(response["Body"].read(), header_length=size).as_numpy("OUT
     assert logits.std() > 0
 
 
+def test_the_client_finds_the_endpoint_by_its_alias(stayed: Stayed) -> None:
+    shape = stayed.ask(f"""
+import sys, json
+sys.path.insert(0, {str(ROOT / "model_builds")!r})
+from triton_models.client import Client
+client = Client(alias={stayed.document["deployed"]["alias"]!r},
+                repository={stayed.document["deployed"]["repository"]!r})
+answer = client.infer(model="minilm", inputs={{"TEXT": [["How do I reset my password?"]]}})
+print(json.dumps(answer["EMBEDDING"].shape))
+""")
+    assert shape == [1, 384]
+
+
 def test_a_model_that_does_not_exist_is_a_validation_error_naming_its_key(stayed: Stayed) -> None:
     message = stayed.ask(f"""
 import boto3, json
