@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help synth test lint docs bench rehearse setup clean
+.PHONY: help synth test fuzz lint docs bench rehearse setup clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -17,6 +17,9 @@ synth: $(STAMPS)/synth node_modules/.package-lock.json ## Synthesise the stacks 
 
 test: setup ## Run every test, the rehearsal among them
 	pytest
+
+fuzz: setup ## Try thousands of combinations of the constructs' arguments
+	FLEET_FUZZ=1 pytest tests/constructs/test_any_combination.py
 
 lint: setup $(STAMPS)/dev ## ruff, mypy strict, and the direction of the imports
 	ruff check .
