@@ -46,3 +46,9 @@ def test_every_make_target_that_it_names_exists() -> None:
     named = set(re.findall(r"(?:`|\$ |>` )make ([a-z-]+)", README))
     assert named - targets == set()
     assert {"rehearse", "test"} <= named
+
+
+def test_every_test_that_the_page_of_evidence_names_exists() -> None:
+    named = re.findall(r"`(tests/[^`]+)`", (ROOT / "docs" / "verified.md").read_text())
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
