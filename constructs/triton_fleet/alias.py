@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import ArnFormat, Stack, Token
+from aws_cdk import ArnFormat, Stack, Tags, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
@@ -27,6 +27,9 @@ from triton_fleet.rules.alias_name import alias_endpoint_name, alias_name_length
 from triton_fleet.scaling import EndpointScaling
 from triton_models.alias import alias_name
 from triton_models.errors import raise_if_any
+
+FLEET_TAG = "triton-fleet:fleet"
+"""The tag of an endpoint that says which fleet it serves; who may invoke the fleet is decided by it."""
 
 
 def endpoint_name_for(fleet: str, *instance_types: str) -> str:
@@ -97,6 +100,8 @@ class EndpointAlias(Construct):
             value=endpoint.endpoint_name,
             description=f"The endpoint that serves the fleet {fleet} now",
         )
+        # The endpoint alone: its model and configuration are nobody's to invoke.
+        Tags.of(endpoint.node.find_child("Resource")).add(FLEET_TAG, fleet)
         for each in scaling:
             self._parameter.node.add_dependency(each)
 
@@ -123,7 +128,11 @@ class EndpointAlias(Construct):
 
         The endpoint's own `grant_invoke` names one endpoint: while the fleet moves to the next, an
         application would be denied the one or the other. This one allows every endpoint whose name begins
-        with the fleet's and a hyphen.
+        with the fleet's and a hyphen, and that is tagged with the fleet's name: the fleet "search" must not
+        open "search-internal", whose endpoints' names begin the same way.
+
+        The resource type endpoint supports aws:ResourceTag. Source, read on 2026-11-21:
+        https://docs.aws.amazon.com/service-authorization/latest/reference/list_sagemaker.html
 
         Args:
             grantee: Who may invoke.
@@ -141,7 +150,10 @@ class EndpointAlias(Construct):
         ]
         return self.grant_read(grantee).combine(
             iam.Grant.add_to_principal(
-                grantee=grantee, actions=["sagemaker:InvokeEndpoint"], resource_arns=arns
+                grantee=grantee,
+                actions=["sagemaker:InvokeEndpoint"],
+                resource_arns=arns,
+                conditions={"StringEquals": {f"aws:ResourceTag/{FLEET_TAG}": self.fleet}},
             )
         )
 

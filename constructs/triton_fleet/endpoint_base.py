@@ -311,7 +311,9 @@ class Endpoint(Resource):
         """A role for the instances that can read the repository, pull one image, log and publish metrics."""
         role = iam.Role(
             self,
-            "Role",
+            # An endpoint of another name comes with a role of its own. Were it the same one, its policy would
+            # name the new log group only, and the old endpoint could not log until it is gone.
+            f"Role-{self.name}",
             assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
             description=f"What the instances of the endpoint {self.name} may do",
         )

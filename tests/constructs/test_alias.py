@@ -10,7 +10,7 @@ from botocore_model import violations
 from synthesised import Resources
 
 from triton_fleet import EndpointScaling, FleetError, ModelRepository, MultiModelEndpoint
-from triton_fleet.alias import EndpointAlias, endpoint_name_for
+from triton_fleet.alias import FLEET_TAG, EndpointAlias, endpoint_name_for
 
 FLEET = "TritonFleet"
 TYPE = "ml.g5.2xlarge"
@@ -112,6 +112,22 @@ def test_an_application_may_invoke_the_endpoint_before_and_the_one_after(
         "arn:*:sagemaker:*:*:endpoint/TritonFleet-*",
         "arn:*:sagemaker:*:*:endpoint/tritonfleet-*",
     ]
+
+
+def test_a_fleet_whose_name_begins_the_same_way_is_another_fleet(
+    stack: Stack, alias: EndpointAlias, application: iam.Role, resources: Resources
+) -> None:
+    alias.grant_invoke(application)
+
+    [invoking] = [
+        statement
+        for policy in resources("AWS::IAM::Policy")
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Action"] == "sagemaker:InvokeEndpoint"
+    ]
+    [endpoint] = resources("AWS::SageMaker::Endpoint")
+    assert invoking["Condition"] == {"StringEquals": {f"aws:ResourceTag/{FLEET_TAG}": FLEET}}
+    assert endpoint["Tags"] == [{"Key": FLEET_TAG, "Value": FLEET}]
 
 
 def test_an_endpoint_whose_name_would_stay_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:

@@ -161,7 +161,7 @@ def test_the_role_reads_the_prefix_pulls_one_image_logs_and_publishes_metrics(
 def test_the_model_waits_for_the_role_and_its_policy(endpoint: MultiModelEndpoint, stack: Stack) -> None:
     (model,) = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
 
-    assert any(name.startswith("EndpointRoleDefaultPolicy") for name in model["DependsOn"])
+    assert any(name.startswith("EndpointRole") and "DefaultPolicy" in name for name in model["DependsOn"])
 
 
 def test_logs_are_kept_for_a_month_and_are_there_before_the_endpoint(

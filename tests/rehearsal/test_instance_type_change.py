@@ -105,6 +105,7 @@ class Watch:
     def __init__(self, aws: EmbeddedAws) -> None:
         self._aws = aws
         self._looking = False
+        self.mute: list[str] = []
         self.calls: list[tuple[str, str]] = []
         self.found: list[tuple[str, bool, bool, int]] = []
         for service in SERVICES:
@@ -125,7 +126,25 @@ class Watch:
         serving = self._aws.client("sagemaker").describe_endpoint(EndpointName=name)["EndpointStatus"]
         mine = sum(policy.startswith(f"{name}-") for policy in policies(self._aws))
         self.found.append((name, serving == "InService", name in registered(self._aws), mine))
+        self.mute += mute(self._aws)
         self._looking = False
+
+
+def mute(aws: EmbeddedAws) -> list[str]:
+    """The endpoints whose role may not write to their own log group."""
+    sagemaker, iam = aws.client("sagemaker"), aws.client("iam")
+    found = []
+    for row in sagemaker.list_endpoints()["Endpoints"]:
+        name = row["EndpointName"]
+        config = sagemaker.describe_endpoint(EndpointName=name)["EndpointConfigName"]
+        [variant] = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"]
+        role = sagemaker.describe_model(ModelName=variant["ModelName"])["ExecutionRoleArn"].split("/")[-1]
+        [policy] = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+        [logging] = [each for each in document["Statement"] if each.get("Sid") == "Logs"]
+        if f"/aws/sagemaker/Endpoints/{name}:" not in logging["Resource"]:
+            found.append(name)
+    return found
 
 
 def test_in_place_another_instance_type_is_refused_and_rolled_back(aws: EmbeddedAws) -> None:
@@ -184,6 +203,15 @@ def test_at_every_moment_the_alias_names_an_endpoint_that_serves_and_scales(aws:
     assert len(watch.found) > 15
     assert {name for name, _, _, _ in watch.found} == {OLD, NEW}
     assert {(serving, scaled, mine) for _, serving, scaled, mine in watch.found} == {(True, True, 2)}
+
+
+def test_at_every_moment_both_endpoints_can_log(aws: EmbeddedAws) -> None:
+    deploy(aws, fleet(BEFORE))
+    watch = Watch(aws)
+
+    deploy(aws, fleet(AFTER))
+
+    assert watch.mute == []
 
 
 def test_the_way_back_is_the_same_way(aws: EmbeddedAws) -> None:
