@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import command_line, serving
+from benchmarks import checking, command_line, packing, serving
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
         table.add_column(
             column, justify="right" if column in {"median", "ratio", "range"} else "left", overflow="fold"
         )
-    for ratio in (*command_line.ratios(), *serving.ratios()):
+    for ratio in (*command_line.ratios(), *checking.ratios(), *packing.ratios(), *serving.ratios()):
         table.add_row(
             ratio.subject,
             ratio.ours,

@@ -153,13 +153,14 @@ class Stage:
         return run_build(
             self.aws,
             project=self.deployed.build_project,
-            overrides={"FLEET_GPU": "", "FLEET_MODELS": names},
+            overrides={"FLEET_GPU": "", "FLEET_PORTABLE": "1", "FLEET_MODELS": names},
             on_line=report,
         )
 
     def serve(self) -> str:
         """Start the endpoint's instance; the address that AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME takes."""
         self._hosting = self._open.enter_context(Hosting(self.aws, directory=self._folder / "hosting"))
+        self.aws.serve_elsewhere("sagemaker-runtime", self._hosting.url)
         self._hosting.start(self.deployed.endpoint)
         return self._hosting.url
 

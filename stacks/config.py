@@ -23,7 +23,7 @@ from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
 from triton_fleet.rules.scaling_target import scaling_target
 from triton_models.errors import Problem
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, instance_type
+from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType, instance_type
 from triton_models.releases import DEFAULT_RELEASE, release
 from triton_models.suggest import did_you_mean
 
@@ -38,13 +38,17 @@ class FleetConfig:
     Attributes:
         name: Prefix of the stacks' names and name of the endpoint: 1 to 63 letters, digits and hyphens.
         region: The region of the stacks; None leaves it to the deployment, so that one template serves all.
-        instance_type: The endpoint's instance type; it decides the GPU that models are compiled on.
+        instance_type: The endpoint's instance type; it decides the GPU that models are compiled on, and on a
+            type without one, such as ml.c7i.2xlarge, that they are not.
         release: The Triton release that serves and compiles.
         models: The model builds that the build job makes. Empty: no build job, artifacts come from elsewhere.
         min_capacity: The fewest instances.
         max_capacity: The most instances.
         invocations_per_gpu_per_minute: Requests a minute for each GPU that auto scaling keeps.
         gpu_utilization_percent: How busy auto scaling keeps each GPU, 0 to 100.
+        invocations_per_instance_per_minute: Of instance types without a GPU: requests a minute that auto
+            scaling keeps for each instance. None for no such target: what one sustains depends on its size.
+        cpu_utilization_percent: Of instance types without a GPU: how busy auto scaling keeps each vCPU.
         latency_p99_ms: The latency of the slowest hundredth above which to page, in milliseconds.
         alarm_email: Who is told about alarms; empty for nobody.
     """
@@ -58,6 +62,8 @@ class FleetConfig:
     max_capacity: int = 4
     invocations_per_gpu_per_minute: float = 600
     gpu_utilization_percent: float = 60
+    invocations_per_instance_per_minute: float | None = None
+    cpu_utilization_percent: float = 60
     latency_p99_ms: float = 1000
     alarm_email: str = ""
 
@@ -105,6 +111,10 @@ def _number(value: object) -> float:
     return float(value)
 
 
+def _optional_number(value: object) -> float | None:
+    return None if value in (None, "") else _number(value)
+
+
 def _names(value: object) -> tuple[str, ...]:
     listed = value.split(",") if isinstance(value, str) else value
     if not isinstance(listed, list):
@@ -118,6 +128,7 @@ _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
     "str | None": (_optional_text, "a text"),
     "int": (_whole, "a whole number"),
     "float": (_number, "a number"),
+    "float | None": (_optional_number, "a number"),
     "tuple[str, ...]": (_names, "a list of names, or names with commas between them"),
 }
 
@@ -184,6 +195,7 @@ def _problems(config: FleetConfig, findings: Findings, *, region: str | None) ->
     instance = findings.look_up("instance_type", config.instance_type, instance_type)
     triton = findings.look_up("release", config.release, release)
     if instance is not None:
+        yield from _target_keys(config, instance, findings)
         yield multi_model_gpu(instance, where=where("instance_type"))
     if triton is not None:
         yield image_published(triton, where=where("release"))
@@ -196,9 +208,35 @@ def _problems(config: FleetConfig, findings: Findings, *, region: str | None) ->
             yield build_region(instance.gpu, region, where=where_region)
     yield _name(config.name, where=where("name"))
     yield capacity(config.min_capacity, config.max_capacity, where=where("min_capacity"))
-    requests, percent = config.invocations_per_gpu_per_minute, config.gpu_utilization_percent
-    yield scaling_target(requests, limit=None, where=where("invocations_per_gpu_per_minute"))
-    yield scaling_target(percent, limit=100, where=where("gpu_utilization_percent"))
+    for key, (per, limit) in _TARGETS.items():
+        yield scaling_target(getattr(config, key), limit=limit, per=per, where=where(key))
+
+
+# The keys of auto scaling's targets: what each is given for, and the most that its metric can reach.
+_TARGETS: Mapping[str, tuple[str, float | None]] = {
+    "invocations_per_gpu_per_minute": ("GPU", None),
+    "gpu_utilization_percent": ("GPU", 100),
+    "invocations_per_instance_per_minute": ("instance", None),
+    "cpu_utilization_percent": ("vCPU", 100),
+}
+
+
+def _target_keys(config: FleetConfig, instance: InstanceType, findings: Findings) -> Iterator[Problem]:
+    """Targets for hardware that the instance type does not have; those at their default are nobody's wish."""
+    defaults = FleetConfig()
+    fitting = [key for key, (per, _) in _TARGETS.items() if (per == "GPU") == (instance.gpu is not None)]
+    for key, (per, _) in _TARGETS.items():
+        if key not in fitting and getattr(config, key) != getattr(defaults, key):
+            yield Problem(
+                what=f"{key} is {getattr(config, key):g}, and {instance.name} has "
+                f"{f'no {per}' if instance.gpu is None else f'a {instance.gpu.name}'}",
+                where=findings.where(key),
+                expected=f"the targets of its hardware: {', '.join(fitting)}",
+                why="auto scaling follows the GPUs where there are some, and the vCPUs where there are none: "
+                "the value would be ignored",
+                fix=f"remove {key}",
+                rule="scaling-target-hardware",
+            )
 
 
 def _name(name: str, *, where: str) -> Problem | None:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from stacks.config import FleetConfig
 from triton_fleet import (
     AlarmTopic,
+    CpuUtilization,
     EndpointAlarms,
     EndpointAlias,
     EndpointDashboard,
     EndpointScaling,
     GpuUtilization,
     InvocationsPerGpu,
+    InvocationsPerInstance,
     ModelRepository,
     MultiModelEndpoint,
+    Target,
     Thresholds,
     endpoint_name_for,
 )
+from triton_models.instances import instance_type
 
 
 class InferenceStack(Stack):
@@ -58,6 +63,7 @@ class InferenceStack(Stack):
             instance_type=config.instance_type,
             release=config.release,
             initial_instance_count=config.min_capacity,
+            encryption_key=_volume_key(config, repository),
         )
         self.scaling = EndpointScaling(
             self,
@@ -65,10 +71,7 @@ class InferenceStack(Stack):
             endpoint=self.endpoint,
             min_capacity=config.min_capacity,
             max_capacity=config.max_capacity,
-            targets=[
-                InvocationsPerGpu(per_minute=config.invocations_per_gpu_per_minute),
-                GpuUtilization(percent=config.gpu_utilization_percent),
-            ],
+            targets=_targets(config),
         )
         self.alias = EndpointAlias(
             self, "Alias", endpoint=self.endpoint, fleet=config.name, scaling=[self.scaling]
@@ -106,3 +109,20 @@ class InferenceStack(Stack):
             value=self.dashboard.dashboard.dashboard_name,
             description="What to look at in CloudWatch",
         )
+
+
+def _targets(config: FleetConfig) -> list[Target]:
+    """What auto scaling keeps constant, by the hardware."""
+    if instance_type(config.instance_type).gpu is not None:
+        return [
+            InvocationsPerGpu(per_minute=config.invocations_per_gpu_per_minute),
+            GpuUtilization(percent=config.gpu_utilization_percent),
+        ]
+    requests = config.invocations_per_instance_per_minute
+    busy = CpuUtilization(percent=config.cpu_utilization_percent)
+    return [busy] if requests is None else [InvocationsPerInstance(per_minute=requests), busy]
+
+
+def _volume_key(config: FleetConfig, repository: ModelRepository) -> kms.IKey | None:
+    """What encrypts the copies of models on a volume; NVMe is encrypted by its hardware, and takes no key."""
+    return None if instance_type(config.instance_type).nvme_gb else repository.key

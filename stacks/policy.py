@@ -207,7 +207,8 @@ def _of_builds(builds: ModelBuilds, repository: ModelRepository) -> Iterator[Acc
         construct=builds.project,
         finding="AwsSolutions-CB5",
         reason="The image has to be the one that serves the models: a TensorRT plan loads only in the "
-        "version that compiled it. It is AWS's own, from the registry of the region.",
+        "version that compiled it, and a Python model's packages in that of Python. It is AWS's own, from "
+        "the registry of the region.",
     )
 
 

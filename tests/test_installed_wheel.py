@@ -105,7 +105,16 @@ def test_every_module_of_the_constructs_is_in_the_wheel(python: Path) -> None:
         for path in package.rglob("*.py")
         if path.name != "__init__.py"
     )
-    ended = run(python, "-c", f"import importlib\nfor each in {modules}: importlib.import_module(each)")
+    # A function's code runs in Lambda, where boto3 is; here it is only read.
+    program = f"""
+import importlib, importlib.util
+for each in {modules}:
+    if ".function_code." in each:
+        assert importlib.util.find_spec(each), each
+    else:
+        importlib.import_module(each)
+"""
+    ended = run(python, "-c", program)
 
     assert ended.returncode == 0, ended.stderr
 

@@ -22,10 +22,14 @@ from triton_fleet.alarm_declarations import (
     no_capacity,
     serving,
 )
+from triton_fleet.argument_types import typed
+from triton_fleet.cpu_runbooks import without_gpu
 from triton_fleet.endpoint import MultiModelEndpoint
 from triton_fleet.endpoint_base import Endpoint
 from triton_fleet.errors import Findings
 from triton_fleet.metrics import MINUTE
+from triton_fleet.queue_alarms import queueing
+from triton_fleet.queue_metrics import QueueMetrics
 from triton_fleet.rules.same_variant import same_variant
 from triton_fleet.scaling import EndpointScaling
 from triton_fleet.server_log import LOAD_FAILURE_PATTERN
@@ -50,6 +54,7 @@ class EndpointAlarms(Construct):
         watched: The names of the endpoint and of the variant.
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,
@@ -104,6 +109,8 @@ class EndpointAlarms(Construct):
         )
         if log_group is not None:
             declared.append(load_failures(self._failures(log_group, endpoint)))
+        if not watched.instance.gpu_count:
+            declared = [without_gpu(each) for each in declared]
         self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
             {
                 each.name: each.create(self, alarm_name=f"{self._prefix}-{each.severity.value}-{each.name}")
@@ -150,6 +157,9 @@ def _declared(
 ) -> Iterator[AlarmDeclaration]:
     """The alarms that make sense for the variant: none for a cache or a GPU that it does not have."""
     metrics = variant.metrics
+    if variant.asynchronous:
+        yield from _declared_of_queue(variant, thresholds)
+        return
     yield from serving(metrics, thresholds)
     if multi_model:
         yield from caching(metrics, thresholds)
@@ -164,6 +174,14 @@ def _declared(
     count = known(variant.initial_instance_count)
     if count is not None and count > 1:  # one that is missing of one is an endpoint that serves nothing
         yield no_capacity(metrics, thresholds, fewest=count, most=count)
+
+
+def _declared_of_queue(variant: DeployedVariant, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
+    """Those of an asynchronous endpoint, of which SageMaker publishes no number of requests."""
+    queue = QueueMetrics(endpoint_name=variant.metrics.endpoint_name)
+    yield from queueing(queue, thresholds, variant_name=variant.name)
+    if variant.instance.gpu_count:
+        yield gpu_memory(variant.metrics, thresholds)
 
 
 def _notify(topic: sns.ITopic | None, alarms: Sequence[cloudwatch.AlarmBase]) -> None:

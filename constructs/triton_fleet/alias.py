@@ -21,6 +21,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from triton_fleet.argument_types import typed
 from triton_fleet.endpoint_base import Endpoint
 from triton_fleet.errors import Findings
 from triton_fleet.rules.alias_name import alias_endpoint_name, alias_name_length
@@ -32,6 +33,7 @@ FLEET_TAG = "triton-fleet:fleet"
 """The tag of an endpoint that says which fleet it serves; who may invoke the fleet is decided by it."""
 
 
+@typed
 def endpoint_name_for(fleet: str, *instance_types: str) -> str:
     """The name of a fleet's endpoint on these instance types, such as TritonFleet-g5-2xlarge.
 
@@ -66,6 +68,7 @@ class EndpointAlias(Construct):
         parameter_name: Its own name, which never changes: /triton-fleet/<fleet>/endpoint.
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,
@@ -113,6 +116,7 @@ class EndpointAlias(Construct):
             service="ssm", resource="parameter", resource_name=self.parameter_name.removeprefix("/")
         )
 
+    @typed
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to read which endpoint it is.
 
@@ -123,6 +127,7 @@ class EndpointAlias(Construct):
             grantee=grantee, actions=["ssm:GetParameter"], resource_arns=[self.parameter_arn]
         )
 
+    @typed
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to read the alias, and to invoke the fleet's endpoint on whichever instance type it is.
 

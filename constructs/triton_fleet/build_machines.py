@@ -1,4 +1,4 @@
-"""The GPU machines that CodeBuild rents by the minute."""
+"""The machines that CodeBuild rents by the minute: those with a GPU, and one without."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ SOURCE_DATE = "2026-11-21"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildMachine:
-    """A compute type of the environment LINUX_GPU_CONTAINER, on demand.
+    """A compute type of the environment LINUX_GPU_CONTAINER or LINUX_CONTAINER, on demand.
 
     Attributes:
         compute_type: CodeBuild's name for it.
-        gpu: Its GPU model.
+        gpu: Its GPU model; None of the environment without.
         gpu_count: Number of GPUs.
         memory_gib: Host memory in GiB.
         disk_gb: Disk in GB.
-        regions: Where it is offered.
+        regions: Where it is offered; None wherever CodeBuild is.
     """
 
     compute_type: str
-    gpu: Gpu
+    gpu: Gpu | None
     gpu_count: int
     memory_gib: int
     disk_gb: int
-    regions: tuple[str, ...]
+    regions: tuple[str, ...] | None
 
 
 # BUILD_GENERAL1_LARGE (4 x V100) is left out on purpose: no release since TensorRT 10.5 compiles for V100,
@@ -56,3 +56,9 @@ BUILD_MACHINES: Mapping[str, BuildMachine] = MappingProxyType(
     }
 )
 """On-demand machines by the name of their GPU."""
+
+# The smaller ones have 4 and 8 GiB, which leaves an exporter little beside its own network.
+CPU_BUILD_MACHINE = BuildMachine(
+    compute_type="BUILD_GENERAL1_LARGE", gpu=None, gpu_count=0, memory_gib=16, disk_gb=128, regions=None
+)
+"""What builds for instance types without a GPU."""

@@ -1,4 +1,4 @@
-"""The build job: compiles the models on the GPU that serves them, with the TensorRT that loads them."""
+"""The build job: makes the models on the hardware that serves them, with the TensorRT that loads them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from triton_fleet.build_machines import BUILD_MACHINES
+from triton_fleet.argument_types import typed
+from triton_fleet.argument_values import literal_texts, time_problem
+from triton_fleet.build_machines import BUILD_MACHINES, CPU_BUILD_MACHINE, BuildMachine
 from triton_fleet.errors import Findings, Problem
 from triton_fleet.image import TritonImage
 from triton_fleet.repository import ModelRepository
@@ -30,29 +32,36 @@ from triton_models.suggest import did_you_mean
 # What tools leave behind in the source folder; with it, the same source would not be the same asset.
 _NOT_SOURCE = ("**/__pycache__", "**/.*_cache", "**/*.egg-info", "**/.DS_Store", "/build", "/artifacts")
 
-_COMMANDS: Mapping[str, Sequence[str]] = {
-    "install": ("python3 -m pip install --quiet --requirement requirements.txt",),
-    "build": (
-        'python3 -m triton_models build $FLEET_MODELS -o build --release "$FLEET_RELEASE" '
-        '${FLEET_GPU:+--gpu "$FLEET_GPU"}',
-        "python3 -m triton_models check build/*",
-        "python3 -m triton_models pack build/* -o artifacts",
-        'python3 -m triton_models publish artifacts/*.tar.gz --repository "$FLEET_REPOSITORY"',
-    ),
-}
+_BUILD = 'python3 -m triton_models build $FLEET_MODELS -o build --release "$FLEET_RELEASE"'
+_FOR_A_GPU = '${FLEET_GPU:+--gpu "$FLEET_GPU"}'
+_FOR_A_CPU = "--cpu"
+
+
+def _commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
+    """What a build runs, by phase."""
+    return {
+        "install": ("python3 -m pip install --quiet --requirement requirements.txt",),
+        "build": (
+            f"{_BUILD} {_FOR_A_GPU if gpu else _FOR_A_CPU}",
+            "python3 -m triton_models check build/*",
+            "python3 -m triton_models pack build/* -o artifacts",
+            'python3 -m triton_models publish artifacts/*.tar.gz --repository "$FLEET_REPOSITORY"',
+        ),
+    }
 
 
 class ModelBuilds(Construct):
-    """A CodeBuild project that builds models on a GPU and publishes them.
+    """A CodeBuild project that builds models on the hardware that serves them, and publishes them.
 
     It runs in the Triton image of the release, on the GPU model of the endpoint's instance type: a TensorRT
-    plan loads in no other version and runs on no other GPU. A build runs the same commands that a person
-    types: build, check, pack, publish. Start one with `aws codebuild start-build`, for fewer models with
-    another FLEET_MODELS.
+    plan loads in no other version and runs on no other GPU. For an instance type without a GPU it runs on a
+    machine without one, and compiles nothing: what would be a plan stays an ONNX file, and ONNX Runtime
+    serves it. A build runs the same commands that a person types: build, check, pack, publish. Start one with
+    `aws codebuild start-build`, for fewer models with another FLEET_MODELS.
 
     Attributes:
         project: The CodeBuild project.
-        gpu: The GPU model that compiles.
+        gpu: The GPU model that compiles; None if nothing is compiled.
         release: The Triton release, with its TensorRT.
         image: The image of the release.
         source: The source folder as an asset.
@@ -60,6 +69,7 @@ class ModelBuilds(Construct):
         log_group: Where builds log.
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,
@@ -82,7 +92,8 @@ class ModelBuilds(Construct):
             source: The folder that holds requirements.txt, triton_models/ and models/. It is uploaded at
                 deployment, and a change to it is a new version of the project.
             models: Names of the folders in models/ that a build makes.
-            instance_type: The endpoint's instance type: it decides the GPU to compile on.
+            instance_type: The endpoint's instance type: it decides the GPU to compile on, or that there is
+                none.
             release: The endpoint's Triton release: it decides the TensorRT to compile with.
             timeout: Two hours by default.
             log_retention: How long a build's log is kept. It is the record of how a model was made.
@@ -94,8 +105,8 @@ class ModelBuilds(Construct):
         """
         super().__init__(scope, construct_id)
         self.repository = repository
-        self.gpu, self.release = self._checked(instance_type, release, Path(source), models)
-        self.image = TritonImage.of(self, release=self.release)
+        self.gpu, self.release = self._checked(instance_type, release, Path(source), models, timeout)
+        self.image = TritonImage.of(self, release=self.release, cpu=self.gpu is None)
         self.source = assets.Asset(
             self,
             "Source",
@@ -111,8 +122,8 @@ class ModelBuilds(Construct):
         self.project = self._project(models, timeout or Duration.hours(2))
 
     def _checked(
-        self, instance_type: str, release: str, source: Path, models: Sequence[str]
-    ) -> tuple[Gpu, Release]:
+        self, instance_type: str, release: str, source: Path, models: Sequence[str], timeout: Duration | None
+    ) -> tuple[Gpu | None, Release]:
         """The facts behind the arguments, after every check of them."""
         findings = Findings.of(self)
         region = known(Stack.of(self).region)
@@ -120,8 +131,6 @@ class ModelBuilds(Construct):
         instance = findings.look_up("instance_type", instance_type, find_instance_type)
         triton = findings.look_up("release", release, find_release)
         gpu = instance.gpu if instance is not None else None
-        if instance is not None and gpu is None:
-            findings.add(_no_gpu(instance.name, where=where))
         if gpu is not None:
             findings.add(build_gpu(gpu, where=where), build_region(gpu, region, where=where))
         if triton is not None:
@@ -130,12 +139,19 @@ class ModelBuilds(Construct):
                 image_region(triton, region, where=findings.where("release")),
             )
         if gpu is not None and triton is not None:
-            target = PlanTarget(gpu=gpu, release=triton, path=self.node.path)
             findings.add(gpu_generation(gpu, triton, where=where))
+        if instance is not None and triton is not None:
+            target = PlanTarget(gpu=gpu, release=triton, path=self.node.path)
             findings.extend(self.repository.compiled_for(target, where=where))
+        findings.add(
+            time_problem(
+                timeout, least=5, most=2160, name="timeout", where=findings.where("timeout"), unit="minutes"
+            )
+        )
+        findings.extend(literal_texts(models, name="models", where=findings.where("models")))
         findings.extend(_source_problems(source, models, findings))
         findings.raise_if_any()
-        assert gpu is not None and triton is not None  # noqa: PT018, S101 -- what is missing was raised
+        assert triton is not None  # noqa: S101 -- what is missing was raised
         return gpu, triton
 
     def _build_role(self) -> iam.Role:
@@ -169,23 +185,22 @@ class ModelBuilds(Construct):
         ]
 
     def _project(self, models: Sequence[str], timeout: Duration) -> codebuild.Project:
+        hardware = self.gpu.name if self.gpu else "CPUs"
         return codebuild.Project(
             self,
             "Resource",
-            description=f"Builds models for {self.gpu.name} and Triton {self.release.name}",
+            description=f"Builds models for {hardware} and Triton {self.release.name}",
             source=codebuild.Source.s3(bucket=self.source.bucket, path=self.source.s3_object_key),
             environment=codebuild.BuildEnvironment(
-                build_image=codebuild.LinuxGpuBuildImage.aws_deep_learning_containers_image(
-                    self.image.repository_name, self.image.tag, self.image.account
-                ),
-                compute_type=_compute_type(self.gpu),
+                build_image=self._build_image(),
+                compute_type=_compute_type(BUILD_MACHINES[self.gpu.name] if self.gpu else CPU_BUILD_MACHINE),
                 privileged=False,
             ),
             environment_variables={
                 name: codebuild.BuildEnvironmentVariable(value=value)
                 for name, value in self._variables(models).items()
             },
-            build_spec=codebuild.BuildSpec.from_object(_build_spec()),
+            build_spec=codebuild.BuildSpec.from_object(_build_spec(self.gpu)),
             logging=codebuild.LoggingOptions(
                 cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self.log_group)
             ),
@@ -196,20 +211,30 @@ class ModelBuilds(Construct):
             role=self.role.without_policy_updates(),
         )
 
+    def _build_image(self) -> codebuild.IBuildImage:
+        """The image, in CodeBuild's environment with or without a GPU."""
+        image = self.image
+        if self.gpu is None:
+            # Pulled with the project's role, as CodeBuild calls any image that is not its own.
+            return codebuild.LinuxBuildImage.from_docker_registry(image.uri)
+        return codebuild.LinuxGpuBuildImage.aws_deep_learning_containers_image(
+            image.repository_name, image.tag, image.account
+        )
+
     def _variables(self, models: Sequence[str]) -> dict[str, str]:
-        return {
-            "FLEET_GPU": self.gpu.name,
+        compiled = {"FLEET_GPU": self.gpu.name} if self.gpu else {}
+        return compiled | {
             "FLEET_RELEASE": self.release.name,
             "FLEET_MODELS": " ".join(models),
             "FLEET_REPOSITORY": self.repository.url,
         }
 
 
-def _compute_type(gpu: Gpu) -> codebuild.ComputeType:
-    return codebuild.ComputeType[BUILD_MACHINES[gpu.name].compute_type.removeprefix("BUILD_GENERAL1_")]
+def _compute_type(machine: BuildMachine) -> codebuild.ComputeType:
+    return codebuild.ComputeType[machine.compute_type.removeprefix("BUILD_GENERAL1_")]
 
 
-def _build_spec() -> dict[str, object]:
+def _build_spec(gpu: Gpu | None) -> dict[str, object]:
     return {
         "version": "0.2",
         "env": {
@@ -217,7 +242,7 @@ def _build_spec() -> dict[str, object]:
             # The image's Python is marked as managed by Ubuntu; the container is thrown away after the build.
             "variables": {"PIP_BREAK_SYSTEM_PACKAGES": "1"},
         },
-        "phases": {phase: {"commands": list(commands)} for phase, commands in _COMMANDS.items()},
+        "phases": {phase: {"commands": list(commands)} for phase, commands in _commands(gpu).items()},
     }
 
 
@@ -252,14 +277,3 @@ def _source_problems(source: Path, models: Sequence[str], findings: Findings) ->
                 fix=did_you_mean(model, folders, otherwise=f"add models/{model}/build.py"),
                 rule="model-build-exists",
             )
-
-
-def _no_gpu(instance: str, *, where: str) -> Problem:
-    return Problem(
-        what=f"{instance} has no GPU",
-        where=where,
-        expected="the instance type of an endpoint with a GPU",
-        why="the build job compiles plans for the GPU that serves them",
-        fix=f"use {DEFAULT_INSTANCE_TYPE}",
-        rule="no-gpu",
-    )

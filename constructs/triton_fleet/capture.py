@@ -10,9 +10,15 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sagemaker as sagemaker
 
+from triton_fleet.argument_types import typed, typed_fields
+from triton_fleet.argument_values import literal_texts
+from triton_fleet.rules.content_types import content_types
+from triton_fleet.rules.number_range import number_range
+from triton_fleet.tokens import known
 from triton_models.errors import Problem
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataCapture:
     """Writes requests and answers to S3, for monitoring, audits or training.
@@ -41,6 +47,7 @@ class DataCapture:
     csv_content_types: Sequence[str] = ()
     json_content_types: Sequence[str] = ("application/json",)
 
+    @typed
     def problems(self, *, where: str) -> Iterator[Problem]:
         """What would capture nothing."""
         if not (self.inputs or self.outputs):
@@ -52,7 +59,19 @@ class DataCapture:
                 fix="leave data_capture out to capture nothing",
                 rule="data-capture",
             )
+        percent = number_range(
+            known(self.sampling_percent), least=0, most=100, name="sampling_percent", where=where, unit="%"
+        )
+        if percent is not None:
+            yield percent
+        for name, types in (
+            ("csv_content_types", self.csv_content_types),
+            ("json_content_types", self.json_content_types),
+        ):
+            yield from literal_texts(types, name=name, where=where)
+            yield from content_types(types, name=name, where=where)
 
+    @typed
     def grant(self, role: iam.IRole) -> None:
         """Let the endpoint's role write the files, and nothing else."""
         self.bucket.grant_put(role, f"{self._folder}*")

@@ -9,6 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from triton_fleet.alarms import EndpointAlarms
+from triton_fleet.argument_types import typed
 from triton_fleet.dashboard_charts import (
     COUNT,
     DOLLARS,
@@ -30,6 +31,8 @@ from triton_fleet.endpoint import MultiModelEndpoint
 from triton_fleet.endpoint_base import Endpoint
 from triton_fleet.errors import Findings, Problem
 from triton_fleet.metrics import MINUTE, math_number
+from triton_fleet.queue_charts import queue_sections
+from triton_fleet.queue_metrics import QueueMetrics
 from triton_fleet.rules.same_variant import same_variant
 from triton_fleet.scaling import EndpointScaling
 from triton_fleet.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
@@ -55,6 +58,7 @@ class EndpointDashboard(Construct):
         dashboard: The dashboard; add widgets of your own to it.
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,
@@ -115,15 +119,30 @@ class EndpointDashboard(Construct):
             default_interval=Duration.hours(3),
             widgets=[
                 *self._states(),
-                *self._at_a_glance(),
-                *self._serving(),
-                *self._fast(),
-                *(self._caching() if self._multi_model else ()),
-                *self._full(),
-                *self._sized(),
-                *self._costing(),
+                *(self._queue_sections() if self._variant.asynchronous else self._sections()),
             ],
         )
+
+    def _sections(self) -> Iterator[Row]:
+        yield from self._at_a_glance()
+        yield from self._serving()
+        yield from self._fast()
+        if self._multi_model:
+            yield from self._caching()
+        yield from self._full()
+        yield from self._sized()
+        yield from self._costing()
+
+    def _queue_sections(self) -> Iterator[Row]:
+        """Those of an asynchronous endpoint, of which SageMaker publishes no number of requests."""
+        yield from queue_sections(
+            self._metrics,
+            QueueMetrics(endpoint_name=self._metrics.endpoint_name),
+            variant_name=self._variant.name,
+            waiting=self._thresholds("Waiting"),
+            targets=self._targets("Backlog"),
+        )
+        yield from self._full()
 
     def _states(self) -> Iterator[Row]:
         if self._alarms is None:
@@ -174,8 +193,9 @@ class EndpointDashboard(Construct):
         yield question(
             "Is it fast?",
             "Model latency is Triton's time for a request, without loading. The overhead is SageMaker's, and "
-            "holds the wait for a model that is loaded first. Latency up with the GPU busy: too few "
-            "instances. Latency up with the GPU idle: see the cache.",
+            "holds the wait for a model that is loaded first. "
+            f"Latency up with the {self._hardware} busy: too few instances. "
+            f"Latency up with the {self._hardware} idle: see the cache.",
         )
         yield row(
             chart(
@@ -229,9 +249,10 @@ class EndpointDashboard(Construct):
 
     def _full(self) -> Iterator[Row]:
         metrics = self._metrics
+        cache = "GPU memory" if self._variant.instance.gpu_count else "Memory"
         yield question(
             "Is it full?",
-            "GPU memory near its end is what a cache is for; it matters together with thrash. A full disk "
+            f"{cache} near its end is what a cache is for; it matters together with thrash. A full disk "
             "makes SageMaker delete models that are not loaded, and download them again. Host memory bounds "
             "how many models can be loaded at the same time.",
         )
@@ -283,6 +304,11 @@ class EndpointDashboard(Construct):
             _costs(titles[1], a_thousand, unit=unit, instances=instances, rate=rate),
         )
 
+    @property
+    def _hardware(self) -> str:
+        """What answers: the word for it in a text."""
+        return "GPU" if self._variant.instance.gpu_count else "CPU"
+
     def _thresholds(self, *names: str) -> list[Line]:
         if self._alarms is None:
             return []
@@ -302,13 +328,17 @@ class EndpointDashboard(Construct):
         policies = {target.policy for target in targets} | {"Invocations", busy}
         for policy, name, title in _FOLLOWED:
             if policy in policies:
-                values = [
-                    target.value(gpu_count=instance.gpu_count, vcpus=instance.vcpus)
-                    for target in targets
-                    if target.policy == policy
-                ]
-                lines = [Line(value=value, label="scaling target") for value in values]
-                yield chart(title, self._metrics.metric(name), lines=lines)
+                yield chart(title, self._metrics.metric(name), lines=self._targets(policy))
+
+    def _targets(self, policy: str) -> list[Line]:
+        """The values that a policy keeps its metric at."""
+        instance = self._variant.instance
+        values = [
+            target.value(gpu_count=instance.gpu_count, vcpus=instance.vcpus)
+            for target in (self._scaling.targets if self._scaling is not None else ())
+            if target.policy == policy
+        ]
+        return [Line(value=value, label="scaling target") for value in values]
 
 
 def _costs(title: str, expression: str, *, unit: str, **metrics: cloudwatch.IMetric) -> Chart:

@@ -25,12 +25,17 @@ from typing import ClassVar
 from aws_cdk import Duration
 from aws_cdk import aws_sagemaker as sagemaker
 
+from triton_fleet.argument_types import typed, typed_fields
+from triton_fleet.argument_values import not_whole
 from triton_fleet.errors import Problem
 from triton_fleet.rules.deployment_portion import deployment_portion
 from triton_fleet.rules.deployment_times import LONGEST_MAXIMUM, SHORTEST_MAXIMUM, deployment_times
 from triton_fleet.rules.rollback_alarms import rollback_alarms as rollback_alarm_problems
 from triton_fleet.rules.rolling_one_variant import rolling_one_variant
 from triton_fleet.tokens import known
+
+WITHOUT_ROLLBACK = "triton-fleet:deployment-without-rollback"
+"""The warning of a deployment that looks at no alarm."""
 
 _Config = sagemaker.CfnEndpoint.DeploymentConfigProperty
 _Routing = sagemaker.CfnEndpoint.TrafficRoutingConfigProperty
@@ -42,6 +47,7 @@ _TEN_MINUTES = Duration.minutes(10)
 _NO_TIME = Duration.seconds(0)
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Portion:
     """A part of a fleet: `Portion.percent(25)` or `Portion.instances(2)`.
@@ -55,11 +61,13 @@ class Portion:
     by_percent: bool
 
     @classmethod
+    @typed
     def percent(cls, value: int) -> Portion:
         """Percent of the fleet, which follows its size while auto scaling changes it."""
         return cls(value=value, by_percent=True)
 
     @classmethod
+    @typed
     def instances(cls, value: int) -> Portion:
         """A number of instances, whatever the size of the fleet."""
         return cls(value=value, by_percent=False)
@@ -68,6 +76,7 @@ class Portion:
         """As CloudFormation takes it."""
         return _Size(type="CAPACITY_PERCENT" if self.by_percent else "INSTANCE_COUNT", value=self.value)
 
+    @typed
     def steps(self, *, whole: float | None) -> int | None:
         """How many steps the whole fleet takes; None if that is not known.
 
@@ -79,6 +88,7 @@ class Portion:
         return math.ceil(total / size) if size and size > 0 and total is not None else None
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment(ABC):
     """How an endpoint moves to a new configuration.
@@ -101,6 +111,7 @@ class Deployment(ABC):
     maximum_time: Duration | None = None
 
     @abstractmethod
+    @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
         """What SageMaker would refuse.
 
@@ -110,6 +121,7 @@ class Deployment(ABC):
         """
 
     @abstractmethod
+    @typed
     def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
         """As CloudFormation takes it.
 
@@ -136,6 +148,15 @@ class Deployment(ABC):
     def _time_problems(
         self, *, steps: int | None, termination_wait: Duration, where: str
     ) -> Iterator[Problem]:
+        times = {"wait": self.wait, "termination_wait": termination_wait, "maximum_time": self.maximum_time}
+        wrong = [
+            problem
+            for name, given in times.items()
+            if given and (problem := not_whole(given, name=name, where=f"{type(self).__name__}, {where}"))
+        ]
+        if wrong:
+            yield from wrong
+            return
         steps = steps or 1
         yield from deployment_times(
             waits={
@@ -168,6 +189,7 @@ class Deployment(ABC):
             yield problem
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlueGreen(Deployment, ABC):
     """A second fleet is started beside the old one, takes over, and the old one goes.
@@ -189,6 +211,7 @@ class BlueGreen(Deployment, ABC):
     def _waits(self, *, capacity: float | None) -> int | None:
         """How many waits there are; None if that depends on a capacity that is not known."""
 
+    @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
         """See `Deployment`."""
         yield from self._time_problems(
@@ -197,6 +220,7 @@ class BlueGreen(Deployment, ABC):
             where=where,
         )
 
+    @typed
     def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
         """See `Deployment`."""
         return _Config(
@@ -211,6 +235,7 @@ class BlueGreen(Deployment, ABC):
         )
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllAtOnce(BlueGreen):
     """A second fleet is started, then takes all traffic at once; `wait` is how long it is watched then."""
@@ -224,6 +249,7 @@ class AllAtOnce(BlueGreen):
         return 1
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary(BlueGreen):
     """A second fleet is started, a part of it is tried with real traffic, then it takes all of it.
@@ -235,6 +261,7 @@ class Canary(BlueGreen):
 
     size: Portion = Portion(value=10, by_percent=True)
 
+    @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
         """See `Deployment`."""
         yield from self._portion_problem("size", self.size, percents=(1, 50), capacity=capacity, where=where)
@@ -251,6 +278,7 @@ class Canary(BlueGreen):
         return 2
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear(BlueGreen):
     """A second fleet is started and takes the traffic in equal steps.
@@ -262,6 +290,7 @@ class Linear(BlueGreen):
 
     step: Portion = Portion(value=25, by_percent=True)
 
+    @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
         """See `Deployment`."""
         yield from self._portion_problem("step", self.step, percents=(10, 50), capacity=capacity, where=where)
@@ -278,6 +307,7 @@ class Linear(BlueGreen):
         return self.step.steps(whole=capacity)
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rolling(Deployment):
     """Batch by batch, new instances come and old ones go. Needs quota for one batch more than the fleet.
@@ -297,6 +327,7 @@ class Rolling(Deployment):
     batch: Portion = Portion(value=25, by_percent=True)
     rollback_batch: Portion | None = None
 
+    @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
         """See `Deployment`."""
         yield from self._portion_problem(
@@ -309,6 +340,7 @@ class Rolling(Deployment):
         steps = self.batch.steps(whole=_known_capacity(capacity))
         yield from self._time_problems(steps=steps, termination_wait=_NO_TIME, where=where)
 
+    @typed
     def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
         """See `Deployment`."""
         steps = self.batch.steps(whole=None)
@@ -361,7 +393,7 @@ def deployment_advice(
     name = type(deployment).__name__
     if not rollback_alarms:
         yield (
-            "triton-fleet:deployment-without-rollback",
+            WITHOUT_ROLLBACK,
             f"{name} without rollback alarms tries a part of the fleet and looks at nothing: a version that "
             "fails every request is carried on to the last instance. Name alarms, such as those of "
             "RollbackAlarms.",

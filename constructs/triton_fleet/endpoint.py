@@ -14,9 +14,13 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from triton_fleet.argument_types import typed
+from triton_fleet.capacity_reservation import CapacityReservation
+from triton_fleet.core_dumps import CoreDumps
 from triton_fleet.deployment import Deployment
 from triton_fleet.endpoint_base import Endpoint, Shared
 from triton_fleet.errors import Findings, Problem
+from triton_fleet.hosting_values import hosting_problems
 from triton_fleet.image import OwnImage
 from triton_fleet.network import EndpointNetwork
 from triton_fleet.repository import ModelRepository
@@ -56,10 +60,12 @@ class MultiModelEndpoint(Endpoint):
         role: What the instances may do.
         image: The image of the release, or the one of your own.
         server: How Triton is started.
+        deployment: How a new configuration takes over; None is SageMaker's own way.
         log_group: Where the containers log.
         metrics: Everything it publishes to CloudWatch.
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,
@@ -75,6 +81,8 @@ class MultiModelEndpoint(Endpoint):
         container_start_timeout: Duration | None = None,
         model_download_timeout: Duration | None = None,
         detailed_observability: bool = False,
+        enhanced_metrics: bool = False,
+        metric_interval: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         deployment: Deployment | None = None,
         rollback_alarms: Sequence[str] = (),
@@ -88,6 +96,8 @@ class MultiModelEndpoint(Endpoint):
         volume_size_gb: int | None = None,
         instance_pools: Sequence[str] = (),
         provision_timeout: Duration | None = None,
+        capacity_reservation: CapacityReservation | None = None,
+        core_dumps: CoreDumps | None = None,
         tags: Mapping[str, str] = _NOTHING,
         **excluded: NoReturn,
     ) -> None:
@@ -116,6 +126,10 @@ class MultiModelEndpoint(Endpoint):
             detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
                 OpenTelemetry store. Set in any case, for SageMaker's own default depends on when the
                 configuration was made; off, for no alarm or dashboard here can read that store.
+            enhanced_metrics: Publish metrics of each instance as well, under its id. AWS's page about them
+                names single-model endpoints for those of requests, and all real-time ones for those of hosts.
+            metric_interval: How often the metrics of hosts are published, and with enhanced_metrics those of
+                requests: 10, 30 or 60 s, by default a minute.
             log_retention: How long the containers' logs are kept.
             deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
                 rolled back on nothing.
@@ -139,6 +153,8 @@ class MultiModelEndpoint(Endpoint):
             instance_pools: Up to four types that stand in for instance_type, in this order, when there is no
                 capacity for it. All need its GPU model. AWS documents pools for single-model endpoints only.
             provision_timeout: How long SageMaker looks for capacity, 300 to 3600 s; by default its own.
+            capacity_reservation: What the instances are taken from; by default whatever SageMaker has.
+            core_dumps: Where what is left of a crashed container is kept; by default nowhere.
             tags: Of everything in the endpoint that can have tags.
             excluded: Nothing: what a multi-model endpoint cannot do is refused with the reason.
 
@@ -166,6 +182,8 @@ class MultiModelEndpoint(Endpoint):
                 deployment=deployment,
                 rollback_alarms=rollback_alarms,
                 detailed_observability=detailed_observability,
+                enhanced_metrics=enhanced_metrics,
+                metric_interval=metric_interval,
                 log_retention=log_retention,
                 tags=tags,
             ),
@@ -181,6 +199,8 @@ class MultiModelEndpoint(Endpoint):
             volume_size_gb=volume_size_gb,
             container_start_timeout=container_start_timeout or Duration.minutes(10),
             model_download_timeout=model_download_timeout or Duration.minutes(10),
+            capacity_reservation=capacity_reservation,
+            core_dumps=core_dumps,
         )
         instance, self.release = self._checked(hosting, excluded)
         self._register([(hosting, instance)])
@@ -194,6 +214,7 @@ class MultiModelEndpoint(Endpoint):
             hosting=[hosting],
         )
 
+    @typed
     def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
         """Allow to invoke models.
 
@@ -210,6 +231,7 @@ class MultiModelEndpoint(Endpoint):
         release = self._check_shared(
             findings, capacity=hosting.initial_instance_count, variants=1, multi_model=True
         )
+        findings.extend(hosting_problems(hosting, where=self.node.path))
         instance = findings.look_up("instance_type", hosting.instance_type, find_instance_type)
         types = [instance] + [
             findings.look_up("instance_pools", pool.instance_type, find_instance_type)
@@ -230,8 +252,7 @@ class MultiModelEndpoint(Endpoint):
     def _type_problems(
         self, instance: InstanceType, preferred: InstanceType | None, *, where: str
     ) -> Iterator[Problem | None]:
-        if instance.gpu is not None:  # a type without one is fine: models that need none run on its CPUs
-            yield multi_model_gpu(instance, where=where)
+        yield multi_model_gpu(instance, where=where)
         if preferred is not None:
             yield same_gpu(preferred, instance, where=where)
 

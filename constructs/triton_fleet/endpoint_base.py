@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import jsii
 from aws_cdk import Annotations as Advice
-from aws_cdk import Names, RemovalPolicy, Resource, Tags
+from aws_cdk import Duration, Names, RemovalPolicy, Resource, Tags
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -16,9 +16,12 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct
 
+from triton_fleet.argument_types import typed
+from triton_fleet.argument_values import literal_texts
+from triton_fleet.async_inference import AsyncInference
 from triton_fleet.capture import DataCapture
 from triton_fleet.compliance import acknowledge_local_storage, acknowledge_network_interfaces
-from triton_fleet.deployment import Deployment, deployment_advice, deployment_problems
+from triton_fleet.deployment import WITHOUT_ROLLBACK, Deployment, deployment_advice, deployment_problems
 from triton_fleet.errors import Findings, Problem
 from triton_fleet.image import OwnImage, TritonImage
 from triton_fleet.imported import ImportedEndpoint, invocation_grant
@@ -29,7 +32,11 @@ from triton_fleet.rules.container_environment import container_environment
 from triton_fleet.rules.gpu_generation import gpu_generation
 from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.local_storage import local_storage
+from triton_fleet.rules.metric_interval import metric_interval
 from triton_fleet.rules.plan_portability import PlanTarget
+from triton_fleet.rules.resource_name import resource_name
+from triton_fleet.rules.rollback_alarms import rollback_alarms as rollback_alarm_problems
+from triton_fleet.rules.tag_set import tag_set
 from triton_fleet.server import TritonServer
 from triton_fleet.tokens import known
 from triton_fleet.variants import DeployedVariant, Hosting
@@ -60,6 +67,8 @@ class Shared:
         deployment: How a new configuration takes over.
         rollback_alarms: Names of the alarms that undo a deployment.
         detailed_observability: Whether metrics of each GPU are published.
+        enhanced_metrics: Whether metrics of each instance are published.
+        metric_interval: How often metrics are published; None for every minute.
         log_retention: How long logs are kept.
         tags: Of everything in the endpoint.
     """
@@ -76,6 +85,8 @@ class Shared:
     deployment: Deployment | None
     rollback_alarms: Sequence[str]
     detailed_observability: bool
+    enhanced_metrics: bool
+    metric_interval: Duration | None
     log_retention: logs.RetentionDays
     tags: Mapping[str, str]
 
@@ -95,6 +106,7 @@ class Endpoint(Resource):
         release: The Triton release with its facts.
         repository: Where its models come from.
         server: How Triton is started.
+        deployment: How a new configuration takes over; None is SageMaker's own way.
         image: The image that the first variant runs.
         role: What the instances may do.
         log_group: Where the containers log.
@@ -110,6 +122,7 @@ class Endpoint(Resource):
     log_group: logs.LogGroup
     _resource: sagemaker.CfnEndpoint
 
+    @typed
     def __init__(self, scope: Construct, construct_id: str, *, shared: Shared) -> None:
         """Name the endpoint; a subclass makes it.
 
@@ -125,10 +138,12 @@ class Endpoint(Resource):
         )
         self.repository = shared.repository
         self.server = shared.server
+        self.deployment = shared.deployment
         for key, value in shared.tags.items():
             Tags.of(self).add(key, value)
 
     @staticmethod
+    @typed
     def from_endpoint_name(scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
         """An endpoint of this account and region that something else has created.
 
@@ -140,6 +155,7 @@ class Endpoint(Resource):
         return ImportedEndpoint.from_name(scope, construct_id, endpoint_name)
 
     @staticmethod
+    @typed
     def from_endpoint_arn(scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
         """An endpoint that something else has created, maybe in another account or region.
 
@@ -168,6 +184,7 @@ class Endpoint(Resource):
         """The reference that CloudFormation-level constructs take."""
         return references.EndpointReference(endpoint_arn=self.endpoint_arn)
 
+    @typed
     def variant(self, name: str | None = None) -> DeployedVariant:
         """One of the variants.
 
@@ -190,6 +207,39 @@ class Endpoint(Resource):
             )
         return self.variants[name]
 
+    @property
+    def endpoint_config_name(self) -> str:
+        """The name of its configuration, another with every change of that.
+
+        What uses it is deployed after the configuration, and before the endpoint if the endpoint needs it.
+        """
+        return self._resource.endpoint_config_name
+
+    @typed
+    def roll_back_on(self, alarms: Sequence[str]) -> None:
+        """Undo a deployment for these alarms as well.
+
+        Args:
+            alarms: The alarms' names. Alarms of the new fleet need the endpoint's configuration, and so come
+                after it: this is how the endpoint learns of them.
+
+        Raises:
+            FleetError: More than ten alarms altogether, one of them twice, or an endpoint without deployment.
+        """
+        findings = Findings.of(self)
+        deployment, names = self._shared.deployment, [*self._shared.rollback_alarms, *alarms]
+        findings.extend(
+            rollback_alarm_problems(
+                names, has_deployment=deployment is not None, where=findings.where("rollback_alarms")
+            )
+        )
+        findings.raise_if_any()
+        if deployment is not None:
+            self._shared = replace(self._shared, rollback_alarms=names)
+            self._resource.deployment_config = deployment.render(rollback_alarms=names)
+            Advice.of(self).acknowledge_warning(WITHOUT_ROLLBACK, "it has got alarms since")
+
+    @typed
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to invoke the endpoint.
 
@@ -222,6 +272,14 @@ class Endpoint(Resource):
         shared, where, region = self._shared, findings.where, self.env.region
         if shared.endpoint_name is not None:
             findings.look_up("endpoint_name", shared.endpoint_name, str)
+            findings.add(
+                resource_name(known(shared.endpoint_name), what="the endpoint", where=where("endpoint_name"))
+            )
+        tags = {key: known(value) for key, value in shared.tags.items()}
+        findings.extend(tag_set(tags, where=where("tags")))
+        findings.extend(
+            literal_texts(shared.rollback_alarms, name="rollback_alarms", where=where("rollback_alarms"))
+        )
         findings.extend(self.server.problems(where=where("server")))
         extra = {name: known(value) for name, value in shared.environment.items()}
         findings.extend(
@@ -229,6 +287,10 @@ class Endpoint(Resource):
                 {**self.server.environment(), **reserved}, extra, where=where("environment")
             )
         )
+        interval = shared.metric_interval
+        if interval is not None:
+            seconds = None if interval.is_unresolved() else interval.to_milliseconds() / 1000
+            findings.add(metric_interval(seconds, where=where("metric_interval")))
         release = findings.look_up("release", shared.release, find_release)
         if shared.image is not None:
             findings.extend(
@@ -268,14 +330,17 @@ class Endpoint(Resource):
             has_key=self._shared.encryption_key is not None,
             where=where,
         )
-        if instance.gpu is None or release is None:
+        if release is None:
             return
-        yield gpu_generation(instance.gpu, release, where=where)
+        if instance.gpu is not None:
+            yield gpu_generation(instance.gpu, release, where=where)
         if plans:
             target = PlanTarget(gpu=instance.gpu, release=release, path=self.node.path)
             yield from self.repository.served_by(target, where=where)
 
-    def _register(self, variants: Sequence[tuple[Hosting, InstanceType]]) -> None:
+    def _register(
+        self, variants: Sequence[tuple[Hosting, InstanceType]], *, asynchronous: bool = False
+    ) -> None:
         """Say which variants there are, the first of them first."""
         deployed = [
             DeployedVariant(
@@ -285,6 +350,7 @@ class Endpoint(Resource):
                     endpoint_name=self.name, variant_name=hosting.name, instance=instance
                 ),
                 initial_instance_count=hosting.initial_instance_count,
+                asynchronous=asynchronous,
             )
             for hosting, instance in variants
         ]
@@ -360,6 +426,14 @@ class Endpoint(Resource):
             ),
         ]
 
+    def _allow_core_dumps(self, hosting: Hosting) -> None:
+        dumps, network = hosting.core_dumps, self._shared.network
+        if dumps is None:
+            return
+        dumps.grant(self.role)
+        if network is not None:
+            dumps.folder.admit(network, "s3:PutObject", "s3:AbortMultipartUpload")
+
     def _model(
         self, scope: Construct, construct_id: str, container: sagemaker.CfnModel.ContainerDefinitionProperty
     ) -> sagemaker.CfnModel:
@@ -391,6 +465,7 @@ class Endpoint(Resource):
         hosting: Sequence[Hosting],
         shadow: sagemaker.CfnEndpointConfig.ProductionVariantProperty | None = None,
         capture: DataCapture | None = None,
+        asynchronous: AsyncInference | None = None,
         declared: Sequence[str] = (),
     ) -> sagemaker.CfnEndpoint:
         """Configuration and endpoint.
@@ -400,19 +475,26 @@ class Endpoint(Resource):
             hosting: The instances behind all variants.
             shadow: The shadow variant.
             capture: What is captured.
+            asynchronous: How requests are queued.
             declared: Properties of variants that a deployment sets to what is declared here; all others stay
                 as they are on the live endpoint.
         """
         shared, fewest = self._shared, min(each.initial_instance_count for each in self.variants.values())
+        for each in hosting:
+            self._allow_core_dumps(each)
+        interval = shared.metric_interval
         config = sagemaker.CfnEndpointConfig(
             self,
             "Config",
             production_variants=list(variants),
             shadow_production_variants=[shadow] if shadow else None,
             data_capture_config=capture.render() if capture else None,
+            async_inference_config=asynchronous.render() if asynchronous else None,
             kms_key_id=shared.encryption_key.key_arn if shared.encryption_key else None,
             metrics_config=sagemaker.CfnEndpointConfig.MetricsConfigProperty(
-                enable_detailed_observability=shared.detailed_observability
+                enable_detailed_observability=shared.detailed_observability,
+                enable_enhanced_metrics=shared.enhanced_metrics or None,
+                metric_publish_frequency_in_seconds=interval.to_seconds() if interval else None,
             ),
         )
         types = {name for each in hosting for name in each.instance_types}

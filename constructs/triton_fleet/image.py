@@ -11,6 +11,7 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from triton_fleet.argument_types import typed, typed_fields
 from triton_fleet.image_labels import image_labels
 from triton_fleet.rules.own_image import image_beside_endpoint, image_version, multi_model_label
 from triton_fleet.tokens import known
@@ -86,6 +87,7 @@ class TritonImage:
         ]
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnImage:
     """An image in an ECR repository of yours, made from Triton with SageMaker's interface.
@@ -112,6 +114,7 @@ class OwnImage:
     described_by: Path | None = None
     has_multi_model_label: bool = False
 
+    @typed
     def problems(self, *, where: str, region: str | None, multi_model: bool) -> Iterator[Problem]:
         """What is wrong with serving from it.
 

@@ -11,9 +11,12 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct
 
+from triton_fleet.argument_types import typed
 from triton_fleet.metrics import EndpointMetrics
+from triton_fleet.rules.resource_name import resource_name
+from triton_fleet.tokens import known
 from triton_fleet.variants import DEFAULT_VARIANT
-from triton_models.errors import FleetError
+from triton_models.errors import FleetError, raise_if_any
 from triton_models.instances import instance_type as find_instance_type
 
 
@@ -44,6 +47,7 @@ class ImportedEndpoint(Resource):
         endpoint_name: Its name.
     """
 
+    @typed
     def __init__(self, scope: Construct, construct_id: str, *, endpoint_arn: str, endpoint_name: str) -> None:
         """Name an endpoint; `from_name` and `from_arn` need less.
 
@@ -58,17 +62,27 @@ class ImportedEndpoint(Resource):
         self._name = endpoint_name
 
     @classmethod
+    @typed
     def from_name(cls, scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
-        """The endpoint of that name in the account and region of the stack."""
+        """The endpoint of that name in the account and region of the stack.
+
+        Raises:
+            FleetError: No endpoint can have that name.
+        """
+        wrong = resource_name(
+            known(endpoint_name),
+            what="the endpoint",
+            where=f"endpoint_name of {scope.node.path}/{construct_id}",
+        )
+        raise_if_any([wrong] if wrong else [])
         # SageMaker writes the names in ARNs in lower case, and IAM compares with their case: a policy with
         # "Search" allows nothing, which github.com/philschmid/cdk-samples/issues/2 shows.
-        resource_name = endpoint_name if Token.is_unresolved(endpoint_name) else endpoint_name.lower()
-        arn = Stack.of(scope).format_arn(
-            service="sagemaker", resource="endpoint", resource_name=resource_name
-        )
+        name_in_arn = endpoint_name if Token.is_unresolved(endpoint_name) else endpoint_name.lower()
+        arn = Stack.of(scope).format_arn(service="sagemaker", resource="endpoint", resource_name=name_in_arn)
         return cls(scope, construct_id, endpoint_arn=arn, endpoint_name=endpoint_name)
 
     @classmethod
+    @typed
     def from_arn(cls, scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
         """The endpoint of that ARN.
 
@@ -107,6 +121,7 @@ class ImportedEndpoint(Resource):
         """The reference that CloudFormation-level constructs take."""
         return references.EndpointReference(endpoint_arn=self.endpoint_arn)
 
+    @typed
     def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
         """Allow to invoke it.
 
@@ -117,6 +132,7 @@ class ImportedEndpoint(Resource):
         """
         return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
 
+    @typed
     def variant_metrics(self, *, instance_type: str, variant_name: str = DEFAULT_VARIANT) -> EndpointMetrics:
         """What one of its variants publishes to CloudWatch.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from aws_cdk import Duration, Tokenization
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from triton_fleet.argument_types import typed
 from triton_fleet.metric_facts import (
     HOST_NAMESPACE,
     INVOCATION_NAMESPACE,
@@ -38,8 +39,12 @@ class InvocationMetrics:
     """The metrics of one variant of an endpoint, known by its literal name.
 
     Pure: it creates nothing in a stack and needs no endpoint, so an alarm can exist before the endpoint does.
+
+    Attributes:
+        endpoint_name: The endpoint's literal name.
     """
 
+    @typed
     def __init__(self, *, endpoint_name: str, variant_name: str) -> None:
         """Name the variant.
 
@@ -47,8 +52,10 @@ class InvocationMetrics:
             endpoint_name: The endpoint's literal name.
             variant_name: The variant's name.
         """
+        self.endpoint_name = endpoint_name
         self._dimensions = {"EndpointName": endpoint_name, "VariantName": variant_name}
 
+    @typed
     def metric(
         self,
         name: str,
@@ -78,6 +85,7 @@ class InvocationMetrics:
             period=period,
         )
 
+    @typed
     def by_instance(self, name: str, *, statistic: str | None = None) -> cloudwatch.MathExpression:
         """A metric with a line for each instance: a search for the dimension InstanceId.
 
@@ -104,10 +112,12 @@ class InvocationMetrics:
             period=MINUTE,
         )
 
+    @typed
     def error_percent(self, name: str) -> cloudwatch.IMetric:
         """The share of requests that failed, in percent: "Invocation4XXErrors", "Invocation5XXErrors", ..."""
         return self._scaled(name, factor=100, statistic="Average", label=f"{METRICS[name].label}, %")
 
+    @typed
     def error_percent_of_many(self, name: str, *, minimum_requests: float) -> cloudwatch.MathExpression:
         """The share of requests that failed, in percent, in minutes with enough requests to speak of a share.
 
@@ -127,12 +137,14 @@ class InvocationMetrics:
             period=MINUTE,
         )
 
+    @typed
     def milliseconds(self, name: str, *, statistic: str, label: str | None = None) -> cloudwatch.IMetric:
         """A duration in milliseconds; SageMaker publishes microseconds."""
         return self._scaled(
             name, divisor=_MICROSECONDS_PER_MILLISECOND, statistic=statistic, label=label or statistic
         )
 
+    @typed
     def milliseconds_of_many(
         self, name: str, *, statistic: str, minimum_requests: float
     ) -> cloudwatch.MathExpression:
@@ -185,6 +197,7 @@ class InvocationMetrics:
             period=MINUTE,
         )
 
+    @typed
     def thrashing(self, *, below_hit_percent: float) -> cloudwatch.MathExpression:
         """Evictions in minutes in which the cache hit ratio is below a bound, else 0.
 
@@ -254,6 +267,7 @@ class EndpointMetrics(InvocationMetrics):
     SageMaker adds the percentages of an instance's GPUs up, and those of its vCPUs.
     """
 
+    @typed
     def __init__(self, *, endpoint_name: str, variant_name: str, instance: InstanceType) -> None:
         """Name the variant.
 
@@ -277,6 +291,7 @@ class EndpointMetrics(InvocationMetrics):
         """How busy the vCPUs are, 0 to 100 however many there are."""
         return self._scaled("CPUUtilization", divisor=self._instance.vcpus)
 
+    @typed
     def missing_instances(
         self, *, fewest: float, most: float, busy_percent: float
     ) -> cloudwatch.MathExpression:

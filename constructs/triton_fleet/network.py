@@ -14,14 +14,18 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct, IValidation
 
+from triton_fleet.argument_types import typed
 from triton_fleet.errors import Findings, FleetError
 from triton_fleet.repository import ModelRepository
+from triton_fleet.rules.account_id import account_id
 from triton_fleet.rules.network_services import models_reachable, route_tables_known, stated_once
 from triton_fleet.rules.network_subnets import no_public_subnet, some_subnets
+from triton_fleet.rules.number_range import number_range
+from triton_fleet.tokens import known
 from triton_models.errors import Problem
-from triton_models.suggest import did_you_mean
 
 _HTTPS = ec2.Port.tcp(443)
+_MOST_GROUPS = 5
 
 
 class VpcService(str, Enum):
@@ -79,6 +83,7 @@ class EndpointNetwork(Construct):
         interface_endpoints: The interface endpoints that are created here.
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,
@@ -110,8 +115,8 @@ class EndpointNetwork(Construct):
 
         Raises:
             FleetError: No private subnets, public ones, isolated subnets without a way to S3, subnets with
-                unknown route tables, an unknown service, or a VPC endpoint that is both created and said to
-                exist. All that apply are named.
+                unknown route tables, an unknown service, a VPC endpoint that is both created and said to
+                exist, or an owner that is no account. All that apply are named.
         """
         super().__init__(scope, construct_id)
         self.vpc = vpc
@@ -119,17 +124,19 @@ class EndpointNetwork(Construct):
             tuple(vpc.private_subnets or vpc.isolated_subnets) if subnets is None else tuple(subnets)
         )
         self._owner = vpc_owner
+        self._given_groups = tuple(security_groups)
         findings = Findings.of(self)
-        existing = _services(existing_vpc_endpoints, "existing_vpc_endpoints", findings)
+        existing = list(existing_vpc_endpoints)
         created = (
             [service for service in VpcService if service not in existing]
             if create_vpc_endpoints is None
-            else _services(create_vpc_endpoints, "create_vpc_endpoints", findings)
+            else list(create_vpc_endpoints)
         )
+        findings.add(account_id(known(vpc_owner), where=findings.where("vpc_owner")))
         findings.extend(self._problems(findings, created, existing))
         findings.raise_if_any()
         self._advise_on_zones()
-        self.security_groups = tuple(security_groups) or (self._own_security_group(),)
+        self.security_groups = self._given_groups or (self._own_security_group(),)
         self._connections = ec2.Connections(security_groups=list(self.security_groups))
         self._admits_any = False
         self.s3_endpoint = self._s3_endpoint() if VpcService.S3 in created else None
@@ -148,6 +155,7 @@ class EndpointNetwork(Construct):
             security_group_ids=[group.security_group_id for group in self.security_groups],
         )
 
+    @typed
     def admit(self, repository: ModelRepository) -> None:
         """Let the instances read this repository through the S3 endpoint; done again, it changes nothing.
 
@@ -172,6 +180,7 @@ class EndpointNetwork(Construct):
         ):
             self.s3_endpoint.add_to_policy(statement)
 
+    @typed
     def allow_callers(self, callers: ec2.IConnectable) -> None:
         """Let callers in the VPC invoke through the endpoint for the SageMaker runtime.
 
@@ -247,6 +256,13 @@ class EndpointNetwork(Construct):
         public = {subnet.node.path for subnet in self.vpc.public_subnets}
         isolated = {subnet.node.path for subnet in self.vpc.isolated_subnets}
         paths = [subnet.node.path for subnet in self.subnets]
+        yield number_range(
+            len(self._given_groups),
+            least=0,
+            most=_MOST_GROUPS,
+            name="the number of security groups",
+            where=findings.where("security_groups"),
+        )
         yield some_subnets(len(paths), vpc_has_public=bool(public), where=where)
         yield no_public_subnet([path for path in paths if path in public], where=where)
         yield from stated_once(
@@ -384,26 +400,6 @@ class _Admission:
             "the S3 endpoint lets no model repository be read: give this network to an endpoint, or call "
             "admit(repository)"
         ]
-
-
-def _services(given: Collection[str], argument: str, findings: Findings) -> list[VpcService]:
-    """What was given as members of VpcService, after noting what is none."""
-    known = {service.value: service for service in VpcService}
-    for each in given:
-        if each not in known:
-            findings.add(
-                Problem(
-                    what=f"unknown service {each!r}",
-                    where=findings.where(argument),
-                    expected=f"members of VpcService: {', '.join(known)}",
-                    why="only what the instances of an endpoint or its callers need is created here",
-                    fix=did_you_mean(
-                        str(each), known, otherwise="create that VPC endpoint beside this network"
-                    ),
-                    rule="network-unknown-service",
-                )
-            )
-    return [known[each] for each in given if each in known]
 
 
 def _is_list(subnet_id: str) -> bool:

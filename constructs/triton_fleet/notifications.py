@@ -9,6 +9,11 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from triton_fleet.argument_types import typed
+from triton_fleet.errors import Findings
+from triton_fleet.rules.email_address import email_address
+from triton_fleet.tokens import known
+
 
 class AlarmTopic(Construct):
     """An SNS topic that sends alarms by e-mail.
@@ -18,6 +23,7 @@ class AlarmTopic(Construct):
         key: Encrypts it. SNS's own key cannot be used: CloudWatch is not allowed to use that one.
     """
 
+    @typed
     def __init__(self, scope: Construct, construct_id: str, *, email: str) -> None:
         """Create the topic and subscribe an address.
 
@@ -25,8 +31,14 @@ class AlarmTopic(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             email: The address. SNS asks it to confirm before the first alarm arrives.
+
+        Raises:
+            FleetError: It is no address.
         """
         super().__init__(scope, construct_id)
+        findings = Findings.of(self)
+        findings.add(email_address(known(email), where=findings.where("email")))
+        findings.raise_if_any()
         cloudwatch = iam.ServicePrincipal(
             "cloudwatch.amazonaws.com",
             conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},

@@ -10,7 +10,11 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from triton_fleet.argument_types import typed
+from triton_fleet.errors import Findings
 from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
+from triton_fleet.rules.repository_prefix import repository_prefix
+from triton_fleet.tokens import known
 from triton_models.errors import Problem
 
 
@@ -28,6 +32,7 @@ class ModelRepository(Construct):
         url: Such as "s3://bucket/models/".
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,
@@ -48,8 +53,14 @@ class ModelRepository(Construct):
                 models all day, the log grows without bound, and CloudTrail data events answer the same
                 questions with the caller's identity.
             removal_policy: What happens to bucket and key when the stack is deleted.
+
+        Raises:
+            FleetError: A prefix with characters that mean something else in a URL or in a policy.
         """
         super().__init__(scope, construct_id)
+        findings = Findings.of(self)
+        findings.add(repository_prefix(known(prefix), where=findings.where("prefix")))
+        findings.raise_if_any()
         self.prefix = f"{prefix.strip('/')}/"
         self.key = kms.Key(
             self,
@@ -83,6 +94,7 @@ class ModelRepository(Construct):
         """The ARN pattern of everything below the prefix."""
         return self.bucket.arn_for_objects(f"{self.prefix}*")
 
+    @typed
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to list and read the prefix, and nothing beside it.
 
@@ -95,6 +107,7 @@ class ModelRepository(Construct):
             .combine(self._grant_key(grantee, "kms:Decrypt"))
         )
 
+    @typed
     def grant_publish(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to add artifacts and to move names: no deleting, and nothing beside the prefix.
 
@@ -107,6 +120,7 @@ class ModelRepository(Construct):
             .combine(self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey"))
         )
 
+    @typed
     def compiled_for(self, target: PlanTarget, *, where: str) -> Iterator[Problem]:
         """Note a build job that publishes here; yields its conflicts with the endpoints noted so far."""
         self._builds.append(target)
@@ -115,6 +129,7 @@ class ModelRepository(Construct):
             if problem is not None:
                 yield problem
 
+    @typed
     def served_by(self, target: PlanTarget, *, where: str) -> Iterator[Problem]:
         """Note an endpoint that serves this; yields its conflicts with the build jobs noted so far."""
         self._endpoints.append(target)

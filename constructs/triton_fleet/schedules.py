@@ -13,6 +13,7 @@ from datetime import datetime
 from aws_cdk import TimeZone
 from aws_cdk import aws_applicationautoscaling as autoscaling
 
+from triton_fleet.argument_types import typed, typed_fields
 from triton_fleet.errors import Problem
 from triton_fleet.rules.scaling_numbers import is_number, scaling_number
 from triton_fleet.rules.scheduled_capacity import (
@@ -28,6 +29,7 @@ _Action = autoscaling.CfnScalableTarget.ScheduledActionProperty
 _Bounds = autoscaling.CfnScalableTarget.ScalableTargetActionProperty
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledCapacity:
     """The range that the fleet may move in from a certain time on, until another one sets it again.
@@ -39,7 +41,8 @@ class ScheduledCapacity:
         name: One of a kind in its scaling.
         schedule: When: `Schedule.cron(...)`, `Schedule.at(...)` or `Schedule.rate(...)`. A new instance
             takes minutes to serve and starts with no model loaded, so come that much earlier.
-        min_capacity: The fewest instances from then on, 1 or more; None leaves it as it is.
+        min_capacity: The fewest instances from then on, 1 or more, and 0 or more on an asynchronous endpoint;
+            None leaves it as it is.
         max_capacity: The most instances from then on; None leaves it as it is.
         time_zone: Where the hours of a cron schedule are read, with its daylight saving time. UTC if None.
         start: Not before this moment.
@@ -54,12 +57,16 @@ class ScheduledCapacity:
     start: datetime | None = None
     end: datetime | None = None
 
-    def problems(self, *, standing: tuple[int, int], where: str) -> Iterator[Problem | None]:
+    @typed
+    def problems(
+        self, *, standing: tuple[int, int], where: str, has_queue: bool = False
+    ) -> Iterator[Problem | None]:
         """What is wrong between the values.
 
         Args:
             standing: The minimum and the maximum of the scaling itself.
             where: What the problems are told about.
+            has_queue: Whether the endpoint is asynchronous.
         """
         where = f"{self.name}, {where}"
         bounds = (self.min_capacity, self.max_capacity)
@@ -77,7 +84,7 @@ class ScheduledCapacity:
         yield from wrong
         # A token is set, though not known: the standing bound does not hold in its place, so nothing is told.
         if given and not later and not any(wrong) and all(is_number(known(each)) for each in standing):
-            yield scheduled_range(bounds, standing, where=where)
+            yield scheduled_range(bounds, standing, where=where, has_queue=has_queue)
         yield from scheduled_period(self.start, self.end, where=where)
         expression = known(self.schedule.expression_string)
         yield scheduled_zone(expression, zoned=self.time_zone is not None, where=where)
@@ -95,9 +102,9 @@ class ScheduledCapacity:
 
 
 def schedule_problems(
-    schedules: Sequence[ScheduledCapacity], *, standing: tuple[int, int], where: str
+    schedules: Sequence[ScheduledCapacity], *, standing: tuple[int, int], where: str, has_queue: bool = False
 ) -> Iterator[Problem | None]:
     """What is wrong with actions, each on its own and together; arguments as of `problems`."""
     for each in schedules:
-        yield from each.problems(standing=standing, where=where)
+        yield from each.problems(standing=standing, where=where, has_queue=has_queue)
     yield from scheduled_names([each.name for each in schedules], where=where)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from triton_fleet.argument_types import typed, typed_fields
 from triton_fleet.tokens import known
 from triton_models.errors import Problem
 
@@ -16,6 +17,7 @@ _LONGEST_VALUE = 1024
 _LAST_PORT = 65535
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TritonMetrics:
     """Triton's own metrics in CloudWatch: queue times, batch sizes and counts of each loaded model.
@@ -33,6 +35,7 @@ class TritonMetrics:
     namespace: str = "TritonServer"
     port: int = 8002
 
+    @typed
     def environment(self, *, log_group: str) -> Mapping[str, bool | int | str]:
         """What the container's agent and the server read: variable to value."""
         return {
@@ -44,6 +47,7 @@ class TritonMetrics:
         }
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TritonServer:
     """Options of the Triton server, with the defaults that a multi-model endpoint needs.
@@ -113,6 +117,7 @@ class TritonServer:
     model_namespacing: bool | None = None
     extra_arguments: tuple[str, ...] = ()
 
+    @typed
     def environment(self, *, log_group: str = "") -> Mapping[str, str]:
         """The container's environment: variable to value.
 
@@ -137,6 +142,7 @@ class TritonServer:
         """The CloudWatch namespaces that the container publishes to."""
         return (self.metrics.namespace,) if self.metrics else ()
 
+    @typed
     def problems(self, *, where: str) -> Iterator[Problem]:
         """What the start script would silently misread."""
         yield from self._number_problems(where)

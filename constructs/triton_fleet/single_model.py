@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
+from triton_fleet.argument_types import typed
+from triton_fleet.artifact_ready import ArtifactReady
+from triton_fleet.async_inference import AsyncInference
 from triton_fleet.capture import DataCapture
 from triton_fleet.deployment import Deployment
 from triton_fleet.endpoint_base import Endpoint, Shared
 from triton_fleet.errors import Findings, Problem
+from triton_fleet.hosting_values import hosting_problems
 from triton_fleet.image import OwnImage, TritonImage
 from triton_fleet.network import EndpointNetwork
 from triton_fleet.repository import ModelRepository
+from triton_fleet.rules.artifact_timeout import artifact_timeout as artifact_timeout_problem
+from triton_fleet.rules.async_features import async_features
 from triton_fleet.rules.instance_pools import instance_pools, same_gpu, same_image
 from triton_fleet.rules.single_model_artifact import single_model_artifact
 from triton_fleet.rules.variant_set import variant_set
@@ -29,6 +37,7 @@ from triton_models.releases import DEFAULT_RELEASE, Release
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
+_ONE_HOUR = Duration.hours(1)
 _Checked = tuple[Variant, InstanceType]
 
 
@@ -39,8 +48,12 @@ class SingleModelEndpoint(Endpoint):
     and a GPU for this model alone. Several variants share the requests by their weights, to compare versions
     or instance types; a shadow variant gets copies of requests, and its answers are thrown away.
 
-    The artifact has to be in the repository before the endpoint is deployed: SageMaker reads it at once. In
-    it each model is a folder, and an ensemble is named by `Variant.default_model`.
+    The artifact need not be in the repository yet: the deployment waits for it, up to `artifact_timeout`,
+    before SageMaker reads it. So repository, build job and endpoint can be one deployment, during which the
+    build is started. With the repository in a stack of its own, its artifacts are still there after a first
+    deployment that fails; otherwise the next one makes another bucket.
+
+    In an artifact each model is a folder, and an ensemble is named by `Variant.default_model`.
 
     Attributes:
         name: The endpoint's name as a literal string, for what must not depend on the resource.
@@ -52,12 +65,16 @@ class SingleModelEndpoint(Endpoint):
         role: What the instances may do.
         image: The image that the first variant runs.
         server: How Triton is started.
+        deployment: How a new configuration takes over; None is SageMaker's own way.
         log_group: Where the containers log.
         metrics: Everything that the first variant publishes to CloudWatch.
         data_capture: What is kept of requests and answers; None if nothing is.
+        async_inference: How requests are queued; None if they are answered at once.
         shadow_variant: What gets copies of requests; None if nothing does.
+        artifact_ready: What waits for the artifacts; None if nothing does.
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,
@@ -66,11 +83,15 @@ class SingleModelEndpoint(Endpoint):
         repository: ModelRepository,
         variants: Sequence[Variant],
         shadow_variant: Variant | None = None,
+        artifact_timeout: Duration | None = _ONE_HOUR,
         data_capture: DataCapture | None = None,
+        async_inference: AsyncInference | None = None,
         release: str = DEFAULT_RELEASE,
         endpoint_name: str | None = None,
         server: TritonServer | None = None,
         detailed_observability: bool = False,
+        enhanced_metrics: bool = False,
+        metric_interval: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         deployment: Deployment | None = None,
         rollback_alarms: Sequence[str] = (),
@@ -90,7 +111,13 @@ class SingleModelEndpoint(Endpoint):
             variants: The production variants, one to ten; of most endpoints one, as in
                 `[Variant(artifact="resnet50-0123456789ab.tar.gz")]`.
             shadow_variant: Gets copies of the requests of the only production variant.
+            artifact_timeout: How long a deployment waits for artifacts that are not in the repository, one
+                minute to one hour; then it fails, and names them. An artifact that another deployment
+                replaces is waited for again. None for artifacts that are always published first: nothing is
+                waited for, and no function is made for it.
             data_capture: Keeps a sample of requests and answers.
+            async_inference: Requests wait in a queue, and answers are written to S3: for large requests and
+                slow models. The fleet may then shrink to nothing.
             release: The Triton release of every variant.
             endpoint_name: A literal name, at most 63 letters, digits and hyphens. By default made from the
                 construct's path.
@@ -98,6 +125,9 @@ class SingleModelEndpoint(Endpoint):
                 answers pings only once its model is loaded, and requests are routed to it only then.
             detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
                 OpenTelemetry store; set in any case, as SageMaker's own default has changed.
+            enhanced_metrics: Publish metrics of each instance as well, under its id.
+            metric_interval: How often the metrics of hosts are published, and with enhanced_metrics those of
+                requests: 10, 30 or 60 s, by default a minute.
             log_retention: How long the containers' logs are kept.
             deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
                 rolled back on nothing.
@@ -113,7 +143,8 @@ class SingleModelEndpoint(Endpoint):
             FleetError: An unknown instance type or release, a GPU too old for the release, a release or
                 region without image, build jobs that publish plans for another GPU or TensorRT, a volume or
                 key on local NVMe, variants that cannot be told apart or get no requests, a second variant
-                beside a shadow, pools that cannot run the same model. All that apply are named.
+                beside a shadow, an artifact_timeout out of range, pools that cannot run the same model. All
+                that apply are named.
         """
         super().__init__(
             scope,
@@ -131,31 +162,57 @@ class SingleModelEndpoint(Endpoint):
                 deployment=deployment,
                 rollback_alarms=rollback_alarms,
                 detailed_observability=detailed_observability,
+                enhanced_metrics=enhanced_metrics,
+                metric_interval=metric_interval,
                 log_retention=log_retention,
                 tags=tags,
             ),
         )
         self.data_capture = data_capture
+        self.async_inference = async_inference
         self.shadow_variant = shadow_variant
-        checked, self.release = self._checked(tuple(variants))
+        checked, self.release = self._checked(tuple(variants), artifact_timeout)
         production = checked[:-1] if shadow_variant else checked
-        self._register(production)
+        self._register(production, asynchronous=async_inference is not None)
         self.image = self._image_for(self.instance)
         self.log_group = self._logs()
         self.role = self._execution_role()
+        self.artifact_ready = self._wait_for([variant for variant, _ in checked], artifact_timeout)
         if data_capture is not None:
             data_capture.grant(self.role)
+        if async_inference is not None:
+            async_inference.grant(self.role)
+            if network is not None:
+                async_inference.admit(network)
         rendered = [self._variant(variant, instance) for variant, instance in checked]
         self._resource = self._deployed(
             rendered[: len(production)],
             hosting=[variant for variant, _ in checked],
             shadow=rendered[-1] if shadow_variant else None,
             capture=data_capture,
+            asynchronous=async_inference,
             # Otherwise changing a weight or the capture here would change nothing on a live endpoint.
             declared=("DesiredWeight", "DataCaptureConfig"),
         )
 
-    def _checked(self, variants: Sequence[Variant]) -> tuple[list[_Checked], Release]:
+    @typed
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to invoke the endpoint; of an asynchronous one also to put requests and to read answers.
+
+        Args:
+            grantee: Who may invoke.
+        """
+        if self.async_inference is None:
+            return super().grant_invoke(grantee)
+        return iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["sagemaker:InvokeEndpointAsync"],
+            resource_arns=[self.endpoint_arn],
+        ).combine(self.async_inference.grant_caller(grantee))
+
+    def _checked(
+        self, variants: Sequence[Variant], timeout: Duration | None
+    ) -> tuple[list[_Checked], Release]:
         """The facts behind the arguments, after every check of them; the shadow is the last variant."""
         findings, where = Findings.of(self), Findings.of(self).where("variants")
         shadow = [self.shadow_variant] if self.shadow_variant else []
@@ -180,8 +237,22 @@ class SingleModelEndpoint(Endpoint):
                 where=where,
             )
         )
+        if timeout is not None:
+            seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
+            findings.add(artifact_timeout_problem(seconds, where=findings.where("artifact_timeout")))
         if self.data_capture is not None:
             findings.extend(self.data_capture.problems(where=findings.where("data_capture")))
+        if self.async_inference is not None:
+            place = findings.where("async_inference")
+            findings.extend(self.async_inference.problems(where=place))
+            findings.extend(
+                async_features(
+                    variants=len(variants),
+                    has_shadow=self.shadow_variant is not None,
+                    has_capture=self.data_capture is not None,
+                    where=place,
+                )
+            )
         found = [(variant, self._instance(variant, release, findings)) for variant in every]
         findings.raise_if_any()
         assert release is not None  # noqa: S101 -- what is missing was raised
@@ -193,6 +264,7 @@ class SingleModelEndpoint(Endpoint):
         where = findings.where(argument)
         findings.look_up("name of a variant", variant.name, str)  # scaling and alarms need it as a literal
         findings.add(single_model_artifact(known(variant.artifact), where=where))
+        findings.extend(hosting_problems(variant, where=where))
         findings.extend(instance_pools(variant.instance_types, where=where))
         preferred = findings.look_up(argument, variant.instance_type, find_instance_type)
         if preferred is not None:
@@ -221,6 +293,27 @@ class SingleModelEndpoint(Endpoint):
             container = self._container(variant, pool.artifact, image)
             models.append(self._model(place, f"Model{priority}", container).attr_model_name)
         return production_variant(variant, instance=instance, release=self.release, models=models)
+
+    def _wait_for(self, variants: Sequence[Variant], timeout: Duration | None) -> ArtifactReady | None:
+        if timeout is None:
+            return None
+        pools = [pool.artifact for variant in variants for pool in variant.instance_pools]
+        return ArtifactReady(
+            self,
+            "ArtifactReady",
+            repository=self.repository,
+            artifacts=[*(variant.artifact for variant in variants), *filter(None, pools)],
+            timeout=timeout,
+            log_retention=self._shared.log_retention,
+        )
+
+    def _model(
+        self, scope: Construct, construct_id: str, container: sagemaker.CfnModel.ContainerDefinitionProperty
+    ) -> sagemaker.CfnModel:
+        model = super()._model(scope, construct_id, container)
+        if self.artifact_ready is not None:
+            model.node.add_dependency(self.artifact_ready.resource)
+        return model
 
     def _container(
         self, variant: Variant, artifact: str, image: TritonImage

@@ -20,6 +20,7 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from triton_fleet.argument_types import typed, typed_fields
 from triton_fleet.errors import Problem
 from triton_fleet.rules.scaling_numbers import scaling_number, scaling_number_now
 from triton_fleet.rules.scaling_steps import scaling_steps
@@ -32,6 +33,7 @@ _Configuration = autoscaling.CfnScalingPolicy.StepScalingPolicyConfigurationProp
 _Adjustment = autoscaling.CfnScalingPolicy.StepAdjustmentProperty
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """What to do from a value on, up to where the next step begins.
@@ -46,6 +48,7 @@ class Step:
     change: int
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepScaling:
     """A policy of steps with the alarm that runs it. One direction each: out and in are two policies.
@@ -78,6 +81,7 @@ class StepScaling:
         """Whether it adds instances when the metric rises."""
         return self.direction == "out"
 
+    @typed
     def problems(self, *, where: str) -> Iterator[Problem]:
         """What is wrong between the values."""
         where = f"{self.name}, {where}"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from triton_fleet.argument_types import typed, typed_fields
 from triton_fleet.errors import Problem
 from triton_fleet.rules.alarm_thresholds import alarm_threshold
 from triton_fleet.tokens import known
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """Where normal ends. Percentages are 0 to 100 of one instance, or of all requests.
@@ -28,6 +30,7 @@ class Thresholds:
             scaling has long asked for an instance that does not come.
         minimum_requests: Requests in a minute from which on shares and percentiles of them count. Of fewer,
             one failure is a large share. Lower it for an endpoint that is seldom called.
+        oldest_request_seconds: How long a request may wait in the queue of an asynchronous endpoint.
     """
 
     server_error_percent: float = 1
@@ -38,7 +41,9 @@ class Thresholds:
     gpu_memory_percent: float = 95
     busy_percent: float = 90
     minimum_requests: float = 10
+    oldest_request_seconds: float = 900
 
+    @typed
     def problems(self, *, where: str) -> Iterator[Problem]:
         """Thresholds that no metric can pass, or that any does."""
         percentages = (
@@ -53,6 +58,7 @@ class Thresholds:
             **dict.fromkeys(percentages, (0, 100, "%")),
             "latency_p99_ms": (1, None, "ms"),
             "minimum_requests": (1, None, "requests a minute"),
+            "oldest_request_seconds": (1, None, "s"),
         }
         for name, (lowest, below, unit) in ranges.items():
             problem = alarm_threshold(

@@ -20,7 +20,9 @@ from aws_cdk import Duration
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from triton_fleet.argument_types import typed, typed_fields
 from triton_fleet.metric_facts import METRICS
+from triton_fleet.queue_metrics import QueueMetrics
 from triton_fleet.variants import DeployedVariant
 
 Per = Literal["GPU", "vCPU", "instance"]
@@ -39,6 +41,7 @@ _PLAIN_STATISTICS = frozenset({"Average", "Minimum", "Maximum", "SampleCount", "
 _MICROSECONDS_PER_MILLISECOND = 1000
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cooldowns:
     """How long scaling waits for what it has just done to show.
@@ -59,6 +62,7 @@ class Cooldowns:
         return cls(scale_out=Duration.minutes(5), scale_in=Duration.minutes(10))
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target(ABC):
     """A metric and the value that it is kept at.
@@ -76,6 +80,8 @@ class Target(ABC):
     _PER: ClassVar[Per] = "instance"
     _LIMIT: ClassVar[float | None] = None
     _UNITS: ClassVar[int] = 1  # of the metric's in one that the target is given in
+    _COUNTS_ANSWERS: ClassVar[bool] = False
+    _OF_QUEUE: ClassVar[bool] = False
 
     cooldowns: Cooldowns | None = None
     disable_scale_in: bool = False
@@ -96,10 +102,21 @@ class Target(ABC):
         return self._LIMIT
 
     @property
+    def of_queue(self) -> bool:
+        """Whether the metric is of the queue that only an asynchronous endpoint has."""
+        return self._OF_QUEUE
+
+    @property
+    def counts_answers(self) -> bool:
+        """Whether the metric counts requests as SageMaker publishes them of endpoints that answer at once."""
+        return self._COUNTS_ANSWERS
+
+    @property
     @abstractmethod
     def amount(self) -> float:
         """The target as it is given, of one GPU, vCPU or instance."""
 
+    @typed
     def value(self, *, gpu_count: int = 1, vcpus: int = 1) -> float:
         """The number that Application Auto Scaling compares the metric with.
 
@@ -109,10 +126,12 @@ class Target(ABC):
         """
         return self.amount * self.factor(gpu_count=gpu_count, vcpus=vcpus)
 
+    @typed
     def factor(self, *, gpu_count: int, vcpus: int) -> int:
         """What the target is multiplied by on an instance; arguments as of `value`."""
         return self._UNITS * {"GPU": gpu_count, "vCPU": vcpus, "instance": 1}[self.per]
 
+    @typed
     def tracking(self, variant: DeployedVariant, *, cooldowns: Cooldowns) -> Tracking:
         """The policy's configuration.
 
@@ -136,6 +155,7 @@ class Target(ABC):
         """The metric of a variant."""
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationsPerGpu(Target):
     """Keep the requests that each GPU answers in a minute constant. AWS's advice for multi-model endpoints.
@@ -150,10 +170,12 @@ class InvocationsPerGpu(Target):
 
     _POLICY: ClassVar[str] = "Invocations"
     _PER: ClassVar[Per] = "GPU"
+    _COUNTS_ANSWERS: ClassVar[bool] = True
 
     per_minute: float = 600
 
     @classmethod
+    @typed
     def from_load_test(cls, *, requests_per_second: float, safety_factor: float = 0.5) -> InvocationsPerGpu:
         """The target for the highest rate that one GPU sustained.
 
@@ -173,6 +195,7 @@ class InvocationsPerGpu(Target):
         return _Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationsPerInstance(Target):
     """Keep the requests that each instance answers in a minute constant, whatever is in it: for CPU types.
@@ -182,10 +205,12 @@ class InvocationsPerInstance(Target):
     """
 
     _POLICY: ClassVar[str] = "Invocations"
+    _COUNTS_ANSWERS: ClassVar[bool] = True
 
     per_minute: float
 
     @classmethod
+    @typed
     def from_load_test(
         cls, *, requests_per_second: float, safety_factor: float = 0.5
     ) -> InvocationsPerInstance:
@@ -207,7 +232,31 @@ class InvocationsPerInstance(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuUtilization(Target):
+class Utilization(Target):
+    """Keep a part of the instances equally busy or full: what its kinds are, such as `GpuUtilization`.
+
+    Attributes:
+        percent: 0 to 100, of each GPU or vCPU. SageMaker adds the percentages of an instance's up; here the
+            target is multiplied accordingly.
+    """
+
+    _LIMIT: ClassVar[float | None] = 100
+    _METRIC: ClassVar[str]
+
+    percent: float
+
+    @property
+    def amount(self) -> float:
+        """Percent of each GPU or vCPU."""
+        return self.percent
+
+    def _metric(self, variant: DeployedVariant) -> _Customized:
+        return _published(self._METRIC, variant)
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUtilization(Utilization):
     """Keep the GPUs equally busy: it follows the work instead of the number of requests.
 
     Attributes:
@@ -216,21 +265,14 @@ class GpuUtilization(Target):
 
     _POLICY: ClassVar[str] = "GpuUtilization"
     _PER: ClassVar[Per] = "GPU"
-    _LIMIT: ClassVar[float | None] = 100
+    _METRIC: ClassVar[str] = "GPUUtilization"
 
     percent: float = 60
 
-    @property
-    def amount(self) -> float:
-        """Percent; SageMaker adds the percentages of an instance's GPUs up."""
-        return self.percent
 
-    def _metric(self, variant: DeployedVariant) -> _Customized:
-        return _published("GPUUtilization", variant)
-
-
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuMemoryUtilization(Target):
+class GpuMemoryUtilization(Utilization):
     """Keep the GPUs' memory equally full: for a model that takes memory with each request it works on.
 
     Not for a multi-model endpoint. There GPU memory is a cache: it fills with models and stays full however
@@ -242,21 +284,14 @@ class GpuMemoryUtilization(Target):
 
     _POLICY: ClassVar[str] = "GpuMemoryUtilization"
     _PER: ClassVar[Per] = "GPU"
-    _LIMIT: ClassVar[float | None] = 100
+    _METRIC: ClassVar[str] = "GPUMemoryUtilization"
 
     percent: float
 
-    @property
-    def amount(self) -> float:
-        """Percent; SageMaker adds the percentages of an instance's GPUs up."""
-        return self.percent
 
-    def _metric(self, variant: DeployedVariant) -> _Customized:
-        return _published("GPUMemoryUtilization", variant)
-
-
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CpuUtilization(Target):
+class CpuUtilization(Utilization):
     """Keep the vCPUs equally busy: the target of CPU instance types, and of Python backends beside a GPU.
 
     Attributes:
@@ -266,19 +301,12 @@ class CpuUtilization(Target):
 
     _POLICY: ClassVar[str] = "CpuUtilization"
     _PER: ClassVar[Per] = "vCPU"
-    _LIMIT: ClassVar[float | None] = 100
+    _METRIC: ClassVar[str] = "CPUUtilization"
 
     percent: float = 60
 
-    @property
-    def amount(self) -> float:
-        """Percent; SageMaker adds the percentages of an instance's vCPUs up."""
-        return self.percent
 
-    def _metric(self, variant: DeployedVariant) -> _Customized:
-        return _published("CPUUtilization", variant)
-
-
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLatency(Target):
     """Add instances when the model's answers take longer.
@@ -307,6 +335,7 @@ class ModelLatency(Target):
         return _published("ModelLatency", variant, statistic=self.statistic)
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrentRequests(Target):
     """Keep the requests that are in a model at one time constant, queued ones included.
@@ -320,6 +349,7 @@ class ConcurrentRequests(Target):
     """
 
     _POLICY: ClassVar[str] = "ConcurrentRequests"
+    _COUNTS_ANSWERS: ClassVar[bool] = True
 
     per_model: float
 
@@ -332,6 +362,35 @@ class ConcurrentRequests(Target):
         return _Predefined(predefined_metric_type="SageMakerVariantConcurrentRequestsPerModelHighResolution")
 
 
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogPerInstance(Target):
+    """Keep the requests that wait for each instance of an asynchronous endpoint constant.
+
+    AWS's advice for these: it follows the queue, and lets the fleet shrink to nothing when that is empty. The
+    first instance is brought back by a policy of its own, see `EndpointScaling`.
+
+    Attributes:
+        requests: Requests in the queue, those being worked on included, for each instance. The default is
+            that of AWS's page: how long a caller waits is about this many times the model's latency.
+    """
+
+    _POLICY: ClassVar[str] = "Backlog"
+    _OF_QUEUE: ClassVar[bool] = True
+
+    requests: float = 5
+
+    @property
+    def amount(self) -> float:
+        """Requests in the queue."""
+        return self.requests
+
+    def _metric(self, variant: DeployedVariant) -> _Customized:
+        queue = QueueMetrics(endpoint_name=variant.metrics.endpoint_name)
+        return _specification(queue.backlog_per_instance())
+
+
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricTarget(Target):
     """Keep any CloudWatch metric constant, or an expression over several.
@@ -365,7 +424,12 @@ class MetricTarget(Target):
 
 
 def default_targets(variant: DeployedVariant) -> tuple[Target, ...]:
-    """What to keep constant where nobody said it: requests and GPUs, or the CPU where there is no GPU."""
+    """What to keep constant where nobody said it.
+
+    The queue of an asynchronous endpoint; else requests and GPUs, or the CPU where there is no GPU.
+    """
+    if variant.asynchronous:
+        return (BacklogPerInstance(),)
     if variant.instance.gpu is None:
         return (CpuUtilization(),)
     return (InvocationsPerGpu(), GpuUtilization())

@@ -9,6 +9,9 @@ from enum import Enum
 from aws_cdk import Duration
 from aws_cdk import aws_sagemaker as sagemaker
 
+from triton_fleet.argument_types import typed_fields
+from triton_fleet.capacity_reservation import CapacityReservation
+from triton_fleet.core_dumps import CoreDumps
 from triton_fleet.metrics import EndpointMetrics
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.releases import Release
@@ -29,6 +32,7 @@ class Routing(str, Enum):
     """Any instance, which is what SageMaker does by itself."""
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedVariant:
     """A variant as an endpoint serves it: what scaling, alarms and dashboards are made for.
@@ -38,14 +42,17 @@ class DeployedVariant:
         instance: Its instance type with its facts; of several in a pool, the preferred one.
         metrics: Everything that it publishes to CloudWatch.
         initial_instance_count: Its instances at the first deployment.
+        asynchronous: Whether its requests wait in a queue, see `AsyncInference`.
     """
 
     name: str
     instance: InstanceType
     metrics: EndpointMetrics
     initial_instance_count: int
+    asynchronous: bool = False
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstancePool:
     """An instance type that stands in for a variant's own when there is no capacity for that.
@@ -60,6 +67,7 @@ class InstancePool:
     artifact: str | None = None
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosting:
     """The instances behind a variant.
@@ -79,6 +87,8 @@ class Hosting:
         container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. On a
             single-model endpoint the model is loaded within it.
         model_download_timeout: For downloading and unpacking model data, 60 to 3600 s.
+        capacity_reservation: What the instances are taken from; None for whatever SageMaker has.
+        core_dumps: Where what is left of a crashed container is kept; None for nowhere.
     """
 
     name: str = DEFAULT_VARIANT
@@ -92,6 +102,8 @@ class Hosting:
     volume_size_gb: int | None = None
     container_start_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
     model_download_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
+    capacity_reservation: CapacityReservation | None = None
+    core_dumps: CoreDumps | None = None
 
     @property
     def instance_types(self) -> tuple[str, ...]:
@@ -99,6 +111,7 @@ class Hosting:
         return (self.instance_type, *(pool.instance_type for pool in self.instance_pools))
 
 
+@typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant(Hosting):
     """A variant of a single-model endpoint: one artifact, and the instances that serve it, see `Hosting`.
@@ -137,7 +150,7 @@ def production_variant(
             zip(variant.instance_types, models, strict=True), start=1
         )
     ]
-    waiting = variant.provision_timeout
+    waiting, reservation = variant.provision_timeout, variant.capacity_reservation
     return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
         variant_name=variant.name,
         # Pools stand in the place of the type: SageMaker takes one or the other.
@@ -149,6 +162,8 @@ def production_variant(
         inference_ami_version=release.inference_ami if instance.gpu else None,
         model_name=models[0],
         volume_size_in_gb=variant.volume_size_gb,
+        capacity_reservation_config=reservation.render() if reservation else None,
+        core_dump_config=variant.core_dumps.render() if variant.core_dumps else None,
         enable_ssm_access=variant.ssm_access or None,
         routing_config=sagemaker.CfnEndpointConfig.RoutingConfigProperty(
             routing_strategy=variant.routing.value

@@ -65,6 +65,7 @@ def run(arguments: argparse.Namespace) -> Built:
                     output=arguments.output,
                     release=arguments.release,
                     gpu=arguments.gpu,
+                    cpu=arguments.cpu,
                     models=arguments.models,
                 )
             )
@@ -80,6 +81,7 @@ def build(
     output: Path,
     release: str = DEFAULT_RELEASE,
     gpu: str | None = None,
+    cpu: bool = False,
     models: Path | None = None,
 ) -> Path:
     """Build one model.
@@ -91,6 +93,7 @@ def build(
         release: The Triton release that will serve it.
         gpu: Compile plans for this GPU, which the machine must have. None makes a portable build: encoders
             stay ONNX files, for a server that has a stand-in for TensorRT.
+        cpu: The model is served without a GPU: encoders stay ONNX files, and ONNX Runtime serves them.
         models: The folder of model builds; by default the one beside this package.
 
     Returns:
@@ -108,7 +111,7 @@ def build(
     with _staging(output, name) as staging:
         root = staging / name
         root.mkdir()
-        job = BuildJob(root=root, release=served_by, compiler=compiler)
+        job = BuildJob(root=root, release=served_by, compiler=compiler, cpu=cpu)
         _write(declaration, job, source=(models or MODELS).resolve() / name)
         (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")
         _replace(root, target, aside=staging / "earlier")

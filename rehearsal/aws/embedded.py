@@ -17,6 +17,7 @@ from triton_models.errors import FleetError, Problem
 
 if TYPE_CHECKING:
     from rehearsal.aws.cloudformation.engine import Deployed
+    from rehearsal.hosting.deployment import Host
 
 ACCOUNT = "123456789012"
 """The account that moto answers for."""
@@ -42,6 +43,9 @@ class EmbeddedAws:
     Args:
         port: The TCP port on the loopback interface; 0 takes a free one.
         region: The region that `environment`, `exports` and `client` name.
+        bake_scale: How many seconds here a second takes in which an endpoint's deployment waits and watches
+            its alarms. By default ten minutes pass in one second, and a rehearsal says nothing about whether
+            a wait is long enough; 1 waits as AWS does.
 
     Raises:
         FleetError: The port is taken or not allowed.
@@ -50,8 +54,9 @@ class EmbeddedAws:
 
     _turn = threading.Lock()
 
-    def __init__(self, port: int = 0, *, region: str = "us-east-1") -> None:
+    def __init__(self, port: int = 0, *, region: str = "us-east-1", bake_scale: float | None = None) -> None:
         self.region = region
+        self._elsewhere: dict[str, str] = {}
         self._open = ExitStack()
         if not EmbeddedAws._turn.acquire(blocking=False):
             msg = "another EmbeddedAws is open in this process"
@@ -65,15 +70,64 @@ class EmbeddedAws:
             self._clients = _Clients(self.url)
             self._open.callback(self._clients.close)
             self._connect()
+            self._run_functions()
+            self._pace(bake_scale)
         except BaseException:
             self._open.close()
             raise
 
     def _connect(self) -> None:
         from rehearsal.aws.cloudformation import stacks
+        from rehearsal.aws.cloudformation.answers import ANSWERS
 
+        ANSWERS.connect(self.url)
         stacks.connect(self._clients.get)
         self._open.callback(stacks.connect, None)
+
+    def _run_functions(self) -> None:
+        from rehearsal.aws.functions.runner import Functions
+        from rehearsal.aws.moto_gaps import lambda_
+
+        functions = Functions(self._function_environment)
+        lambda_.connect(functions)
+        self._open.callback(lambda_.connect, None)
+        self._open.callback(functions.close)
+
+    def _function_environment(self) -> dict[str, str]:
+        """What every function sees of this AWS: none of the caller's own variables."""
+        return {
+            **self.exports(),
+            **self._elsewhere,
+            **dict.fromkeys(_PROXIES, _LOOPBACK),
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+
+    def serve_elsewhere(self, service: str, url: str) -> None:
+        """Say that a service, such as `sagemaker-runtime`, answers at another address.
+
+        Functions reach it there from their next call on. `exports` does not name it.
+        """
+        self._elsewhere[f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"] = url
+
+    def _pace(self, bake_scale: float | None) -> None:
+        from rehearsal.aws.moto_gaps import endpoint_update
+
+        usual = endpoint_update.BAKE_SCALE
+        endpoint_update.set_bake_scale(usual if bake_scale is None else bake_scale)
+
+    def attach(self, host: Host) -> None:
+        """Have the fleets of endpoints started there before they take traffic, until this is closed."""
+        from rehearsal.aws.moto_gaps import endpoint_update
+
+        endpoint_update.attach(host)
+        self._open.callback(endpoint_update.detach, host)
+
+    def detach(self, host: Host) -> None:
+        """Start no more fleets there."""
+        from rehearsal.aws.moto_gaps import endpoint_update
+
+        endpoint_update.detach(host)
 
     @property
     def url(self) -> str:
@@ -248,6 +302,7 @@ def _serve(listener: socket.socket, closing: ExitStack) -> None:
     from werkzeug.serving import make_server
 
     from rehearsal.aws.cloudformation import stacks
+    from rehearsal.aws.cloudformation.answers import ANSWERS
 
     class QuietRequestHandler(MotoRequestHandler):
         """Keeps each request off the terminal."""
@@ -258,11 +313,11 @@ def _serve(listener: socket.socket, closing: ExitStack) -> None:
     stacks.install()
     config = json.loads(json.dumps(default_user_config))
     closing.callback(default_user_config.update, config)
-    # A Lambda function would be run in Docker, which need not be here.
+    # Without Docker, which need not be here: `moto_gaps.lambda_` runs the functions.
     default_user_config["lambda"] = {"use_docker": False}
     moto_api_backend.reset()
     closing.callback(moto_api_backend.reset)
-    application = DomainDispatcherApplication(create_backend_app)
+    application = ANSWERS.before(DomainDispatcherApplication(create_backend_app))
     server = make_server(
         "127.0.0.1",
         listener.getsockname()[1],

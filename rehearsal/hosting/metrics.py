@@ -46,7 +46,8 @@ def _instance(unit: str) -> Metric:
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html and
 # .../multi-model-endpoint-cloudwatch-metrics.html, read 2026-11-21. All have the dimensions EndpointName
-# and VariantName. CPUUtilization counts 100 for every core.
+# and VariantName. Those of invocations come a second time with EndpointConfigName, which tells the fleets of
+# a deployment apart: .../deployment-guardrails-configuration.html. CPUUtilization counts 100 for every core.
 METRICS: Mapping[str, Metric] = {
     "Invocations": _invocation("None"),
     "InvocationsPerInstance": _invocation("None"),
@@ -163,10 +164,11 @@ Event = Invocation | Download | Load | Unload | Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Whose metrics they are: the two dimensions."""
+    """Whose metrics they are: the dimensions, of which the configuration tells one fleet from the next."""
 
     endpoint: str
     variant: str
+    config: str = ""
 
     def dimensions(self) -> list[dict[str, str]]:
         """As PutMetricData takes them."""
@@ -174,6 +176,10 @@ class Source:
             {"Name": "EndpointName", "Value": self.endpoint},
             {"Name": "VariantName", "Value": self.variant},
         ]
+
+    def fleet_dimensions(self) -> list[dict[str, str]]:
+        """Those of one fleet alone."""
+        return [*self.dimensions(), {"Name": "EndpointConfigName", "Value": self.config}]
 
 
 class MetricsPublisher:
@@ -253,8 +259,10 @@ class MetricsPublisher:
         by_namespace: dict[str, list[dict[str, Any]]] = {}
         for source, event, at in events:
             for name, value in event.samples().items():
-                datum = _datum(source, name, value, at)
-                by_namespace.setdefault(METRICS[name].namespace, []).append(datum)
+                data = by_namespace.setdefault(METRICS[name].namespace, [])
+                data.append(_datum(source.dimensions(), name, value, at))
+                if source.config and METRICS[name].namespace == INVOCATION_NAMESPACE:
+                    data.append(_datum(source.fleet_dimensions(), name, value, at))
         for namespace, data in by_namespace.items():
             for start in range(0, len(data), _CALL_LIMIT):
                 try:
@@ -265,10 +273,10 @@ class MetricsPublisher:
                     _log.warning("metrics were lost", exc_info=True)
 
 
-def _datum(source: Source, name: str, value: float, at: float) -> dict[str, Any]:
+def _datum(dimensions: list[dict[str, str]], name: str, value: float, at: float) -> dict[str, Any]:
     return {
         "MetricName": name,
-        "Dimensions": source.dimensions(),
+        "Dimensions": dimensions,
         "Timestamp": datetime.datetime.fromtimestamp(at, tz=datetime.timezone.utc),
         "Value": value,
         "Unit": METRICS[name].unit,

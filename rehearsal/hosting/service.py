@@ -6,16 +6,19 @@ models are and how its container is set up is read from the AWS it is given, the
 
 from __future__ import annotations
 
+import logging
 import secrets
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
+from rehearsal.hosting.deployment import Host
 from rehearsal.hosting.instance import (
     LOAD_WAIT_S,
     ContainerError,
@@ -26,10 +29,13 @@ from rehearsal.hosting.instance import (
 )
 from rehearsal.hosting.metrics import Event, Invocation, MetricsPublisher, Source, Usage
 from rehearsal.hosting.runtime_api import ApiError, Reply, listen, validation_error
+from rehearsal.hosting.seat import Seat, closing
 from rehearsal.hosting.unpack import BadArtifactError
-from rehearsal.hosting.variant import Aws, Variant, look_up
+from rehearsal.hosting.variant import Aws, Variant, look_up, read_variant
 from rehearsal.triton.contract import TARGET_MODEL, Answer
 from triton_models.errors import FleetError
+
+_log = logging.getLogger(__name__)
 
 # How long an endpoint's description is used before it is looked up again, in seconds. On AWS a change
 # takes minutes to arrive.
@@ -42,11 +48,23 @@ _CLIENT_ERRORS = range(400, 500)
 _TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 
 
+@runtime_checkable
+class DeployingAws(Aws, Protocol):
+    """An AWS that has the fleets of its deployments started, as `EmbeddedAws` does."""
+
+    def attach(self, host: Host) -> None:
+        """Start fleets there from now on."""
+
+    def detach(self, host: Host) -> None:
+        """Start no more fleets there."""
+
+
 class Hosting:
     """Real-time hosting of the multi-model endpoints of an AWS.
 
     Args:
-        aws: Where the endpoints are deployed.
+        aws: Where the endpoints are deployed. One that deploys has new fleets started here before they take
+            traffic; of any other, a new fleet is started by the first request that needs it.
         directory: Where instances put their files; a temporary folder by default.
         port: The port to answer on; 0 for a free one.
         load_wait_s: How long a request waits for a model that is being loaded.
@@ -76,11 +94,14 @@ class Hosting:
         self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
-        self._seats: dict[str, _Seat] = {}
+        self._seats: dict[str, Seat] = {}
         self._closed = False
         self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
         self._thread = threading.Thread(target=self._server.serve_forever, name="hosting", daemon=True)
         self._thread.start()
+        self._deploying = aws if isinstance(aws, DeployingAws) else None
+        if self._deploying:
+            self._deploying.attach(self)
 
     def start(self, endpoint: str) -> None:
         """Start an endpoint's instance before the first request does.
@@ -97,6 +118,28 @@ class Hosting:
                 expected="a deployed multi-model endpoint",
                 fix="deploy it first, or correct the name",
             ) from error
+
+    def launch(self, endpoint: str, config: str) -> None:
+        """Start the fleet of a configuration beside the one that serves, if that one serves here.
+
+        Raises:
+            FleetError: Its server fails.
+        """
+        with self._lock:
+            seat = self._seats.get(endpoint)
+        if seat is None:
+            return
+        try:
+            seat.launch(read_variant(self._aws, endpoint, config))
+        except ApiError as error:
+            _log.debug("no fleet was started for %s: %s", endpoint, error)
+
+    def look_again(self, endpoint: str) -> None:
+        """Read how the endpoint is deployed before its next request."""
+        with self._lock:
+            seat = self._seats.get(endpoint)
+        if seat is not None:
+            seat.look_again()
 
     def instance(self, endpoint: str) -> Instance:
         """The instance behind an endpoint, started if need be.
@@ -140,6 +183,8 @@ class Hosting:
 
     def close(self) -> None:
         """Stop answering; end every server and remove every file."""
+        if self._deploying:
+            self._deploying.detach(self)
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -160,12 +205,16 @@ class Hosting:
     ) -> None:
         self.close()
 
-    def _seat(self, endpoint: str) -> _Seat:
+    def _seat(self, endpoint: str) -> Seat:
         with self._lock:
             if self._closed:
-                raise _closing()
+                raise closing()
             if endpoint not in self._seats:
-                self._seats[endpoint] = _Seat(self, endpoint)
+                self._seats[endpoint] = Seat(
+                    look_up=partial(look_up, self._aws, endpoint),
+                    start=self._new_instance,
+                    lookup_s=self._lookup_s,
+                )
             return self._seats[endpoint]
 
     def _usage(self) -> dict[Source, Usage]:
@@ -185,9 +234,6 @@ class Hosting:
         )
         self._metrics.add(variant.source, event)
 
-    def _look_up(self, endpoint: str, known: Variant | None) -> Variant:
-        return look_up(self._aws, endpoint, known)
-
     def _new_instance(self, variant: Variant) -> Instance:
         def report(event: Event) -> None:
             self._metrics.add(variant.source, event)
@@ -202,80 +248,6 @@ class Hosting:
             load_wait_s=self._load_wait_s,
             keep_models=variant.keep_models,
         )
-
-
-class _Seat:
-    """The place of one endpoint's instance: there is at most one at a time, and it fits the deployment."""
-
-    def __init__(self, hosting: Hosting, endpoint: str) -> None:
-        self._hosting = hosting
-        self._endpoint = endpoint
-        self._lock = threading.Lock()
-        self._variant: Variant | None = None
-        self._instance: Instance | None = None
-        self._looked_up = 0.0
-        self._closed = False
-        self._retiring: list[threading.Thread] = []
-
-    def take(self) -> tuple[Variant, Instance]:
-        """The endpoint's variant and its running instance.
-
-        A new endpoint configuration gets a new instance with no model loaded, and so does a server that
-        died; the old instance finishes what it is answering.
-        """
-        with self._lock:
-            if self._closed:
-                raise _closing()
-            variant = self._current()
-            if self._instance is not None and not self._instance.alive:
-                self._retire()
-            if self._instance is None:
-                self._instance = self._hosting._new_instance(variant)
-            return variant, self._instance
-
-    def _current(self) -> Variant:
-        known, age = self._variant, time.monotonic() - self._looked_up
-        if known is not None and age < self._hosting._lookup_s:
-            return known
-        try:
-            variant = self._hosting._look_up(self._endpoint, known)
-        except ApiError:
-            self._retire()
-            self._variant = None
-            raise
-        if known is not None and not variant.same_fleet(known):
-            self._retire()
-        self._variant, self._looked_up = variant, time.monotonic()
-        return variant
-
-    def usage(self) -> dict[Source, Usage]:
-        """How the instance is used; empty where none runs."""
-        variant, instance = self._variant, self._instance
-        return {variant.source: instance.usage()} if variant and instance and instance.alive else {}
-
-    def close(self) -> None:
-        """End the instance, and those that are still finishing."""
-        with self._lock:
-            self._closed = True
-            if self._instance is not None:
-                self._instance.close()
-            self._instance = None
-            for thread in self._retiring:
-                thread.join()
-
-    def _retire(self) -> None:
-        instance, self._instance = self._instance, None
-        if instance is None:
-            return
-
-        def finish() -> None:
-            if instance.alive:
-                instance.wait_until_idle()
-            instance.close()
-
-        thread = threading.Thread(target=finish, name="retire", daemon=True)
-        self._retiring = [*(other for other in self._retiring if other.is_alive()), thread]
-        thread.start()
 
 
 class _SharedClients:
@@ -306,10 +278,6 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
         )
         raise validation_error(message)
     return target
-
-
-def _closing() -> ApiError:
-    return ApiError(503, "ServiceUnavailable", "The hosting is being closed.")
 
 
 def _reply(variant: Variant, answer: Answer) -> Reply:

@@ -48,7 +48,7 @@ class Variant:
     @property
     def source(self) -> Source:
         """Its metrics' dimensions."""
-        return Source(endpoint=self.endpoint, variant=self.name)
+        return Source(endpoint=self.endpoint, variant=self.name, config=self.config)
 
     @property
     def region(self) -> str:
@@ -65,12 +65,28 @@ class Variant:
         """The log group of its containers."""
         return f"/aws/sagemaker/Endpoints/{self.endpoint}"
 
-    def same_fleet(self, other: Variant) -> bool:
-        """Whether both describe the same fleet of instances, of whatever size."""
-        return replace(self, instances=0) == replace(other, instances=0)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleets:
+    """What answers for an endpoint now.
+
+    Attributes:
+        blue: The fleet of its configuration.
+        green: The fleet that a deployment puts in its place; None where no deployment is under way.
+        share: The part of the traffic that goes to the green fleet, 0 to 1.
+    """
+
+    blue: Variant
+    green: Variant | None = None
+    share: float = 0.0
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Those that there are."""
+        return (self.blue,) if self.green is None else (self.blue, self.green)
 
 
-def look_up(aws: Aws, endpoint: str, known: Variant | None = None) -> Variant:
+def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
     """Read how an endpoint is deployed now.
 
     Args:
@@ -81,20 +97,46 @@ def look_up(aws: Aws, endpoint: str, known: Variant | None = None) -> Variant:
     Raises:
         ApiError: There is no such endpoint, or it is not a multi-model one.
     """
-    sagemaker = aws.client("sagemaker")
+    found = _describe(aws, endpoint)
+    live = found["ProductionVariants"][0]
+    blue = _read(aws, found, found["EndpointConfigName"], live.get("CurrentInstanceCount") or 1, known)
+    pending = found.get("PendingDeploymentSummary")
+    if pending is None or pending["EndpointConfigName"] == blue.config:
+        return Fleets(blue=blue)
+    coming = pending["ProductionVariants"][0]
+    # An instance of the new fleet counts as current from when it takes traffic.
+    active, wanted = coming.get("CurrentInstanceCount", 0), coming.get("DesiredInstanceCount") or 1
+    green = _read(aws, found, pending["EndpointConfigName"], active or 1, known)
+    return Fleets(blue=blue, green=green, share=active / wanted)
+
+
+def read_variant(aws: Aws, endpoint: str, config: str) -> Variant:
+    """Read the fleet that an endpoint gets from a configuration.
+
+    Raises:
+        ApiError: There is no such endpoint, or it is not a multi-model one.
+    """
+    return _read(aws, _describe(aws, endpoint), config, 1, None)
+
+
+def _describe(aws: Aws, endpoint: str) -> Mapping[str, Any]:
     try:
-        found = sagemaker.describe_endpoint(EndpointName=endpoint)
+        found: Mapping[str, Any] = aws.client("sagemaker").describe_endpoint(EndpointName=endpoint)
     except ClientError as error:
         account = aws.client("sts").get_caller_identity()["Account"]
         message = f"Endpoint {endpoint} of account {account} not found."
         raise validation_error(message) from error
-    now = found["ProductionVariants"][0]
-    instances = now.get("CurrentInstanceCount") or 1
-    if known and (known.arn, known.config) == (found["EndpointArn"], found["EndpointConfigName"]):
-        return replace(known, instances=instances)
-    config = sagemaker.describe_endpoint_config(EndpointConfigName=found["EndpointConfigName"])
-    variant = config["ProductionVariants"][0]
-    container = _container(sagemaker.describe_model(ModelName=variant["ModelName"]))
+    return found
+
+
+def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known: Fleets | None) -> Variant:
+    """The variant of a configuration, with so many instances."""
+    for variant in known.variants if known else ():
+        if (variant.arn, variant.config) == (found["EndpointArn"], config):
+            return replace(variant, instances=instances)
+    sagemaker, endpoint = aws.client("sagemaker"), found["EndpointName"]
+    declared = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"][0]
+    container = _container(sagemaker.describe_model(ModelName=declared["ModelName"]))
     if container.get("Mode") != "MultiModel":
         message = f"Endpoint {endpoint} is not a multi-model endpoint; the rehearsal serves no other kind."
         raise validation_error(message)
@@ -103,8 +145,8 @@ def look_up(aws: Aws, endpoint: str, known: Variant | None = None) -> Variant:
     return Variant(
         endpoint=endpoint,
         arn=found["EndpointArn"],
-        config=found["EndpointConfigName"],
-        name=variant["VariantName"],
+        config=config,
+        name=declared["VariantName"],
         instances=instances,
         bucket=bucket,
         prefix=prefix if not prefix or prefix.endswith("/") else f"{prefix}/",

@@ -10,16 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import botocore.session
-from botocore.model import Shape
+from botocore.model import ServiceModel, Shape
 
 _PSEUDO = {
     "AWS::AccountId": "123456789012",
     "AWS::Region": "us-east-1",
     "AWS::Partition": "aws",
     "AWS::URLSuffix": "amazonaws.com",
+}
+# What a resource is called once it is there, where its logical id would be too long for that.
+_PHYSICAL = {
+    "AWS::EC2::Subnet": "subnet-0123456789abcdef0",
+    "AWS::EC2::SecurityGroup": "sg-0123456789abcdef0",
 }
 # Patterns are Java's. Python reads all but character classes and surrogates, which only free text has.
 _JAVA_ONLY = re.compile(r"\\[pu]")
@@ -56,7 +62,9 @@ CALLS: Mapping[str, Call] = {
         service="sagemaker",
         operation="CreateEndpoint",
         added={},
-        left_out=frozenset({"RetainAllVariantProperties"}),  # of UpdateEndpoint
+        left_out=frozenset(  # of UpdateEndpoint
+            {"RetainAllVariantProperties", "ExcludeRetainedVariantProperties"}
+        ),
     ),
     "AWS::ApplicationAutoScaling::ScalableTarget": Call(
         service="application-autoscaling", operation="RegisterScalableTarget", added={}
@@ -84,11 +92,16 @@ def violations(template: Mapping[str, Any]) -> list[str]:
                 for name, value in _resolved(resource["Properties"], template).items()
                 if name not in call.left_out
             }
-            service = botocore.session.Session().get_service_model(call.service)
-            shape = service.operation_model(call.operation).input_shape
+            shape = _service(call.service).operation_model(call.operation).input_shape
             assert shape is not None
             found += _check(shape, {**call.added, **properties}, logical_id)
     return found
+
+
+@cache
+def _service(name: str) -> ServiceModel:
+    """A service's model, which is megabytes of JSON to read."""
+    return botocore.session.Session().get_service_model(name)
 
 
 def _resolved(value: Any, template: Mapping[str, Any]) -> Any:
@@ -104,12 +117,20 @@ def _resolved(value: Any, template: Mapping[str, Any]) -> Any:
     return {name: _resolved(each, template) for name, each in value.items()}
 
 
-def _ref(argument: Any, _: Mapping[str, Any]) -> Any:
+def _ref(argument: Any, template: Mapping[str, Any]) -> Any:
+    kind = template["Resources"].get(argument, {}).get("Type")
+    if kind in _PHYSICAL:
+        return _PHYSICAL[kind]
+    if kind == "AWS::SNS::Topic":
+        return f"arn:aws:sns:us-east-1:{_PSEUDO['AWS::AccountId']}:{argument}"
     return _PSEUDO.get(argument, argument)
 
 
 def _join(argument: Any, template: Mapping[str, Any]) -> Any:
-    return argument[0].join(_resolved(argument[1], template))
+    parts = _resolved(argument[1], template)
+    return argument[0].join(
+        each if isinstance(each, str) else "part" for each in parts
+    )  # of another function
 
 
 def _sub(argument: Any, _: Mapping[str, Any]) -> Any:

@@ -7,132 +7,171 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from aws_cdk import App, Duration, Stack
+import fleet_strategies as some
+import pytest
 from aws_cdk.assertions import Template
 from botocore_model import violations
 from cfnlint.api import ManualArgs, lint
-from hypothesis import HealthCheck, given, settings
+from fleet_strategies import World, realised
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from triton_fleet import (
-    AllAtOnce,
-    Canary,
-    CpuUtilization,
+    AlarmTopic,
+    Endpoint,
     EndpointAlarms,
+    EndpointAlias,
     EndpointDashboard,
+    EndpointNetwork,
     EndpointScaling,
     FleetError,
-    GpuMemoryUtilization,
-    GpuUtilization,
-    InvocationsPerGpu,
-    InvocationsPerInstance,
-    Linear,
-    ModelLatency,
+    ImportedEndpoint,
+    ModelBuilds,
     ModelRepository,
     MultiModelEndpoint,
-    Portion,
-    Rolling,
-    Routing,
-    TritonServer,
+    RollbackAlarms,
+    SingleModelEndpoint,
+    endpoint_name_for,
 )
-from triton_models.instances import INSTANCE_TYPES
-from triton_models.releases import RELEASES
 
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"
-EXAMPLES = int(os.environ.get("FLEET_FUZZ_EXAMPLES", "2000")) if FUZZ else 40
+EXAMPLES = int(os.environ.get("FLEET_FUZZ_EXAMPLES", "700")) if FUZZ else 40
+"""For each of the searches below."""
 
-portions = st.builds(Portion.percent, st.integers(1, 100)) | st.builds(Portion.instances, st.integers(1, 20))
-waits = st.integers(0, 3600).map(Duration.seconds)
-deployments = st.one_of(
-    st.none(),
-    st.builds(AllAtOnce, wait=waits, termination_wait=waits),
-    st.builds(Canary, size=portions, wait=waits),
-    st.builds(Linear, step=portions, wait=waits),
-    st.builds(Rolling, batch=portions, wait=waits),
+Given = Mapping[str, Any]
+search = settings(
+    max_examples=EXAMPLES,
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # an example as it was found says enough
+    deadline=None,
+    derandomize=not FUZZ,
+    suppress_health_check=list(HealthCheck),
 )
-percents = st.floats(0.5, 150, allow_nan=False)
-targets = st.one_of(
-    st.builds(InvocationsPerGpu, per_minute=st.floats(0.5, 1e6)),
-    st.builds(InvocationsPerInstance, per_minute=st.floats(0.5, 1e6)),
-    st.builds(GpuUtilization, percent=percents),
-    st.builds(GpuMemoryUtilization, percent=percents),
-    st.builds(CpuUtilization, percent=percents),
-    st.builds(ModelLatency, milliseconds=st.floats(0.5, 1e5)),
-)
-names = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,8}(-[a-z0-9]{1,8}){0,2}", fullmatch=True)
-# Mostly what fits, so that the search gets past the first refusal.
-types = st.sampled_from(["ml.g5.2xlarge", "ml.g4dn.xlarge", "ml.m5.xlarge"]) | st.sampled_from(
-    sorted(INSTANCE_TYPES)
-)
-releases = st.just("25.09") | st.sampled_from(sorted(RELEASES))
-servers = st.builds(
-    TritonServer,
-    ping_mode=st.sampled_from(["live", "ready"]),
-    log_verbose=st.booleans(),
-    shared_memory_bytes=st.integers(2**20, 2**30),
-    auto_complete_config=st.booleans(),
-    extra_arguments=st.lists(st.sampled_from(["--a=b", "--c", "with space", "x" * 600]), max_size=3).map(
-        tuple
-    ),
-)
-endpoints = st.fixed_dictionaries(
-    {
-        "instance_type": types,
-        "release": releases,
-        "endpoint_name": names,
-        "initial_instance_count": st.integers(1, 10),
-    },
-    optional={
-        "server": servers,
-        "keep_models_cached": st.booleans(),
-        "network_isolation": st.booleans(),
-        "ssm_access": st.booleans(),
-        "routing": st.sampled_from(Routing),
-        "volume_size_gb": st.integers(1, 512),
-        "instance_pools": st.lists(types, max_size=5),
-        "environment": st.dictionaries(
-            st.sampled_from(["A", "B_C", "SAGEMAKER_X"]), st.text("ab=", max_size=5)
-        ),
-        "deployment": deployments,
-        "rollback_alarms": st.lists(names, max_size=12),
-    },
-)
-scalings = st.none() | st.fixed_dictionaries(
-    {
-        "min_capacity": st.integers(0, 12),
-        "max_capacity": st.integers(0, 12),
-        "targets": st.lists(targets, max_size=3),
-    }
-)
+maybe_network = st.none() | some.network
 
 
-@settings(max_examples=EXAMPLES, deadline=None, derandomize=not FUZZ, suppress_health_check=list(HealthCheck))
-@given(endpoint=endpoints, scaling=scalings)
-def test_any_combination_is_a_good_template_or_our_error(
-    endpoint: Mapping[str, Any], scaling: Mapping[str, Any] | None
-) -> None:
-    stack = Stack(App(), "Fleet")
+def _template_or_error(declare: Callable[[World], object]) -> str:
+    """Whether it was accepted or refused; anything else fails."""
+    world = World()
     try:
-        served = MultiModelEndpoint(
-            stack, "Endpoint", repository=ModelRepository(stack, "Repository"), **endpoint
-        )
-        scaled = EndpointScaling(stack, "Scaling", endpoint=served, **scaling) if scaling else None
-        alarms = EndpointAlarms(stack, "Alarms", endpoint=served, scaling=scaled)
-        EndpointDashboard(stack, "Dashboard", endpoint=served, alarms=alarms, scaling=scaled)
-        template = Template.from_stack(stack).to_json()
+        declare(world)
+        template = Template.from_stack(world.stack).to_json()
     except FleetError as error:
-        template = {"Resources": {}}
-        unexplained = [problem for problem in error.problems if not (problem.where and problem.fix)]
-    else:
-        unexplained = []
-    assert unexplained == []
+        parts = [(each.what, each.where, each.expected, each.fix) for each in error.problems]
+        assert all(all(problem) for problem in parts), parts
+        return "refused"
     assert violations(template) == []
-    if FUZZ and template["Resources"]:
+    if FUZZ:
         found = lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"]))
         assert [str(match) for match in found] == []
+    return "accepted"
+
+
+def _watched(
+    world: World, endpoint: Endpoint, scaling: Given | None, alarms: Given, dashboard: Given
+) -> None:
+    """What belongs to any endpoint."""
+    stack = world.stack
+    scaled = None
+    if scaling is not None:
+        scaled = EndpointScaling(stack, "Scaling", endpoint=endpoint, **realised(scaling, world))
+    alarmed = EndpointAlarms(stack, "Alarms", endpoint=endpoint, **realised(alarms, world))
+    EndpointDashboard(
+        stack, "Dashboard", endpoint=endpoint, alarms=alarmed, scaling=scaled, **realised(dashboard, world)
+    )
+    endpoint.grant_invoke(some.ROLE.make(world))
+
+
+def _network(world: World, given: Given | None) -> dict[str, Any]:
+    return (
+        {}
+        if given is None
+        else {"network": EndpointNetwork(world.stack, "Network", **realised(given, world))}
+    )
+
+
+@search
+@given(
+    repository=some.repository,
+    endpoint=some.multi_model,
+    network=maybe_network,
+    beside=some.around_an_endpoint,
+)
+def test_any_multi_model_endpoint_is_a_good_template_or_our_error(
+    repository: Given, endpoint: Given, network: Given | None, beside: Given
+) -> None:
+    def declare(world: World) -> None:
+        models = ModelRepository(world.stack, "Repository", **realised(repository, world))
+        served = MultiModelEndpoint(
+            world.stack,
+            "Endpoint",
+            repository=models,
+            **_network(world, network),
+            **realised(endpoint, world),
+        )
+        _watched(world, served, **beside)
+
+    _template_or_error(declare)
+
+
+@search
+@given(endpoint=some.single_model, network=maybe_network, beside=some.around_an_endpoint)
+def test_any_single_model_endpoint_is_a_good_template_or_our_error(
+    endpoint: Given, network: Given | None, beside: Given
+) -> None:
+    def declare(world: World) -> None:
+        served = SingleModelEndpoint(
+            world.stack,
+            "Endpoint",
+            repository=ModelRepository(world.stack, "Repository"),
+            **_network(world, network),
+            **realised(endpoint, world),
+        )
+        _watched(world, served, **beside)
+
+    _template_or_error(declare)
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source folder of model builds."""
+    source = tmp_path_factory.mktemp("model_builds")
+    (source / "requirements.txt").write_text("boto3\n")
+    folder = source / "models" / "minilm"
+    folder.mkdir(parents=True)
+    (folder / "build.py").write_text("BUILD = None\n")
+    return source
+
+
+@search
+@given(given=some.beside_an_endpoint)
+def test_anything_beside_an_endpoint_is_a_good_template_or_our_error(builds: Path, given: Given) -> None:
+    def declare(world: World) -> None:
+        stack = world.stack
+        part = {name: realised(each, world) for name, each in given.items()}
+        models = ModelRepository(stack, "Repository")
+        ModelBuilds(stack, "Builds", repository=models, **{"source": builds, **part["builds"]})
+        RollbackAlarms(stack, "Rollback", **part["rollback"])
+        AlarmTopic(stack, "Topic", **part["topic"])
+        fleet, types = part["fleet"]["fleet"], part["types"]
+        served = MultiModelEndpoint(
+            stack,
+            "Endpoint",
+            repository=models,
+            endpoint_name=endpoint_name_for(fleet, *types),
+            instance_type=types[0],
+        )
+        alias = EndpointAlias(stack, "Alias", endpoint=served, fleet=fleet)
+        elsewhere = ImportedEndpoint.from_name(stack, "Imported", **part["imported"])
+        role = some.ROLE.make(world)
+        alias.grant_invoke(role)
+        for each in (served, elsewhere):
+            each.grant_invoke(role, **part["patterns"])
+
+    _template_or_error(declare)
 
 
 def test_the_combinations_are_not_all_refused() -> None:
@@ -140,15 +179,13 @@ def test_the_combinations_are_not_all_refused() -> None:
     outcomes = []
 
     @settings(max_examples=40, deadline=None, derandomize=True, database=None)
-    @given(endpoint=endpoints)
-    def tried(endpoint: Mapping[str, Any]) -> None:
-        stack = Stack(App(), "Fleet")
-        repository = ModelRepository(stack, "Repository")
-        try:
-            MultiModelEndpoint(stack, "Endpoint", repository=repository, **endpoint)
-            outcomes.append("accepted")
-        except FleetError:
-            outcomes.append("refused")
+    @given(endpoint=some.multi_model)
+    def tried(endpoint: Given) -> None:
+        def declare(world: World) -> None:
+            models = ModelRepository(world.stack, "Repository")
+            MultiModelEndpoint(world.stack, "Endpoint", repository=models, **realised(endpoint, world))
+
+        outcomes.append(_template_or_error(declare))
 
     tried()
     assert outcomes.count("accepted") >= 4

@@ -18,6 +18,7 @@ def _captured(stack: Stack, resources: Resources, **options: Any) -> dict[str, A
         "Endpoint",
         repository=ModelRepository(stack, "Repository"),
         variants=[Variant(artifact="resnet50-0123456789ab.tar.gz")],
+        artifact_timeout=None,
         data_capture=DataCapture(bucket=s3.Bucket(stack, "Captured"), **options),
     )
     (config,) = resources("AWS::SageMaker::EndpointConfig")

@@ -13,14 +13,14 @@ from triton_fleet import (
     EndpointDashboard,
     EndpointScaling,
     FleetError,
+    ModelRepository,
     MultiModelEndpoint,
+    SingleModelEndpoint,
     Thresholds,
+    Variant,
 )
-from triton_fleet.metrics import EndpointMetrics
 from triton_fleet.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
 from triton_fleet.tracking import CpuUtilization, GpuMemoryUtilization, Target
-from triton_fleet.variants import DeployedVariant
-from triton_models.instances import InstanceType
 
 Widgets = list[dict[str, Any]]
 
@@ -257,31 +257,23 @@ def test_it_has_the_endpoints_name(stack: Stack, endpoint: MultiModelEndpoint, r
     assert resources("AWS::CloudWatch::Dashboard")[0]["DashboardName"] == "fleet"
 
 
-class _SingleModelOnCpu:
-    """As much of an endpoint as a dashboard and alarms look at, without cache and GPU."""
-
-    name = "single"
-    variant_name = "Blue"
-
-    def variant(self, name: str | None) -> DeployedVariant:
-        instance = InstanceType(
-            name="ml.c7i.xlarge",
-            gpu=None,
-            gpu_count=0,
-            vcpus=4,
-            memory_gib=8,
-            nvme_gb=0,
-            multi_model_documented=True,
-        )
-        name = name or self.variant_name
-        metrics = EndpointMetrics(endpoint_name=self.name, variant_name=name, instance=instance)
-        return DeployedVariant(name=name, instance=instance, metrics=metrics, initial_instance_count=2)
+@pytest.fixture
+def single(stack: Stack, repository: ModelRepository) -> SingleModelEndpoint:
+    """An endpoint without cache and GPU, with two variants."""
+    variants = [
+        Variant(name=name, artifact="m-0123.tar.gz", instance_type="ml.c7i.xlarge", initial_instance_count=2)
+        for name in ("Blue", "Green")
+    ]
+    return SingleModelEndpoint(
+        stack, "Single", repository=repository, variants=variants, endpoint_name="single"
+    )
 
 
-def test_what_an_endpoint_has_not_is_left_out(stack: Stack, widgets: Callable[[], Widgets]) -> None:
-    endpoint: Any = _SingleModelOnCpu()
-    alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint)
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
+def test_what_an_endpoint_has_not_is_left_out(
+    stack: Stack, single: SingleModelEndpoint, widgets: Callable[[], Widgets]
+) -> None:
+    alarms = EndpointAlarms(stack, "Alarms", endpoint=single)
+    EndpointDashboard(stack, "Dashboard", endpoint=single, alarms=alarms)
     shown = widgets()
     charted = {
         row[1]
@@ -297,11 +289,12 @@ def test_what_an_endpoint_has_not_is_left_out(stack: Stack, widgets: Callable[[]
     assert not charted & {"GPUUtilization", "GPUMemoryUtilization", "ModelCacheHit", "LoadedModelCount"}
 
 
-def test_each_variant_has_alarms_and_a_dashboard_of_its_own(stack: Stack, resources: Resources) -> None:
-    endpoint: Any = _SingleModelOnCpu()
+def test_each_variant_has_alarms_and_a_dashboard_of_its_own(
+    stack: Stack, single: SingleModelEndpoint, resources: Resources
+) -> None:
     for variant in ("Blue", "Green"):
-        alarms = EndpointAlarms(stack, f"{variant}Alarms", endpoint=endpoint, variant=variant)
-        EndpointDashboard(stack, f"{variant}Board", endpoint=endpoint, variant=variant, alarms=alarms)
+        alarms = EndpointAlarms(stack, f"{variant}Alarms", endpoint=single, variant=variant)
+        EndpointDashboard(stack, f"{variant}Board", endpoint=single, variant=variant, alarms=alarms)
     names = [each["AlarmName"] for each in resources("AWS::CloudWatch::Alarm")]
 
     assert len(names) == len(set(names)) == 10

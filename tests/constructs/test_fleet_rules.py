@@ -14,13 +14,13 @@ from triton_models.instances import GPUS, INSTANCE_TYPES
 from triton_models.releases import RELEASES
 
 
-@pytest.mark.parametrize("name", [each.name for each in INSTANCE_TYPES.values() if each.gpu_count == 1])
-def test_a_type_with_one_gpu_serves_many_models(name: str) -> None:
+@pytest.mark.parametrize("name", [each.name for each in INSTANCE_TYPES.values() if each.gpu_count <= 1])
+def test_a_type_with_one_gpu_or_none_serves_many_models(name: str) -> None:
     assert multi_model_gpu(INSTANCE_TYPES[name], where="here") is None
 
 
-@pytest.mark.parametrize("name", [each.name for each in INSTANCE_TYPES.values() if each.gpu_count != 1])
-def test_a_type_with_none_or_several_does_not(name: str) -> None:
+@pytest.mark.parametrize("name", [each.name for each in INSTANCE_TYPES.values() if each.gpu_count > 1])
+def test_a_type_with_several_does_not(name: str) -> None:
     problem = multi_model_gpu(INSTANCE_TYPES[name], where="here")
 
     assert problem is not None

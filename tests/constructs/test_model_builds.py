@@ -149,7 +149,6 @@ def test_two_projects_live_in_one_stack(stack: Stack, repository: ModelRepositor
     ("arguments", "rules"),
     [
         ({"instance_type": "ml.g4dn.xlarge"}, ["build-gpu-is-serving-gpu"]),
-        ({"instance_type": "ml.m5.large"}, ["no-gpu"]),
         ({"instance_type": "ml.g5.2xlrage", "release": "25.9"}, ["unknown-instance-type", "unknown-release"]),
         ({"models": ["minilm", "resnet"]}, ["model-build-exists"]),
         ({"models": []}, ["model-build-exists"]),

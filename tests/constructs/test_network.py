@@ -346,11 +346,16 @@ def test_everything_wrong_with_a_network_is_told_at_once(stack: Stack) -> None:
 
 
 def test_a_service_that_is_none_of_ours_is_told_with_the_others(stack: Stack, vpc: ec2.Vpc) -> None:
-    call = lambda: EndpointNetwork(  # noqa: E731
-        stack, "Network", vpc=vpc, create_vpc_endpoints=["ecr-api", "s3"], existing_vpc_endpoints=["sqs"]
-    )
+    wrong: Any = {"create_vpc_endpoints": ["ecr-api", "s3"], "existing_vpc_endpoints": ["sqs"]}
+    call = lambda: EndpointNetwork(stack, "Network", vpc=vpc, **wrong)  # noqa: E731
 
-    assert _rules(call) == ["network-unknown-service"] * 2
+    with pytest.raises(FleetError, match=r"write VpcService\.S3") as raised:
+        call()
+    assert [problem.where.split()[0] for problem in raised.value.problems] == [
+        "create_vpc_endpoints[0]",
+        "create_vpc_endpoints[1]",
+        "existing_vpc_endpoints[0]",
+    ]
 
 
 def test_a_gateway_needs_the_route_tables_of_imported_subnets(stack: Stack) -> None:

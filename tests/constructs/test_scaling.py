@@ -301,8 +301,6 @@ def test_every_kind_of_policy_is_one_that_its_service_accepts(
         ({"min_capacity": "2", "max_capacity": 2.5}, ["min_capacity of Fleet/S", "max_capacity of Fleet/S"]),
         ({"max_capacity": True}, ["max_capacity of Fleet/S"]),
         ({"min_capacity": None}, ["min_capacity of Fleet/S"]),
-        ({"targets": [GpuUtilization(percent="60")]}, ["GpuUtilization, targets of Fleet/S"]),  # type: ignore[arg-type]
-        ({"targets": [InvocationsPerGpu(per_minute=float("inf"))]}, ["Invocations, targets of Fleet/S"]),
     ],
 )
 def test_what_is_no_number_is_told_as_such(
@@ -312,7 +310,13 @@ def test_what_is_no_number_is_told_as_such(
         EndpointScaling(stack, "S", endpoint=endpoint, **given)
 
     assert [problem.where for problem in raised.value.problems] == places
-    assert {problem.rule for problem in raised.value.problems} == {"scaling-number"}
+    assert {problem.rule for problem in raised.value.problems} == {"argument-type"}
+
+
+@pytest.mark.parametrize("percent", ["60", float("inf"), float("nan"), True])
+def test_a_target_is_a_finite_number(percent: Any) -> None:
+    with pytest.raises(FleetError, match="percent of GpuUtilization"):
+        GpuUtilization(percent=percent)
 
 
 def test_a_target_known_only_at_deployment_is_passed_on_where_it_is_taken_as_it_is(

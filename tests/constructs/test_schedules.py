@@ -77,7 +77,6 @@ def test_a_schedule_may_fix_the_number_of_instances(
     [
         ({}, "scheduled-capacity", "neither min_capacity nor max_capacity is set"),
         ({"min_capacity": 9, "max_capacity": 8}, "capacity-range", "9 is above the largest 8"),
-        ({"min_capacity": "3"}, "scaling-number", "min_capacity is '3'"),
         ({"min_capacity": 0}, "capacity-range", "the smallest capacity is 0"),
         ({"min_capacity": 5}, "capacity-range", "5 is above the largest 4"),
         ({"max_capacity": 1}, "capacity-range", "2 is above the largest 1"),

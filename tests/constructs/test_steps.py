@@ -166,13 +166,11 @@ def test_a_change_known_only_at_deployment_is_let_pass(
     assert adjustment["ScalingAdjustment"] == {"Ref": "Change"}
 
 
-@pytest.mark.parametrize("step", [Step(at="5", change=1), Step(at=5, change=1.5)])  # type: ignore[arg-type]
-def test_a_step_is_made_of_numbers(stack: Stack, endpoint: MultiModelEndpoint, step: Step) -> None:
-    scaling = StepScaling(name="S", metric=latency(endpoint), steps=[step])
-
+@pytest.mark.parametrize("given", [{"at": "5", "change": 1}, {"at": 5, "change": 1.5}])
+def test_a_step_is_made_of_numbers(given: dict[str, Any]) -> None:
     with pytest.raises(FleetError) as raised:
-        EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[scaling])
-    assert [problem.rule for problem in raised.value.problems] == ["scaling-number"]
+        Step(**given)
+    assert [problem.rule for problem in raised.value.problems] == ["argument-type"]
 
 
 def test_where_a_step_begins_has_to_be_known(stack: Stack, endpoint: MultiModelEndpoint) -> None:

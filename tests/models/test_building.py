@@ -9,7 +9,9 @@ from triton_models.errors import FleetError
 
 
 def arguments(*names: str, output: Path, models: Path, gpu: str | None = None, release: str = "25.09"):
-    return argparse.Namespace(names=list(names), output=output, models=models, gpu=gpu, release=release)
+    return argparse.Namespace(
+        names=list(names), output=output, models=models, gpu=gpu, cpu=False, release=release
+    )
 
 
 def test_a_build_is_the_artifact_root_with_its_record(declare, models, tmp_path):

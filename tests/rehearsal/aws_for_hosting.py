@@ -11,6 +11,8 @@ import boto3
 from botocore.config import Config
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
+from rehearsal.aws.moto_gaps import close_gaps
+
 REGION = "us-east-1"
 
 # The endpoint's environment as our constructs set it.
@@ -101,6 +103,7 @@ class MotoAws:
 @contextmanager
 def moto_aws() -> Iterator[MotoAws]:
     """An AWS on a free port of this machine."""
+    close_gaps()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:

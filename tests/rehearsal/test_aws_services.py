@@ -127,6 +127,7 @@ def test_an_endpoint_keeps_its_deployment_settings_when_told_to(sagemaker: Any) 
     sagemaker.update_endpoint(
         EndpointName="e", EndpointConfigName="c2", DeploymentConfig={"RollingUpdatePolicy": rolling}
     )
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e", WaiterConfig={"Delay": 0.05})
     sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="c1", RetainDeploymentConfig=True)
 
     kept = sagemaker.describe_endpoint(EndpointName="e")["LastDeploymentConfig"]

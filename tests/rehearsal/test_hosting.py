@@ -149,7 +149,7 @@ def test_binary_tensors_pass_both_ways(shared):
 
 def test_our_client_asks_a_model_by_its_name(shared, monkeypatch):
     artifact = shared.upload("greeting-1.tar.gz", ensemble(10.0))
-    record = {"current": artifact, "history": [artifact], "artifacts": {}}
+    record = {"current": artifact, "history": [], "artifacts": {}}
     shared.upload("manifest.json", json.dumps({"version": 1, "models": {"greeting": record}}).encode())
     for name, value in shared.aws.exports(runtime=shared.hosting.url).items():
         monkeypatch.setenv(name, value)

@@ -33,7 +33,11 @@ def test_the_fleet_passes_the_validator_and_cdk_nag(output: Path) -> None:
     ("spoil", "finding"),
     [
         ("import stacks.policy; stacks.policy.acceptances = lambda **stacks: ()", "AwsSolutions-S1"),
-        ("import triton_fleet.endpoint; triton_fleet.endpoint.VARIANT = 'All traffic'", "VariantName"),
+        (
+            "import triton_fleet.endpoint as e, triton_fleet.hosting_values as v\n"
+            "e.VARIANT, v.resource_name = 'All traffic', lambda *_, **__: None",
+            "VariantName",
+        ),
     ],
     ids=["cdk-nag", "validator"],
 )

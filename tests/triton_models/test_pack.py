@@ -5,13 +5,14 @@ import gzip
 import hashlib
 import os
 import random
+import resource
 import shutil
 import tarfile
 import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
@@ -27,6 +28,7 @@ NAMES = st.text("abcdefghijklmnopqrstuvwxyzäöü0123456789._- ", min_size=1, ma
 EXTRAS = st.dictionaries(NAMES, st.binary(max_size=200), max_size=6)
 
 
+@settings(deadline=None)  # it reads and writes files
 @given(extras=EXTRAS, data=st.data())
 def test_the_same_content_gives_the_same_bytes(extras: dict[str, bytes], data) -> None:
     orders = [list(extras), data.draw(st.permutations(list(extras)))]
@@ -55,6 +57,7 @@ def _age(root: Path, chance: random.Random) -> None:
         os.utime(path, (chance.randrange(2**31), chance.randrange(2**31)))
 
 
+@settings(deadline=None)
 @given(content=st.binary(max_size=64), other=st.binary(max_size=64))
 def test_another_content_gives_another_name(content: bytes, other: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -196,16 +199,20 @@ def test_a_link_that_leaves_the_model_is_refused(tmp_path: Path) -> None:
         pack(root, output=tmp_path / "out")
 
 
-def test_a_failure_half_way_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
+def test_a_full_disk_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
     root = write_plain(tmp_path / "resnet50")
+    write(root / "resnet50" / "1" / "model.onnx", random.Random(0).randbytes(5 << 20))  # noqa: S311
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device", str(tmp_path / "out"))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, hard))
+    try:
+        with pytest.raises(FleetError) as caught:
+            pack(root, output=tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
-    monkeypatch.setattr(tarfile.TarFile, "addfile", fail)
-
-    with pytest.raises(FleetError, match="No space left on device"):
-        pack(root, output=tmp_path / "out")
+    assert caught.value.problems[0].what == "cannot write the artifact: File too large"
+    assert caught.value.problems[0].where == str(tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -29,7 +29,7 @@ def build_gpu(gpu: Gpu, *, where: str) -> Problem | None:
 def build_region(gpu: Gpu, region: str | None, *, where: str) -> Problem | None:
     """The problem with renting that GPU in this region; none where the region is not known yet."""
     machine = BUILD_MACHINES.get(gpu.name)
-    if machine is None or region is None or region in machine.regions:
+    if machine is None or machine.regions is None or region is None or region in machine.regions:
         return None
     return Problem(
         what=f"CodeBuild has no {gpu.name} in region {region!r}",

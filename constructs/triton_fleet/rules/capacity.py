@@ -6,18 +6,34 @@ from triton_models.errors import Problem
 
 RULE = "capacity-range"
 # Read on 2026-11-21.
-SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html"
+SOURCES = (
+    "https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html",
+    "https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html",
+)
 
 
-def capacity(minimum: float | None, maximum: float | None, *, where: str) -> Problem | None:
-    """The problem with scaling between these numbers of instances; None is a number not known yet."""
-    if minimum is not None and minimum < 1:
+def capacity(
+    minimum: float | None, maximum: float | None, *, where: str, has_queue: bool = False
+) -> Problem | None:
+    """The problem with scaling between these numbers of instances; None is a number not known yet.
+
+    Args:
+        minimum: The fewest instances.
+        maximum: The most.
+        where: What the problem is told about.
+        has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
+    """
+    fewest = 0 if has_queue else 1
+    if minimum is not None and minimum < fewest:
         return Problem(
             what=f"the smallest capacity is {minimum}",
             where=where,
-            expected="1 or more",
-            why="an endpoint's variant cannot scale to zero; only inference components can",
-            fix="set the minimum to 1",
+            expected=f"{fewest} or more",
+            why="there are no fewer instances than none"
+            if has_queue
+            else "an endpoint's variant cannot scale to zero, unless it is asynchronous: nothing could "
+            "answer a request",
+            fix=f"set the minimum to {fewest}",
             rule=RULE,
         )
     if minimum is not None and maximum is not None and minimum > maximum:

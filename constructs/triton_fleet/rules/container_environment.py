@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from triton_models.errors import Problem
@@ -10,6 +11,7 @@ RULE = "container-environment"
 # Read on 2026-11-21.
 SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html"
 
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _LONGEST = 1024
 _MOST = 100
 _WHOLE = 32 * 1024
@@ -36,15 +38,16 @@ def container_environment(
         )
     for name, value in extra.items():
         longest = max(len(name.encode()), len((value or "").encode()))
-        if longest > _LONGEST or not name:
+        if longest > _LONGEST or not _NAME.fullmatch(name):
             yield Problem(
-                what=f"the variable {name[:40]!r} is {longest} bytes long"
-                if name
-                else "a variable has no name",
+                what=f"the variable {name[:40]!a} is {longest} bytes long"
+                if longest > _LONGEST
+                else f"a variable is named {name!a}",
                 where=where,
-                expected=f"a name and a value of at most {_LONGEST} bytes each",
+                expected=f"names and values of at most {_LONGEST} bytes each; names of letters, digits and "
+                "underscores, beginning with no digit",
                 why="SageMaker refuses the model",
-                fix="put what is long into the artifact",
+                fix="put what is long into the artifact, and write names like MODEL_OPTION",
                 rule=RULE,
             )
     whole = {**server, **extra}

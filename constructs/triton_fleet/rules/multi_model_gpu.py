@@ -1,4 +1,4 @@
-"""A multi-model endpoint on GPUs takes instance types with exactly one."""
+"""A multi-model endpoint takes instance types with one GPU, or with none."""
 
 from __future__ import annotations
 
@@ -12,22 +12,16 @@ SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoint-i
 
 def multi_model_gpu(instance: InstanceType, *, where: str) -> Problem | None:
     """The problem with serving a multi-model endpoint from this instance type."""
-    if instance.gpu_count == 1:
+    if instance.gpu is None or instance.gpu_count == 1:  # every type without one is fine
         return None
     documented = [known.name for known in _documented()]
     sibling = f"{instance.name.rsplit('.', 1)[0]}.2xlarge"
     better = sibling if sibling in documented else DEFAULT_INSTANCE_TYPE
-    if instance.gpu is None:
-        what = f"{instance.name} has no GPU"
-        why = "the models are served by GPU backends, and the plans are compiled for a GPU"
-    else:
-        what = f"{instance.name} has {instance.gpu_count} GPUs"
-        why = "SageMaker takes multi-model endpoints on types with one GPU only, and says so at deployment"
     return Problem(
-        what=what,
+        what=f"{instance.name} has {instance.gpu_count} GPUs",
         where=where,
         expected=f"a type with one GPU: {', '.join(documented)}",
-        why=why,
+        why="SageMaker takes multi-model endpoints on types with one GPU only, and says so at deployment",
         fix=f"use {better}, and more instances for more throughput",
         rule=RULE,
     )

@@ -10,7 +10,10 @@ RULE = "one-target-a-metric"
 # Read on 2026-11-21.
 SOURCE = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html"
 
-RESERVED = frozenset({"Target"})
+FROM_ZERO = "FromZero"
+"""The policy of an asynchronous endpoint that brings the first instance back."""
+
+RESERVED = frozenset({"Target", FROM_ZERO})
 """Construct ids that scaling has taken for itself."""
 
 
@@ -30,7 +33,8 @@ def scaling_names(names: Sequence[str], *, where: str) -> Iterator[Problem]:
             what=f"a policy is named {name!r}",
             where=where,
             expected=f"any other name than {', '.join(sorted(RESERVED))}",
-            why="the construct of that id is the scalable target itself",
+            why="scaling has a construct of that id already: the scalable target, or the policy that brings "
+            "the first instance back",
             fix="name it after its metric, such as QueueDepth",
             rule=RULE,
         )

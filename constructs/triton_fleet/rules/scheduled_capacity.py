@@ -14,7 +14,11 @@ SOURCE = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_P
 
 
 def scheduled_range(
-    bounds: tuple[float | None, float | None], standing: tuple[float | None, float | None], *, where: str
+    bounds: tuple[float | None, float | None],
+    standing: tuple[float | None, float | None],
+    *,
+    where: str,
+    has_queue: bool = False,
 ) -> Problem | None:
     """The problem with the range that an action leaves behind.
 
@@ -22,11 +26,12 @@ def scheduled_range(
         bounds: The minimum and the maximum that the action sets; None is not set, or not known yet.
         standing: Those of the scaling, which go on to hold for what the action does not set.
         where: What the problem is told about.
+        has_queue: Whether requests wait in a queue while there is no instance.
     """
     minimum, maximum = (
         given if given is not None else kept for given, kept in zip(bounds, standing, strict=True)
     )
-    return capacity(minimum, maximum, where=where)
+    return capacity(minimum, maximum, where=where, has_queue=has_queue)
 
 
 def scheduled_something(*, sets_any: bool, where: str) -> Problem | None:

@@ -9,8 +9,11 @@ from rehearsal.aws.cloudformation import (
     bootstrap,
     cloudwatch,
     codebuild,
+    custom_resource,
+    events,
     iam,
     kms,
+    lambda_,
     logs,
     messaging,
     s3,
@@ -18,6 +21,7 @@ from rehearsal.aws.cloudformation import (
 )
 from rehearsal.aws.cloudformation.moto_type import moto_type
 from rehearsal.aws.cloudformation.resource import ResourceType
+from rehearsal.aws.cloudformation.schemas import is_custom
 
 _TYPES: tuple[ResourceType, ...] = (
     application_autoscaling.ScalableTarget(),
@@ -29,11 +33,15 @@ _TYPES: tuple[ResourceType, ...] = (
     cloudwatch.CompositeAlarm(),
     cloudwatch.Dashboard(),
     codebuild.Project(),
+    events.Rule(),
     iam.ManagedPolicy(),
     iam.Policy(),
     iam.Role(),
     kms.Alias(),
     kms.Key(),
+    lambda_.EventInvokeConfig(),
+    lambda_.Function(),
+    lambda_.Permission(),
     logs.LogGroup(),
     logs.MetricFilter(),
     messaging.Queue(),
@@ -53,4 +61,6 @@ TYPES: Mapping[str, ResourceType] = {kind.name: kind for kind in _TYPES}
 
 def resource_type(name: str) -> ResourceType | None:
     """What works on resources of that type; None if neither this table nor moto has it."""
+    if is_custom(name):
+        return custom_resource.CustomResource(name)
     return TYPES.get(name) or moto_type(name)

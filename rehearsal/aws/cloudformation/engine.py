@@ -18,7 +18,7 @@ from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.parsing import ResourceMap
 
 from rehearsal.aws.cloudformation.references import in_order
-from rehearsal.aws.cloudformation.resource import Call, Identity, Properties, ResourceType
+from rehearsal.aws.cloudformation.resource import Call, HalfMadeError, Identity, Properties, ResourceType
 from rehearsal.aws.cloudformation.schemas import must_replace
 
 Template = Mapping[str, Any]
@@ -251,7 +251,13 @@ class Deployment:
 
     def _create(self, kind: ResourceType, wanted: Deployed) -> Deployed:
         call = self._call(wanted.logical_resource_id)
-        identity = self._attempt("CREATE", wanted, lambda: kind.create(call, wanted.properties))
+        try:
+            identity = self._attempt("CREATE", wanted, lambda: kind.create(call, wanted.properties))
+        except DeploymentError as error:
+            if isinstance(error.__cause__, HalfMadeError):
+                half = replace(wanted, identity=error.__cause__.identity)
+                self._undo.append(lambda: self._discard(half))
+            raise
         created = replace(wanted, identity=identity)
         self._resources.put(created)
 
@@ -269,18 +275,23 @@ class Deployment:
             self._obsolete.append(before)
 
     def _update(self, kind: ResourceType, before: Deployed, identity: Identity, wanted: Deployed) -> None:
-        call = self._call(wanted.logical_resource_id)
-
-        def change() -> Identity:
-            return kind.update(call, identity, before.properties, wanted.properties)
+        call, current = self._call(wanted.logical_resource_id), identity
 
         def undo() -> None:
-            restored = kind.update(call, identity, wanted.properties, before.properties)
+            restored = kind.update(call, current, wanted.properties, before.properties)
             self._resources.put(replace(before, identity=restored))
+            if restored.physical_id != current.physical_id:
+                self._discard(replace(wanted, identity=current))
 
         # Registered first: an update that fails half-way is put back as well.
         self._undo.append(undo)
-        self._resources.put(replace(wanted, identity=self._attempt("UPDATE", wanted, change)))
+        current = self._attempt(
+            "UPDATE", wanted, lambda: kind.update(call, identity, before.properties, wanted.properties)
+        )
+        self._resources.put(replace(wanted, identity=current))
+        # Another id after an update is another resource: a custom resource replaces itself so.
+        if current.physical_id != identity.physical_id and not before.retain_replaced:
+            self._obsolete.append(before)
 
     def _attempt(self, verb: str, wanted: Deployed, action: Callable[[], Identity]) -> Identity:
         """Do it with its events; any failure is the resource's failure, with the service's own words."""
@@ -295,6 +306,10 @@ class Deployment:
             raise DeploymentError(msg) from error
         self._note(logical_id, type_name, identity.physical_id, f"{verb}_COMPLETE", None)
         return identity
+
+    def _discard(self, found: Deployed) -> None:
+        """Delete a resource that nothing refers to; a failure is in the events."""
+        self._remove(found)
 
     def _remove(self, found: Deployed) -> str:
         """Delete a resource; returns why it could not be done, or nothing."""

@@ -31,9 +31,17 @@ class Identity:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
+def _nothing() -> None:
+    """Leave the API call to be answered when the operation is done."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Where a resource type works: for which resource of which stack, and with which clients."""
+    """Where a resource type works: for which resource of which stack, and with which clients.
+
+    Attributes:
+        answer: Has the API call that began the operation answered now: the type waits for something outside.
+    """
 
     client: Callable[[str], Client]
     account: str
@@ -41,6 +49,7 @@ class Call:
     stack_id: str
     stack_name: str
     logical_id: str
+    answer: Callable[[], None] = _nothing
 
     def unique_name(self, *, limit: int, stack: bool = True) -> str:
         """A physical name for a resource that the template does not name, as CloudFormation makes them.
@@ -121,6 +130,18 @@ class ConfiguredType(ResourceType):
         """Configure the resource anew."""
         self.configure(call, identity, before, after)
         return identity
+
+
+class HalfMadeError(Exception):
+    """A resource could not be created, and has to be deleted all the same.
+
+    Attributes:
+        identity: How the half of it is known.
+    """
+
+    def __init__(self, reason: str, identity: Identity) -> None:
+        super().__init__(reason)
+        self.identity = identity
 
 
 class AbsentError(LookupError):

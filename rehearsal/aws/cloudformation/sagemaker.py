@@ -7,9 +7,20 @@ from __future__ import annotations
 from typing import Any
 
 from rehearsal.aws.cloudformation.request import api_request
-from rehearsal.aws.cloudformation.resource import Call, Identity, Properties, ResourceType, changed_tags
+from rehearsal.aws.cloudformation.resource import (
+    Call,
+    Identity,
+    Properties,
+    ResourceType,
+    changed_tags,
+)
 
 _NAME_LIMIT = 63
+
+# How often an update is looked at, in seconds, and how often at most: for eight hours, the longest that AWS
+# lets an update take.
+_POLL_S = 0.05
+_POLLS = 8 * 3600 * 20
 
 
 def _retag(call: Call, arn: str, before: Properties, after: Properties) -> None:
@@ -78,6 +89,10 @@ class EndpointConfig(_Immutable):
         )
 
 
+class UpdateUndoneError(Exception):
+    """An update that SageMaker took back; says why."""
+
+
 class Endpoint(ResourceType):
     """An endpoint. Its id is its ARN."""
 
@@ -94,12 +109,18 @@ class Endpoint(ResourceType):
         return Identity(physical_id=arn, attributes={"EndpointName": name, "EndpointArn": arn})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Move the endpoint to its configuration, with the deployment and retain properties."""
+        """Move the endpoint to its configuration, with the deployment and retain properties.
+
+        Raises:
+            UpdateUndoneError: SageMaker has put the endpoint back to the configuration that it had.
+        """
         sagemaker = call.client("sagemaker")
         _retag(call, identity.physical_id, before, after)
         if _without(before, {"Tags"}) != _without(after, {"Tags"}):
-            wanted = {**_without(after, {"Tags"}), "EndpointName": identity.attributes["EndpointName"]}
+            name = identity.attributes["EndpointName"]
+            wanted = {**_without(after, {"Tags"}), "EndpointName": name}
             sagemaker.update_endpoint(**api_request(sagemaker, "UpdateEndpoint", wanted))
+            _wait_for_update(call, name, config=after["EndpointConfigName"])
         return identity
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
@@ -112,6 +133,19 @@ class Endpoint(ResourceType):
 
 
 _UPDATE_ONLY = {"RetainAllVariantProperties", "ExcludeRetainedVariantProperties", "RetainDeploymentConfig"}
+
+
+def _wait_for_update(call: Call, name: str, *, config: str) -> None:
+    """Return when the endpoint is in service; with another configuration than was asked for is a failure."""
+    sagemaker = call.client("sagemaker")
+    found = sagemaker.describe_endpoint(EndpointName=name)
+    if found["EndpointStatus"] != "InService":
+        call.answer()
+        waiter = sagemaker.get_waiter("endpoint_in_service")
+        waiter.wait(EndpointName=name, WaiterConfig={"Delay": _POLL_S, "MaxAttempts": _POLLS})
+        found = sagemaker.describe_endpoint(EndpointName=name)
+    if found["EndpointConfigName"] != config:
+        raise UpdateUndoneError(found.get("FailureReason", f"the endpoint has not moved to {config}"))
 
 
 def _without(properties: Properties, names: set[str]) -> dict[str, Any]:

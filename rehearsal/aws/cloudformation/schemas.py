@@ -9,9 +9,16 @@ from typing import Any
 from rehearsal.aws.cloudformation.resource import Properties
 
 
+def is_custom(type_name: str) -> bool:
+    """Whether a function makes resources of the type, which then says itself what replaces one."""
+    return type_name.startswith("Custom::") or type_name == "AWS::CloudFormation::CustomResource"
+
+
 @cache
 def create_only(type_name: str) -> tuple[tuple[str, ...], ...]:
     """The paths of the properties whose change replaces a resource of the type; empty if none is known."""
+    if is_custom(type_name):
+        return ()
     # Reading the index of all schemas takes some tenths of a second: only a stack's update needs it.
     from cfnlint.schema import ResourceNotFoundError  # type: ignore[import-untyped]
     from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]

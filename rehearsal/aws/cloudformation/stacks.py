@@ -14,6 +14,7 @@ What moto's backend does otherwise, and what is replaced here:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import moto.cloudformation.models
@@ -28,12 +29,16 @@ from moto.core.responses import ActionResult, EmptyResult
 
 from rehearsal.aws.cloudformation.catalogue import resource_type
 from rehearsal.aws.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources
+from rehearsal.aws.cloudformation.operations import Operations
 from rehearsal.aws.cloudformation.references import values_of
 from rehearsal.aws.cloudformation.resource import Call, Client
 from rehearsal.aws.moto_gaps import mend
 
 # Makes a client of a service in a region.
 Clients = Callable[[str, str], Client]
+
+# Has the API call that began an operation answered.
+Answer = Callable[[], None]
 
 
 class ChangeSetNotFoundError(ServiceException):
@@ -49,18 +54,25 @@ class _Server:
     """The embedded AWS that is running: resource types are calls to its APIs."""
 
     clients: Clients | None = None
+    operations = Operations()
 
 
 def connect(clients: Clients | None) -> None:
-    """Say how resource types reach the services; None when nothing is running any more."""
+    """Say how resource types reach the services; None ends what is still going on."""
     _Server.clients = clients
+    if clients is None:
+        _Server.operations.join()
 
 
-def _call(stack: Stack, logical_id: str) -> Call:
+def _nobody_waits() -> None:
+    """Nothing is to be answered."""
+
+
+def _call(stack: Stack, logical_id: str, answer: Answer = _nobody_waits) -> Call:
     clients = _Server.clients
     if clients is None:
         msg = "stacks are deployed while an EmbeddedAws is open"
-        raise RuntimeError(msg)
+        raise DeploymentError(msg)
     return Call(
         client=lambda service: clients(service, stack.region_name),
         account=stack.account_id,
@@ -68,6 +80,7 @@ def _call(stack: Stack, logical_id: str) -> Call:
         stack_id=stack.stack_id,
         stack_name=stack.name,
         logical_id=logical_id,
+        answer=answer,
     )
 
 
@@ -112,23 +125,28 @@ def _journal(stack: Stack) -> Callable[..., None]:
     return note
 
 
-def _deployment(stack: Stack) -> Deployment:
+def _deployment(stack: Stack, answer: Answer) -> Deployment:
     return Deployment(
         resources_of(stack),
         types=resource_type,
-        call=lambda logical_id: _call(stack, logical_id),
+        call=lambda logical_id: _call(stack, logical_id, answer),
         journal=_journal(stack),
     )
 
 
-def _deploy(
-    backend: CloudFormationBackend, stack: Stack, template: Any, parameters: Mapping[str, Any], verb: str
+def _deploy(  # noqa: PLR0917 (what an operation is about)
+    backend: CloudFormationBackend,
+    stack: Stack,
+    template: Any,
+    parameters: Mapping[str, Any],
+    verb: str,
+    answer: Answer,
 ) -> None:
     """Create or update a stack, to the end or back."""
     before = (stack.template, dict(stack.parameters))
     former = dict(stack.template_dict)
     _record(stack, f"{verb}_IN_PROGRESS", "User Initiated")
-    deployment = _deployment(stack)
+    deployment = _deployment(stack, answer)
     try:
         _read(backend, stack, template, parameters)
         deployment.apply(former)
@@ -141,9 +159,11 @@ def _deploy(
             _read(backend, stack, *before)
         _record(stack, f"{failed}_COMPLETE", str(error))
         return
+    if verb == "UPDATE":
+        _record(stack, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+        # CloudFormation, too, calls the update complete when an old resource could not be removed.
+        deployment.clean_up()
     _record(stack, f"{verb}_COMPLETE")
-    # CloudFormation, too, calls the update complete when an old resource could not be removed.
-    deployment.clean_up()
 
 
 def _read(backend: CloudFormationBackend, stack: Stack, template: Any, parameters: Mapping[str, Any]) -> None:
@@ -231,7 +251,7 @@ def _create_stack(
         **options,
     )
     self.stacks[stack_id] = stack
-    _deploy(self, stack, template, parameters, "CREATE")
+    _Server.operations.run(lambda answer: _deploy(self, stack, template, parameters, "CREATE", answer))
     return stack
 
 
@@ -244,12 +264,13 @@ def _update_stack(  # noqa: PLR0917 (moto calls it so)
     tags: dict[str, str] | None,
 ) -> Stack:
     stack: Stack = self.get_stack(name)
+    _refuse_busy(stack, "updated")
     resolved = self._resolve_update_parameters(instance=stack, incoming_params=parameters)
     if stack.has_template(template) and stack.has_parameters(resolved) and tags in (None, stack.tags):
         raise ValidationError(message="No updates are to be performed.")
     stack.role_arn = role_arn
     stack.tags = stack.tags if tags is None else tags
-    _deploy(self, stack, template, resolved, "UPDATE")
+    _Server.operations.run(lambda answer: _deploy(self, stack, template, resolved, "UPDATE", answer))
     return stack
 
 
@@ -262,15 +283,29 @@ def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
             if users := [user for user in _importers(self, name) if user != stack.name]:
                 msg = f"Export {name} cannot be deleted as it is in use by {', '.join(users)}"
                 raise ValidationError(message=msg)
-        _record(stack, "DELETE_IN_PROGRESS", "User Initiated")
-        failures = _deployment(stack).delete_all(stack.template_dict)
-        if failures:
-            _record(stack, "DELETE_FAILED", "; ".join(failures))
-            continue
-        _withdraw(self, stack)
-        _record(stack, "DELETE_COMPLETE")
-        del self.stacks[stack.stack_id]
-        self.deleted_stacks[stack.stack_id] = stack
+        _refuse_busy(stack, "deleted")
+        _Server.operations.run(partial(_delete, self, stack))
+
+
+def _delete(backend: CloudFormationBackend, stack: Stack, answer: Answer) -> None:
+    """Delete a stack, to the end or as far as it goes."""
+    _record(stack, "DELETE_IN_PROGRESS", "User Initiated")
+    failures = _deployment(stack, answer).delete_all(stack.template_dict)
+    if failures:
+        _record(stack, "DELETE_FAILED", "; ".join(failures))
+        return
+    _withdraw(backend, stack)
+    _record(stack, "DELETE_COMPLETE")
+    del backend.stacks[stack.stack_id]
+    backend.deleted_stacks[stack.stack_id] = stack
+
+
+def _refuse_busy(stack: Stack, verb: str) -> None:
+    """Refuse a second operation while one goes on; CloudFormation would end a creation for a deletion."""
+    status = str(stack.status)
+    if status.endswith("_IN_PROGRESS") and not status.startswith("REVIEW_"):
+        msg = f"Stack:{stack.stack_id} is in {status} state and can not be {verb}."
+        raise ValidationError(message=msg)
 
 
 def _given_parameters(self: Stack) -> dict[str, Any]:
@@ -296,10 +331,16 @@ def _execute_change_set(
     if change_set is None:
         raise ChangeSetNotFoundError(change_set_name)
     stack = self.stacks[change_set.stack_id]
+    _refuse_busy(stack, "updated")
     stack.tags = change_set.tags or stack.tags
     stack.role_arn = change_set.role_arn
-    _deploy(self, stack, change_set.template, change_set.parameters, change_set.change_set_type)
-    change_set.execution_status = "EXECUTE_COMPLETE"
+
+    def execute(answer: Answer) -> None:
+        change_set.execution_status = "EXECUTE_IN_PROGRESS"
+        _deploy(self, stack, change_set.template, change_set.parameters, change_set.change_set_type, answer)
+        change_set.execution_status = "EXECUTE_COMPLETE"
+
+    _Server.operations.run(execute)
 
 
 def _describe_change_set(self: CloudFormationResponse) -> ActionResult:

@@ -5,15 +5,18 @@ moto's gaps:
 - DescribeAlarms returns composite alarms unasked. AWS returns them only when AlarmTypes names them.
 - A new alarm is OK, and a changed one is OK again. In AWS a new alarm is INSUFFICIENT_DATA, and a change
   keeps the state.
+- Statistics of a metric are of every metric that has its dimensions and more. In AWS another set of
+  dimensions is another metric.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from typing import Any
 
 from moto.cloudwatch.exceptions import ValidationError
-from moto.cloudwatch.models import Alarm, CloudWatchBackend
+from moto.cloudwatch.models import Alarm, CloudWatchBackend, Statistics
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
@@ -30,6 +33,7 @@ _STATE = ("state_value", "state_reason", "state_reason_data", "state_updated_tim
 
 _moto_put = CloudWatchBackend.put_metric_alarm
 _moto_describe = CloudWatchResponse.describe_alarms
+_moto_statistics = CloudWatchBackend.get_metric_statistics
 
 
 def _put_metric_alarm(self: CloudWatchBackend, name: str, **options: Any) -> Alarm:
@@ -70,8 +74,23 @@ def _describe_alarms(self: CloudWatchResponse) -> ActionResult:
     )
 
 
+def _get_metric_statistics(self: CloudWatchBackend, *asked: Any, **named: Any) -> list[Statistics]:
+    wanted = {(each["Name"], each["Value"]) for each in named["dimensions"]}
+    found = [data for data in self.get_all_metrics() if _dimensions(data) == wanted]
+    exact: Any = copy.copy(self)
+    exact.get_all_metrics = lambda: found
+    statistics: list[Statistics] = _moto_statistics(exact, *asked, **named)
+    return statistics
+
+
+def _dimensions(data: Any) -> set[tuple[str, str]]:
+    return {(each.name, each.value) for each in data.dimensions}
+
+
 def install() -> None:
     """Close the gaps."""
     mend.add(CloudWatchResponse, put_composite_alarm=_put_composite_alarm)
     mend.replace(CloudWatchResponse, describe_alarms=_describe_alarms)
-    mend.replace(CloudWatchBackend, put_metric_alarm=_put_metric_alarm)
+    mend.replace(
+        CloudWatchBackend, put_metric_alarm=_put_metric_alarm, get_metric_statistics=_get_metric_statistics
+    )

@@ -6,6 +6,8 @@ moto's gaps:
 - UpdateEndpoint is not there. AWS refuses an update that changes the instance type of a variant which is
   registered with Application Auto Scaling, or removes it; so it does here. Read on 2026-11-21:
   https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+- Nothing takes time. Here an update does, where its DeploymentConfig waits: see `endpoint_update`. AWS
+  refuses to update, scale or delete an endpoint meanwhile.
 - A second endpoint, model or configuration of the same name takes the place of the first. AWS refuses.
 - A variant without a weight has none; AWS's default is 1.
 """
@@ -21,16 +23,21 @@ from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.core.responses import ActionResult
 from moto.core.utils import get_service_model, utcnow
 from moto.sagemaker.exceptions import ValidationError
-from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model
+from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model, SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
 from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps.endpoint_events import endpoint_changed
+from rehearsal.aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted
 
 # The parts of a variant that an update can keep: its type in the API, and the fields of a described variant.
 _RETAINABLE = {
     "DesiredInstanceCount": ("CurrentInstanceCount", "DesiredInstanceCount"),
     "DesiredWeight": ("CurrentWeight", "DesiredWeight"),
 }
+
+_moto_scale = SageMakerModelBackend.update_endpoint_weights_and_capacities
+_moto_delete_endpoint = SageMakerModelBackend.delete_endpoint
 
 
 @cache
@@ -140,11 +147,16 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
     )
     endpoint.last_deployment_config = request.get("DeploymentConfig")
     backend.endpoints[name] = endpoint
+    for status in ("CREATING", "IN_SERVICE"):
+        endpoint_changed(backend, endpoint, status)
     return ActionResult({"EndpointArn": endpoint.arn})
 
 
 def _update_endpoint(self: SageMakerResponse) -> ActionResult:
-    """Move an endpoint to another configuration, with what the request retains of the live variants."""
+    """Move an endpoint to another configuration, with what the request retains of the live variants.
+
+    Where it has that configuration already there is nothing to move, and only the rest of the request counts.
+    """
     request, backend = _request(self), _backend(self)
     name = request["EndpointName"]
     endpoint = backend.endpoints.get(name)
@@ -152,6 +164,7 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
         msg = f'Could not find endpoint "{arn}".'
         raise ValidationError(msg)
+    _refuse_in_progress(endpoint)
     config = _config(backend, request["EndpointConfigName"])
     _refuse_change_of_scaled(backend, endpoint, config)
     variants = endpoint._process_production_variants(_weighted(config))
@@ -160,13 +173,45 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
             item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
         }
         _retain(variants, endpoint.production_variants, excluded)
-    endpoint.production_variants = variants
-    endpoint.endpoint_config_name = request["EndpointConfigName"]
-    endpoint.data_capture_config = config.data_capture_config or None
     if not request.get("RetainDeploymentConfig"):
         endpoint.last_deployment_config = request.get("DeploymentConfig")
-    endpoint.last_modified_time = utcnow()
+    wanted = Wanted(
+        config=request["EndpointConfigName"],
+        variants=variants,
+        data_capture=config.data_capture_config or None,
+        deployment=endpoint.last_deployment_config or {},
+    )
+    _move(backend, endpoint, wanted)
     return ActionResult({"EndpointArn": endpoint.arn})
+
+
+def _move(backend: Any, endpoint: Any, wanted: Wanted) -> None:
+    if wanted.config == endpoint.endpoint_config_name:
+        endpoint.production_variants = list(wanted.variants)
+        endpoint.last_modified_time = utcnow()
+    else:
+        EndpointUpdate(backend, endpoint, wanted).start()
+
+
+def _refuse_in_progress(endpoint: Any) -> None:
+    if endpoint.endpoint_status != "InService":
+        msg = f'Cannot update in-progress endpoint "{endpoint.arn}".'
+        raise ValidationError(msg)
+
+
+def _scale(
+    self: SageMakerModelBackend, endpoint_name: str, desired_weights_and_capacities: list[dict[str, Any]]
+) -> str:
+    if endpoint_name in self.endpoints:
+        _refuse_in_progress(self.endpoints[endpoint_name])
+    return _moto_scale(self, endpoint_name, desired_weights_and_capacities)
+
+
+def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
+    if endpoint_name in self.endpoints:
+        _refuse_in_progress(self.endpoints[endpoint_name])
+        endpoint_changed(self, self.endpoints[endpoint_name], "DELETING")
+    _moto_delete_endpoint(self, endpoint_name)
 
 
 def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
@@ -237,6 +282,11 @@ def install() -> None:
         create_model=_create_model,
         create_endpoint_config=_create_endpoint_config,
         create_endpoint=_create_endpoint,
+    )
+    mend.replace(
+        SageMakerModelBackend,
+        update_endpoint_weights_and_capacities=_scale,
+        delete_endpoint=_delete_endpoint,
     )
     mend.replace(
         FakeEndpointConfig,

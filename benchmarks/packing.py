@@ -1,0 +1,72 @@
+"""How long weights take to become an artifact, and an artifact to be unpacked on an instance."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.ratio import Ratio, measure
+from triton_models.config import plain, tensor, write_config
+
+# Megabytes of weights. The ratio grows with them, for the command's start counts less: 1000 shows it whole.
+MEGABYTES = int(os.environ.get("FLEET_BENCH_MB", "200"))
+
+
+def ratios() -> list[Ratio]:
+    """`fleet pack` against `tar -czf`, and unpacking what each of them made."""
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
+        folder = Path(name)
+        root, packed, unpacked = folder / "model", folder / "packed", folder / "unpacked"
+        _write_model(root)
+        theirs = packed / "model.tar.gz"
+        packing = measure(
+            f"pack {MEGABYTES} MB of weights",
+            ours=("fleet pack", lambda: _pack(root, packed)),
+            theirs=("tar -czf", lambda: _run("tar", "-czf", str(theirs), "-C", str(root), ".")),
+            pairs=3,
+            reset=lambda: shutil.rmtree(packed),
+        )
+        _pack(root, packed)
+        (ours,) = packed.iterdir()
+        _run("tar", "-czf", str(theirs), "-C", str(root), ".")
+        unpacking = measure(
+            f"unpack {MEGABYTES} MB of weights",
+            ours=("tar -xzf of fleet pack's", lambda: _unpack(ours, unpacked / "ours")),
+            theirs=("tar -xzf of tar -czf's", lambda: _unpack(theirs, unpacked / "theirs")),
+            pairs=5,
+            reset=lambda: shutil.rmtree(unpacked),
+        )
+    return [packing, unpacking]
+
+
+def _write_model(root: Path) -> None:
+    """Half of the weights in single, half in half precision, distributed as those of a trained network."""
+    x = tensor("X", "FP32", [1])
+    config = plain(name="weights", backend="onnxruntime", max_batch_size=8, inputs=[x], outputs=[x])
+    write_config(config, root / "weights" / "config.pbtxt")
+    chance = np.random.default_rng(0)
+    (root / "weights" / "1").mkdir()
+    with (root / "weights" / "1" / "model.onnx").open("wb") as file:
+        for width, kind in ((4, np.float32), (2, np.float16)):
+            for _ in range(MEGABYTES):
+                numbers = chance.standard_normal(500_000 // width, dtype=np.float32) * 0.02
+                file.write(numbers.astype(kind).tobytes())
+
+
+def _pack(root: Path, output: Path) -> None:
+    _run(sys.executable, "-m", "triton_models", "pack", str(root), "-o", str(output))
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    _run("tar", "-xzf", str(archive), "-C", str(folder))
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

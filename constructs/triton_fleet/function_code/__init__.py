@@ -1,0 +1,1 @@
+"""The code of the library's Lambda functions: each file is one function, complete in itself."""

@@ -1,0 +1,77 @@
+"""The headers of a tar archive (POSIX.1-2001, "pax") that says nothing but names, sizes and what is a folder.
+
+Python's tarfile writes them too, but not the same bytes in every version of Python.
+"""
+
+from __future__ import annotations
+
+BLOCK_BYTES = 512
+
+# Two empty blocks end an archive.
+END = bytes(2 * BLOCK_BYTES)
+
+_FILE, _FOLDER, _EXTENDED = b"0", b"5", b"x"
+_NAME_BYTES = 100
+_MAX_SIZE = 8 * 1024**3 - 1  # eleven octal digits
+
+
+def file_header(name: str, size: int) -> bytes:
+    """What comes before a file's content."""
+    return _header(name, size=size, mode=0o644, kind=_FILE)
+
+
+def folder_header(name: str) -> bytes:
+    """What stands for a folder."""
+    return _header(f"{name}/", size=0, mode=0o755, kind=_FOLDER)
+
+
+def padding(size: int) -> bytes:
+    """What follows a content of so many bytes, up to the next block."""
+    return bytes(-size % BLOCK_BYTES)
+
+
+def _header(name: str, *, size: int, mode: int, kind: bytes) -> bytes:
+    extended = b""
+    if not name.isascii() or len(name) > _NAME_BYTES:
+        extended += _record("path", name)
+    if size > _MAX_SIZE:
+        extended += _record("size", str(size))
+        size = 0
+    block = _block(name, size=size, mode=mode, kind=kind)
+    if not extended:
+        return block
+    before = _block("././@PaxHeader", size=len(extended), mode=0o644, kind=_EXTENDED)
+    return before + extended + padding(len(extended)) + block
+
+
+def _record(key: str, value: str) -> bytes:
+    """A line of an extended header, which begins with its own length."""
+    line = f" {key}={value}\n".encode()
+    size = len(line) + 1
+    while len(str(size)) + len(line) != size:
+        size = len(str(size)) + len(line)
+    return str(size).encode() + line
+
+
+def _block(name: str, *, size: int, mode: int, kind: bytes) -> bytes:
+    before = b"".join(
+        (
+            name.encode("ascii", "replace")[:_NAME_BYTES].ljust(_NAME_BYTES, b"\0"),
+            b"%07o\0" % mode,
+            b"0000000\0" * 2,  # user and group
+            b"%011o\0" % size,
+            b"00000000000\0",  # time
+        )
+    )
+    after = b"".join(
+        (
+            kind,
+            bytes(100),  # what a link leads to
+            b"ustar\00000",
+            bytes(64),  # names of user and group
+            b"0000000\0" * 2,  # device
+            bytes(155 + 12),
+        )
+    )
+    checksum = sum(before) + sum(after) + 8 * ord(" ")
+    return before + b"%06o\0 " % checksum + after

@@ -1,0 +1,61 @@
+"""Stack operations that go on after the API call that began them was answered.
+
+CloudFormation answers at once and works on. Here a call is answered when the operation is done, which takes
+some tenths of a second, so that nobody has to ask again and again; but where a resource type says that it
+waits for something outside, such as a custom resource for its function, the call is answered then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+_log = logging.getLogger(__name__)
+
+# Gets a function that answers the API call.
+Work = Callable[[Callable[[], None]], None]
+
+
+class Operations:
+    """The operations of one embedded AWS."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: set[threading.Thread] = set()
+
+    def run(self, work: Work) -> None:
+        """Do the work; returns when it is done, or when it says that the call is to be answered.
+
+        Raises:
+            Exception: What the work raised before that.
+        """
+        answered = threading.Event()
+        failures: list[Exception] = []
+
+        def operate() -> None:
+            try:
+                work(answered.set)
+            except Exception as error:  # noqa: BLE001 (whoever called gets it)
+                if answered.is_set():
+                    _log.error("a stack operation of the embedded AWS failed", exc_info=error)
+                failures.append(error)
+            finally:
+                answered.set()
+                with self._lock:
+                    self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=operate, name="stack-operation", daemon=True)
+        with self._lock:
+            self._threads.add(thread)
+        thread.start()
+        answered.wait()
+        if failures:
+            raise failures[0]
+
+    def join(self) -> None:
+        """Wait until every operation has ended."""
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join()

@@ -1,0 +1,92 @@
+"""EventBridge's own rules: which event a pattern matches, and what a target gets of it.
+
+Read on 2026-11-21:
+https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-patterns.html
+https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Event = Mapping[str, Any]
+
+# Says whether a value of an event, or its absence, passes a pattern's list of filters.
+Filters = Callable[[Any, list[Any]], bool]
+
+_PLACEHOLDER = re.compile(r"<([A-Za-z0-9_.\-]+)>")
+
+
+def matches(pattern: Mapping[str, Any], event: Any, *, passes: Filters, absent: object) -> bool:
+    """Whether an event has every field that a pattern names, with a value that the pattern allows.
+
+    Where the event has an array, one element has to match: the whole part of the pattern below it if its
+    elements are objects, so that two fields are never taken from two of them.
+
+    Args:
+        pattern: The pattern, or the part of one below a field.
+        event: The event, or what it has at that field.
+        passes: Compares a value with a list of filters.
+        absent: What `passes` gets for a field that the event does not have.
+    """
+    if isinstance(event, list):
+        return any(matches(pattern, element, passes=passes, absent=absent) for element in event)
+    fields: Mapping[str, Any] = event if isinstance(event, Mapping) else {}
+
+    def holds(name: str, wanted: Any) -> bool:
+        if name == "$or":
+            return any(matches(part, fields, passes=passes, absent=absent) for part in wanted)
+        if isinstance(wanted, Mapping):
+            return matches(wanted, fields.get(name), passes=passes, absent=absent)
+        return passes(fields.get(name, absent), wanted)
+
+    return all(holds(name, wanted) for name, wanted in pattern.items())
+
+
+def target_input(target: Mapping[str, Any], event: Event, *, rule_arn: str) -> bytes:
+    """What a target gets: its constant, its part of the event, its template filled in, or the event."""
+    if "Input" in target:
+        return str(target["Input"]).encode()
+    if "InputPath" in target:
+        return json.dumps(_at(target["InputPath"], event)).encode()
+    if "InputTransformer" in target:
+        return _transformed(target["InputTransformer"], event, rule_arn).encode()
+    return json.dumps(event).encode()
+
+
+def _transformed(transformer: Mapping[str, Any], event: Event, rule_arn: str) -> str:
+    without_detail = {key: value for key, value in event.items() if key != "detail"}
+    values = {
+        "aws.events.rule-arn": rule_arn,
+        "aws.events.rule-name": rule_arn.rsplit("/", 1)[-1],
+        "aws.events.event.ingestion-time": event["time"],
+        "aws.events.event": without_detail,
+        "aws.events.event.json": event,
+        **{name: _at(path, event) for name, path in transformer.get("InputPathsMap", {}).items()},
+    }
+    template: str = transformer["InputTemplate"]
+
+    def fill(found: re.Match[str]) -> str:
+        if found[1] not in values:
+            return found[0]
+        quoted = json.dumps(values[found[1]])
+        inside = _inside_quotes(template[: found.start()])
+        return quoted[1:-1] if inside and quoted.startswith('"') else quoted
+
+    return _PLACEHOLDER.sub(fill, template)
+
+
+def _inside_quotes(text: str) -> bool:
+    """Whether the place after this text is within a JSON string."""
+    return re.sub(r"\\.", "", text).count('"') % 2 == 1
+
+
+def _at(path: str, event: Event) -> Any:
+    """The first value at a JSONPath; None where the event has none."""
+    from jsonpath_ng.ext import parser
+
+    found: Any = parser.parse(path).find(event)
+    return found[0].value if found else None

@@ -1,0 +1,129 @@
+"""The steps in which an endpoint moves to another configuration, as SageMaker's deployment guardrails do it.
+
+Read on 2026-11-21, all below https://docs.aws.amazon.com/sagemaker/latest/:
+dg/deployment-guardrails-blue-green.html, dg/deployment-guardrails-rolling.html,
+dg/automating-sagemaker-with-eventbridge.html for the messages, and APIReference/API_DeploymentConfig.html.
+
+AWS's messages know a canary and the full capacity; what they call a part between the two is not documented.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+BAKING = "Baking"
+
+
+class Host(Protocol):
+    """What runs the fleets of endpoints."""
+
+    def launch(self, endpoint: str, config: str) -> None:
+        """Start the fleet of a configuration beside the one that serves.
+
+        Raises:
+            FleetError: It does not come up.
+        """
+
+    def look_again(self, endpoint: str) -> None:
+        """Note that the fleets of an endpoint, or their shares of the traffic, have changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of one variant.
+
+    Attributes:
+        status: The new fleet's status, in the API's words.
+        message: What DescribeEndpoint says about it.
+        active: How many instances of the new fleet take traffic.
+        kept: How many instances of the old fleet are there.
+        wait_s: How long alarms are watched before the next step, in seconds of AWS.
+    """
+
+    status: str
+    message: str
+    active: int
+    kept: int
+    wait_s: float = 0.0
+
+
+def steps(config: Mapping[str, Any], *, before: int, after: int) -> tuple[Step, ...]:
+    """The steps of a deployment, the first being that the new fleet is created.
+
+    Args:
+        config: The DeploymentConfig; an empty one is AWS's default, all at once with no wait.
+        before: How many instances the old fleet has.
+        after: How many instances the new fleet will have.
+    """
+    rolling = config.get("RollingUpdatePolicy")
+    found = (
+        _rolling(rolling, before=before, after=after)
+        if rolling
+        else _blue_green(config.get("BlueGreenUpdatePolicy", {}), before=before, after=after)
+    )
+    return tuple(found)
+
+
+def _blue_green(policy: Mapping[str, Any], *, before: int, after: int) -> Iterator[Step]:
+    """The whole new fleet is started; it takes the traffic in parts; the old one goes at the end."""
+    routing = policy.get("TrafficRoutingConfiguration", {})
+    wait = routing.get("WaitIntervalInSeconds", 0)
+    yield Step(status="Creating", message=f"Launching {after} instance(s).", active=0, kept=before)
+    for active in _parts(routing, after):
+        part = _part(active, after, canary=routing.get("Type") == "CANARY")
+        yield from _traffic(part, wait=wait, active=active, kept=before)
+    last = policy.get("TerminationWaitInSeconds", 0)
+    if last:
+        yield _bake("full", last, name="TerminationWaitInSeconds", active=after, kept=before)
+
+
+def _rolling(policy: Mapping[str, Any], *, before: int, after: int) -> Iterator[Step]:
+    """Batch by batch: new instances are started, take their part of the traffic, and old ones go."""
+    size, wait = _whole(policy["MaximumBatchSize"], after), policy["WaitIntervalInSeconds"]
+    for done in range(0, after, size):
+        active = min(done + size, after)
+        kept = math.ceil(before * (after - done) / after)
+        launching = f"Launching {active - done} instance(s)."
+        yield Step(status="Creating", message=launching, active=done, kept=kept)
+        yield from _traffic(_part(active, after, canary=False), wait=wait, active=active, kept=kept)
+
+
+def _traffic(part: str, *, wait: int, active: int, kept: int) -> Iterator[Step]:
+    message = f"Activating traffic on {part} capacity of {active} instance(s)."
+    yield Step(status="ActivatingTraffic", message=message, active=active, kept=kept)
+    if wait:
+        yield _bake(part, wait, name="WaitIntervalInSeconds", active=active, kept=kept)
+
+
+def _bake(part: str, wait: int, *, name: str, active: int, kept: int) -> Step:
+    message = (
+        f"Baking for {wait} seconds ({name}) with traffic enabled on {part} capacity of {active} instance(s)."
+    )
+    return Step(status=BAKING, message=message, active=active, kept=kept, wait_s=wait)
+
+
+def _parts(routing: Mapping[str, Any], instances: int) -> list[int]:
+    """How many instances take traffic after each shift."""
+    kind = routing.get("Type", "ALL_AT_ONCE")
+    if kind == "CANARY":
+        return sorted({_whole(routing["CanarySize"], instances), instances})
+    if kind == "LINEAR":
+        size = _whole(routing["LinearStepSize"], instances)
+        return [*range(size, instances, size), instances]
+    return [instances]
+
+
+def _whole(size: Mapping[str, Any], instances: int) -> int:
+    """A CapacitySize in whole instances, at least one and at most all."""
+    value: int = size["Value"]
+    count = value if size["Type"] == "INSTANCE_COUNT" else math.ceil(instances * value / 100)
+    return max(1, min(count, instances))
+
+
+def _part(active: int, instances: int, *, canary: bool) -> str:
+    if active == instances:
+        return "full"
+    return "canary" if canary else "partial"

@@ -1,0 +1,414 @@
+"""Every argument of the library, found by looking: a value of a wrong type is refused by its name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Stack, Token
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from synthesised import Resources
+
+import triton_fleet
+from triton_fleet import (
+    AlarmTopic,
+    Canary,
+    Cooldowns,
+    DataCapture,
+    EndpointNetwork,
+    EndpointScaling,
+    FleetError,
+    InvocationsPerGpu,
+    ModelBuilds,
+    ModelLatency,
+    ModelRepository,
+    MultiModelEndpoint,
+    OwnImage,
+    Portion,
+    RollbackAlarms,
+    Step,
+    StepScaling,
+    Thresholds,
+    TritonServer,
+)
+from triton_fleet.argument_types import type_problems
+from triton_fleet.type_match import fits
+
+NOT_CALLED = {"FleetError"}  # ours to raise, with problems that are typed already
+Callables = Callable[..., Any]
+
+
+class Wrong:
+    """Of no type that any argument has."""
+
+
+def _callables() -> Iterator[tuple[str, Callables]]:
+    """Every constructor and every public method or function, with its name."""
+    for name in sorted(set(triton_fleet.__all__) - NOT_CALLED):
+        public = getattr(triton_fleet, name)
+        if inspect.isfunction(public):
+            yield name, public
+        elif not hasattr(public, "__members__"):  # an enumeration is not called
+            yield from _of_class(public)
+
+
+def _of_class(cls: type) -> Iterator[tuple[str, Callables]]:
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("triton_fleet")]
+    for name in dict.fromkeys(name for base in ours for name in vars(base)):
+        member = getattr(cls, name)
+        if (name == "__init__" or not name.startswith("_")) and inspect.isroutine(member):
+            yield f"{cls.__name__}.{name}", member
+
+
+def _arguments(called: Callables) -> dict[str, inspect.Parameter]:
+    parameters = inspect.signature(called).parameters
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if name != "self" and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+
+
+EVERY = {
+    name: called
+    for name, called in _callables()
+    if _arguments(called) and not getattr(inspect.unwrap(called), "__isabstractmethod__", False)
+}
+
+
+def _call(called: Callables, given: Mapping[str, object]) -> None:
+    """Call it with these values, however each is passed."""
+    parameters = inspect.signature(called).parameters
+    places = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    values = {"self": object.__new__(Wrong), **given}
+    positional = [values[name] for name, each in parameters.items() if each.kind in places and name in values]
+    called(*positional, **{name: each for name, each in given.items() if parameters[name].kind not in places})
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_argument_of_a_wrong_type_is_named_in_one_error(name: str) -> None:
+    arguments = _arguments(EVERY[name])
+
+    with pytest.raises(FleetError) as raised:
+        _call(EVERY[name], {argument: Wrong() for argument in arguments})
+
+    assert [each.what.split()[0] for each in raised.value.problems] == list(arguments)
+    assert {each.rule for each in raised.value.problems} == {"argument-type"}
+    for problem in raised.value.problems:
+        assert problem.where
+        assert problem.expected
+        assert problem.fix
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_argument_says_its_type(name: str) -> None:
+    """An argument without an annotation would be looked at by nothing."""
+    function = inspect.unwrap(getattr(EVERY[name], "__func__", EVERY[name]))
+    owner = getattr(triton_fleet, name.partition(".")[0])
+    hints = get_type_hints(owner if is_dataclass(owner) and name.endswith("__init__") else function)
+
+    assert set(_arguments(EVERY[name])) <= set(hints)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "what", "fix"),
+    [
+        (True, int, "a is True, a truth value", "give a whole number"),
+        (True, float, "a is True, a truth value", "give a number"),
+        (1, bool, "a is 1, a whole number", "give True or False"),
+        (2.5, int, "a is 2.5, a fraction", "give a whole number"),
+        ("5", int | None, "a is '5', a text", "write the number without quotes"),
+        (float("nan"), float, "a is nan, no finite number", "give a finite number, up to 2**53"),
+        (float("inf"), int, "a is inf, no finite number", "give a finite number, up to 2**53"),
+        (2**60, int, "a is 1152921504606846976, a number beyond 2**53", "give a finite number, up to 2**53"),
+        (b"x", str, "a is b'x', bytes", "give text, such as bytes.decode() makes"),
+        ("\ud800", str, "a is '\\ud800', a text with half a character", "give a text"),
+        (30, Duration, "a is 30, a whole number", "write Duration.seconds(30), or another unit of Duration"),
+        ("Dockerfile", Path, "a is 'Dockerfile', a text", "write Path('Dockerfile')"),
+        (["--a"], tuple[str, ...], "a is ['--a'], a list", "write it with round brackets, or as tuple(...)"),
+        (kms.Key, kms.IKey, "a is Key, a class", "give an aws_kms.IKey"),
+        (None, kms.IKey, "a is None", "give an aws_kms.IKey"),
+        (5, str | None, "a is 5, a whole number", "give a text, or leave it out"),
+    ],
+)
+def test_a_mistake_says_what_was_given_and_what_to_write(
+    given: object, wanted: Any, what: str, fix: str
+) -> None:
+    (problem,) = type_problems("a", given, wanted, of="Here")
+
+    assert (problem.what, problem.where, problem.fix) == (what, "a of Here", fix)
+
+
+def test_a_text_is_no_list_of_texts(stack: Stack, repository: ModelRepository) -> None:
+    wrong: Any = "HighLatency"
+
+    with pytest.raises(FleetError, match=r"fix: +write \['HighLatency'\]"):
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, rollback_alarms=wrong)
+
+
+def test_an_element_is_named_with_its_place(stack: Stack, repository: ModelRepository) -> None:
+    wrong: Any = {"A": 1, 2: "b"}
+
+    with pytest.raises(FleetError) as raised:
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, environment=wrong)
+    assert [problem.what for problem in raised.value.problems] == [
+        "environment['A'] is 1, a whole number",
+        "a key of environment is 2, a whole number",
+    ]
+
+
+def test_a_constructs_path_is_told_before_there_is_the_construct(stack: Stack) -> None:
+    wrong: Any = None
+
+    with pytest.raises(FleetError, match="repository of Fleet/Endpoint"):
+        MultiModelEndpoint(stack, "Endpoint", repository=wrong)
+    assert stack.node.children == []
+
+
+def test_a_method_is_told_with_its_constructs_path(endpoint: MultiModelEndpoint) -> None:
+    wrong: Any = "role"
+
+    with pytest.raises(FleetError, match="grantee of grant_invoke, Fleet/Endpoint"):
+        endpoint.grant_invoke(wrong)
+
+
+def test_another_interface_of_the_cdk_is_refused(stack: Stack, repository: ModelRepository) -> None:
+    bucket: Any = s3.Bucket(stack, "Bucket")
+
+    with pytest.raises(FleetError, match="encryption_key is a Bucket"):
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, encryption_key=bucket)
+
+
+def test_a_misspelt_argument_remains_pythons_own_mistake() -> None:
+    wrong: Any = {"milliseconds": 5}
+
+    with pytest.raises(TypeError, match="unexpected keyword argument 'milliseconds'"):
+        Thresholds(**wrong)
+
+
+def test_what_implements_an_interface_is_taken_however_it_was_made() -> None:
+    stack = Stack(App(), "Fleet")
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Vpc",
+        vpc_id="vpc-1",
+        availability_zones=["a"],
+        isolated_subnet_ids=["subnet-1"],
+        isolated_subnet_route_table_ids=["rtb-1"],
+    )
+    arn = "arn:aws:kms:us-east-1:123456789012:key/1"
+    role = iam.Role.from_role_arn(stack, "Role", "arn:aws:iam::123456789012:role/a", mutable=False)
+
+    assert fits(kms.Key.from_key_arn(stack, "Imported", arn), kms.IKey)
+    assert fits(kms.Alias.from_alias_name(stack, "Alias", "alias/a"), kms.IKey)
+    assert fits(vpc, ec2.IVpc)
+    assert fits(vpc.isolated_subnets[0], ec2.ISubnet)
+    assert fits(role, iam.IGrantable)
+    assert fits(iam.ServicePrincipal("sagemaker.amazonaws.com"), iam.IGrantable)
+
+
+def test_a_token_is_of_the_type_that_it_stands_for(stack: Stack) -> None:
+    number = CfnParameter(stack, "Number", type="Number")
+    texts = CfnParameter(stack, "Texts", type="CommaDelimitedList")
+
+    assert fits(number.value_as_number, int)
+    assert fits(int(number.value_as_number), int)
+    assert fits(number.value_as_number, float)
+    assert fits(Token.as_string(number.value), str)
+    assert fits(texts.value_as_list, Sequence[str])
+    assert not fits(number.value, str)
+    assert not fits(number.value_as_number, bool)
+
+
+def test_a_token_without_its_type_is_told_how_to_get_one(stack: Stack) -> None:
+    wrong: Any = CfnParameter(stack, "Number", type="Number").value
+
+    with pytest.raises(FleetError, match=r"Token\.as_number\(\.\.\.\) of it"):
+        Portion.percent(wrong)
+
+
+def test_values_are_guarded_where_they_are_made_and_copied() -> None:
+    wrong: Any = {"scale_out": 300, "scale_in": 600}
+
+    with pytest.raises(FleetError) as raised:
+        Cooldowns(**wrong)
+    assert [problem.where for problem in raised.value.problems] == [
+        "scale_out of Cooldowns",
+        "scale_in of Cooldowns",
+    ]
+
+
+def test_a_decorator_leaves_signature_and_docstring_as_they_are() -> None:
+    assert "requests_per_second" in inspect.signature(InvocationsPerGpu.from_load_test).parameters
+    assert next(iter(inspect.signature(OwnImage).parameters)) == "repository"
+    assert inspect.signature(TritonServer).parameters["log_verbose"].default is False
+    assert "Create the endpoint" in str(MultiModelEndpoint.__init__.__doc__)
+
+
+def _rules(call: Callable[[], object]) -> list[str]:
+    with pytest.raises(FleetError) as raised:
+        call()
+    return [problem.rule for problem in raised.value.problems]
+
+
+def _later(stack: Stack, kind: str) -> CfnParameter:
+    return CfnParameter(stack, f"Later{kind}", type=kind)
+
+
+@pytest.mark.parametrize(
+    ("given", "rules"),
+    [
+        ({"endpoint_name": "a_b"}, ["resource-name"]),
+        ({"endpoint_name": ""}, ["resource-name"]),
+        ({"endpoint_name": "x" * 64}, ["resource-name"]),
+        ({"initial_instance_count": 0}, ["number-range"]),
+        ({"container_start_timeout": Duration.seconds(59)}, ["number-range"]),
+        ({"model_download_timeout": Duration.seconds(3601)}, ["number-range"]),
+        ({"provision_timeout": Duration.seconds(299)}, ["number-range"]),
+        ({"provision_timeout": Duration.millis(500_500)}, ["whole-time"]),
+        ({"instance_type": "ml.m5.xlarge", "volume_size_gb": 513}, ["number-range"]),
+        ({"tags": {"aws:team": "a"}}, ["tags"]),
+        ({"tags": {"": "a"}}, ["tags"]),
+        ({"environment": {"1a": "b"}}, ["container-environment"]),
+        ({"deployment": Canary(wait=Duration.millis(1500))}, ["whole-time"]),
+        (
+            {"endpoint_name": "-", "initial_instance_count": -1, "tags": {"aws:a": "b"}},
+            ["resource-name", "tags", "number-range"],
+        ),
+    ],
+)
+def test_a_value_that_the_service_refuses_is_refused_here(
+    stack: Stack, repository: ModelRepository, given: dict[str, Any], rules: list[str]
+) -> None:
+    assert _rules(lambda: MultiModelEndpoint(stack, "Endpoint", repository=repository, **given)) == rules
+
+
+def test_a_list_known_only_at_deployment_is_told(stack: Stack, repository: ModelRepository) -> None:
+    names = _later(stack, "CommaDelimitedList").value_as_list
+    call = lambda: MultiModelEndpoint(  # noqa: E731
+        stack, "Endpoint", repository=repository, deployment=Canary(), rollback_alarms=names
+    )
+
+    assert _rules(call) == ["literal-needed"]
+
+
+def test_minutes_known_only_at_deployment_are_told(stack: Stack, repository: ModelRepository) -> None:
+    wait = Duration.minutes(_later(stack, "Number").value_as_number)
+    call = lambda: MultiModelEndpoint(  # noqa: E731
+        stack, "Endpoint", repository=repository, container_start_timeout=wait
+    )
+
+    assert _rules(call) == ["whole-time"]
+
+
+def test_numbers_that_may_come_later_are_references(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    number = int(_later(stack, "Number").value_as_number)
+    MultiModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=repository,
+        initial_instance_count=number,
+        container_start_timeout=Duration.seconds(number),
+    )
+    variant = resources("AWS::SageMaker::EndpointConfig")[0]["ProductionVariants"][0]
+
+    assert variant["InitialInstanceCount"] == {"Ref": "LaterNumber"}
+    assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == {"Ref": "LaterNumber"}
+
+
+@pytest.mark.parametrize(
+    ("given", "rules"),
+    [
+        ({"cooldowns": Cooldowns(scale_out=Duration.millis(1), scale_in=Duration.days(1))}, ["whole-time"]),
+        ({"max_capacity": 2**31}, ["number-range"]),
+        ({"targets": [ModelLatency(milliseconds=5, statistic="p")]}, ["statistic-name"]),
+    ],
+)
+def test_a_value_that_scaling_refuses_is_refused_here(
+    stack: Stack, endpoint: MultiModelEndpoint, given: dict[str, Any], rules: list[str]
+) -> None:
+    assert _rules(lambda: EndpointScaling(stack, "Scaling", endpoint=endpoint, **given)) == rules
+
+
+@pytest.mark.parametrize(
+    ("given", "rules"),
+    [
+        ({"name": "a/b"}, ["policy-name"]),
+        ({"name": ""}, ["policy-name"]),
+        ({"minutes": 0}, ["number-range"]),
+        ({"out_of": 4}, ["number-range"]),
+        ({"minimum_change": 0}, ["number-range"]),
+        ({"cooldown": Duration.millis(1)}, ["whole-time"]),
+    ],
+)
+def test_a_value_that_steps_refuse_is_refused_here(
+    stack: Stack, endpoint: MultiModelEndpoint, given: dict[str, Any], rules: list[str]
+) -> None:
+    metric = endpoint.metrics.metric("ModelLatency")
+    steps = StepScaling(**{"name": "Busy", "metric": metric, "steps": [Step(at=1, change=1)], **given})
+
+    assert _rules(lambda: EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[steps])) == rules
+
+
+def test_an_address_without_a_host_is_refused(stack: Stack) -> None:
+    assert _rules(lambda: AlarmTopic(stack, "Topic", email="")) == ["email-address"]
+
+
+@pytest.mark.parametrize("timeout", [Duration.seconds(90), Duration.minutes(4), Duration.days(2)])
+def test_a_builds_time_is_whole_minutes_in_a_range(
+    stack: Stack, repository: ModelRepository, source: Path, timeout: Duration
+) -> None:
+    call = lambda: ModelBuilds(  # noqa: E731
+        stack, "Builds", repository=repository, source=source, models=["minilm"], timeout=timeout
+    )
+
+    assert set(_rules(call)) <= {"whole-time", "number-range"}
+
+
+def test_content_types_are_told_that_sagemaker_refuses(stack: Stack) -> None:
+    capture = DataCapture(
+        bucket=s3.Bucket(stack, "Bucket"), sampling_percent=101, csv_content_types=["", "text/csv"]
+    )
+
+    assert [problem.rule for problem in capture.problems(where="here")] == ["number-range", "content-types"]
+
+
+def test_more_security_groups_than_an_interface_has_are_refused(stack: Stack) -> None:
+    vpc = ec2.Vpc(stack, "Vpc", nat_gateways=1)
+    groups = [ec2.SecurityGroup(stack, f"Group{number}", vpc=vpc) for number in range(6)]
+
+    assert _rules(lambda: EndpointNetwork(stack, "Network", vpc=vpc, security_groups=groups)) == [
+        "number-range"
+    ]
+
+
+def test_the_owner_of_a_vpc_is_an_account(stack: Stack) -> None:
+    vpc = ec2.Vpc(stack, "Vpc", nat_gateways=1)
+
+    assert _rules(lambda: EndpointNetwork(stack, "Network", vpc=vpc, vpc_owner="me")) == ["account-id"]
+
+
+def test_names_of_rollback_alarms_are_names_of_endpoints(stack: Stack) -> None:
+    call = lambda: RollbackAlarms(stack, "Rollback", endpoint_name="a b", variant_name="")  # noqa: E731
+
+    assert _rules(call) == ["resource-name", "resource-name"]
+
+
+@pytest.mark.parametrize("prefix", ["*", "a b", "a//b", "", "/"])
+def test_a_prefix_is_folders(stack: Stack, prefix: str) -> None:
+    assert _rules(lambda: ModelRepository(stack, "Repository", prefix=prefix)) == ["repository-prefix"]
+
+
+def test_an_imported_endpoint_has_a_name_that_one_can_have(stack: Stack) -> None:
+    call = lambda: MultiModelEndpoint.from_endpoint_name(stack, "Imported", "a_b")  # noqa: E731
+
+    assert _rules(call) == ["resource-name"]

@@ -1,0 +1,228 @@
+"""The Lambda functions: what is delivered, what they may do, and what the rule packs say of them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, BootstraplessSynthesizer, Stack
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk.assertions import Template
+from aws_cdk.cloudformation_include import CfnInclude
+from cdk_nag import (
+    AwsSolutionsChecks,
+    HIPAASecurityChecks,
+    NIST80053R4Checks,
+    NIST80053R5Checks,
+    PCIDSS321Checks,
+)
+from cfnlint.api import ManualArgs, lint
+from synthesised import Resources
+
+from triton_fleet import (
+    Canary,
+    FleetError,
+    ModelRepository,
+    MultiModelEndpoint,
+    SingleModelEndpoint,
+    Variant,
+    WarmUp,
+    WarmUpRequest,
+    functions,
+)
+from triton_fleet.functions import RUNTIME, InlineFunction
+from triton_fleet.rules.inline_code import LARGEST, inline_code
+
+PACKS = (
+    AwsSolutionsChecks,
+    HIPAASecurityChecks,
+    NIST80053R4Checks,
+    NIST80053R5Checks,
+    PCIDSS321Checks,
+)
+SOURCES = sorted(Path(str(functions.__file__)).with_name("function_code").glob("[!_]*.py"))
+FUNCTIONS = ("Artifacts/ArtifactReady/", "WarmUp/")
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Stack:
+    """Endpoints with everything that runs code in AWS."""
+    stack = Stack(App(), "Fleet")
+    repository = ModelRepository(stack, "Repository")
+    SingleModelEndpoint(
+        stack, "Artifacts", repository=repository, variants=[Variant(artifact="resnet50-01.tar.gz")]
+    )
+    endpoint = MultiModelEndpoint(
+        stack, "Endpoint", repository=repository, endpoint_name="Fleet", deployment=Canary()
+    )
+    WarmUp(stack, "WarmUp", endpoint=endpoint, requests=[WarmUpRequest(model="minilm", body="{}")])
+    return stack
+
+
+@pytest.fixture(scope="module")
+def template(fleet: Stack) -> dict[str, Any]:
+    return dict(Template.from_stack(fleet).to_json())
+
+
+def _create(stack: Stack, **arguments: Any) -> InlineFunction:
+    return InlineFunction(stack, "Function", source="warm_up", description="Loads models", **arguments)
+
+
+def test_the_code_that_runs_is_the_file(template: dict[str, Any]) -> None:
+    delivered = {
+        each["Properties"]["Code"]["ZipFile"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::Lambda::Function"
+    }
+
+    assert delivered == {source.read_text() for source in SOURCES}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_a_file_is_complete_in_itself_and_needs_only_what_lambda_has(source: Path, tmp_path: Path) -> None:
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+        )
+    }
+    assert imported <= {*sys.stdlib_module_names, "boto3", "botocore"}
+
+    (tmp_path / "index.py").write_text(source.read_text())  # as CloudFormation names it
+    subprocess.run(
+        [sys.executable, "-c", "import index; assert callable(index.handler)"], cwd=tmp_path, check=True
+    )
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_a_file_is_small_enough_for_a_template_to_carry(source: Path) -> None:
+    assert inline_code(source.stat().st_size, where="here") is None
+
+
+@pytest.mark.parametrize(("size", "fine"), [(0, False), (1, True), (LARGEST - 1, True), (LARGEST, False)])
+def test_code_fits_into_a_template_or_not(size: int, *, fine: bool) -> None:
+    assert (inline_code(size, where="here") is None) is fine
+
+
+def test_code_that_no_template_can_carry_is_refused(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "warm_up.py").write_text("#" * LARGEST)
+    monkeypatch.setattr(functions, "_SOURCES", tmp_path)
+
+    with pytest.raises(FleetError) as raised:
+        _create(stack)
+    assert [problem.rule for problem in raised.value.problems] == ["inline-code"]
+
+
+def test_the_runtime_is_the_newest_python() -> None:
+    versions = [
+        tuple(int(part) for part in each.name.removeprefix("python").split("."))
+        for each in lambda_.Runtime.ALL
+        if each.name.startswith("python")
+    ]
+
+    assert RUNTIME.name == "python{}.{}".format(*max(versions))
+
+
+def test_a_function_is_as_it_is_asked_for(stack: Stack, resources: Resources) -> None:
+    _create(stack, environment={"A": "b"}, memory_mb=256, log_retention=logs.RetentionDays.ONE_WEEK)
+    (function,) = resources("AWS::Lambda::Function")
+    (log_group,) = resources("AWS::Logs::LogGroup")
+
+    assert function["Handler"] == "index.handler"
+    assert function["Environment"] == {"Variables": {"A": "b"}}
+    assert (function["MemorySize"], function["Timeout"]) == (256, 900)
+    assert log_group["RetentionInDays"] == 7
+
+
+def test_a_function_logs_to_its_own_group_and_may_do_nothing_else(stack: Stack, resources: Resources) -> None:
+    created = _create(stack)
+    (function,) = resources("AWS::Lambda::Function")
+    (role,) = resources("AWS::IAM::Role")
+    (policy,) = resources("AWS::IAM::Policy")
+    (statement,) = policy["PolicyDocument"]["Statement"]
+
+    assert statement["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
+    assert statement["Resource"] == stack.resolve(created.log_group.log_group_arn)
+    assert function["LoggingConfig"] == {"LogGroup": stack.resolve(created.log_group.log_group_name)}
+    assert "ManagedPolicyArns" not in role
+
+
+def test_a_function_is_made_once_its_role_has_its_policy(template: dict[str, Any]) -> None:
+    resources = template["Resources"]
+    for function in [each for each in resources.values() if each["Type"] == "AWS::Lambda::Function"]:
+        (policy,) = function["DependsOn"]
+
+        assert resources[policy]["Type"] == "AWS::IAM::Policy"
+
+
+def test_the_template_is_clean_where_the_functions_run(template: dict[str, Any]) -> None:
+    assert not lint(json.dumps(template), config=ManualArgs(regions=["us-east-1", "eu-west-1", "cn-north-1"]))
+
+
+def _findings(app: App) -> Iterator[tuple[str, str]]:
+    """Rule and path of every finding of every pack."""
+    app.synth()
+    for pack in PACKS:
+        for violation in pack(app).validate_scope(app).violations:
+            for resource in violation.violating_resources:
+                yield violation.rule_name, resource.construct_path
+
+
+def test_no_pack_finds_anything_about_the_functions(fleet: Stack) -> None:
+    app = fleet.node.root
+    assert isinstance(app, App)
+    found = [each for each in _findings(app) if each[1].removeprefix("Fleet/").startswith(FUNCTIONS)]
+
+    assert found == []
+
+
+def test_every_acknowledgement_is_of_a_finding_that_is_there(fleet: Stack, tmp_path: Path) -> None:
+    """The same template without the constructs, and so without what they have acknowledged."""
+    (tmp_path / "template.json").write_text(json.dumps(_without_bootstrap(fleet)))
+    bare = Stack(App(), "Bare", synthesizer=BootstraplessSynthesizer())
+    CfnInclude(bare, "Template", template_file=str(tmp_path / "template.json"))
+    app = bare.node.root
+    assert isinstance(app, App)
+    found = {(rule, path.rpartition("/")[2]) for rule, path in _findings(app)}
+    acknowledged = set(_acknowledged(fleet))
+
+    assert acknowledged
+    assert acknowledged <= found
+
+
+def test_every_acknowledgement_gives_a_reason_for_one_resource(fleet: Stack) -> None:
+    for construct in fleet.node.find_all():
+        if construct.node.path.removeprefix("Fleet/").startswith(FUNCTIONS):
+            for entry in construct.node.metadata:
+                if entry.type == "aws:cdk:acknowledged-rules":
+                    assert all(len(reason) > 100 for reason in entry.data.values())
+                    assert len(construct.node.find_all()) <= 2  # a resource, or the construct that wraps it
+
+
+def _without_bootstrap(fleet: Stack) -> dict[str, Any]:
+    template = Template.from_stack(fleet).to_json()
+    return {name: template[name] for name in ("Resources", "Mappings")}
+
+
+def _acknowledged(fleet: Stack) -> Iterator[tuple[str, str]]:
+    """Rule and logical id of everything that the functions acknowledge."""
+    for construct in fleet.node.find_all():
+        if not construct.node.path.removeprefix("Fleet/").startswith(FUNCTIONS):
+            continue
+        for entry in construct.node.metadata:
+            if entry.type == "aws:cdk:acknowledged-rules":
+                resource = construct.node.default_child or construct
+                logical_id = fleet.resolve(fleet.get_logical_id(resource))  # type: ignore[arg-type]
+                for rule in entry.data:
+                    yield rule.removeprefix("Annotation::"), logical_id

@@ -1,0 +1,505 @@
+"""Loading models during the bake of a deployment: what is in the template, and the function that does it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk.assertions import Annotations, Match, Template
+from function_world import Clock, Context, Requests, web_server
+from moto.sagemaker.models import sagemaker_backends
+from synthesised import Resources
+
+from rehearsal.aws.eventbridge import matches
+from tests.rehearsal.aws_for_hosting import REGION, MotoAws, moto_aws
+from triton_fleet import (
+    AllAtOnce,
+    Canary,
+    Deployment,
+    FleetError,
+    ModelRepository,
+    MultiModelEndpoint,
+    WarmUp,
+    WarmUpRequest,
+)
+from triton_fleet.function_code import warm_up
+from triton_fleet.rules.warm_up_interval import warm_up_interval
+from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord
+
+BODY = '{"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["grüße"]}]}'
+MINILM = WarmUpRequest(model="minilm", body=BODY)
+RESNET = WarmUpRequest(model="resnet50", body="raw", content_type="application/octet-stream")
+
+# "Events that Amazon SageMaker AI sends to Amazon EventBridge" in AWS's documentation, read on 2026-11-21.
+EVENT: dict[str, Any] = {
+    "detail-type": "SageMaker Endpoint Deployment State Change",
+    "source": "aws.sagemaker",
+    "detail": {
+        "EndpointName": "Fleet",
+        "EndpointConfigName": "sample-endpoint-config-1",
+        "ProductionVariants": [{"VariantName": "AllTraffic", "CurrentInstanceCount": 3}],
+        "EndpointStatus": "UPDATING",
+        "PendingDeploymentSummary": {
+            "EndpointConfigName": "sample-endpoint-config-2",
+            "ProductionVariants": [
+                {
+                    "VariantName": "AllTraffic",
+                    "CurrentInstanceCount": 1,
+                    "DesiredInstanceCount": 3,
+                    "VariantStatus": [{"Status": "Baking", "StatusMessage": "Baking for 600 seconds"}],
+                }
+            ],
+        },
+    },
+}
+
+
+def _create(
+    stack: Stack,
+    *requests: WarmUpRequest,
+    deployment: Deployment | None = Canary(),  # noqa: B008 -- it is frozen
+    **arguments: Any,
+) -> WarmUp:
+    repository = ModelRepository(stack, "Repository")
+    endpoint = MultiModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=repository,
+        endpoint_name="Fleet",
+        deployment=deployment,
+        initial_instance_count=10,
+        rollback_alarms=["errors"] if deployment else [],
+    )
+    return WarmUp(stack, "WarmUp", endpoint=endpoint, requests=requests, **arguments)
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    """A warm-up of two models."""
+    stack = Stack(App(), "Fleet")
+    _create(stack, MINILM, RESNET)
+    return dict(Template.from_stack(stack).to_json()["Resources"])
+
+
+def _only(template: dict[str, Any], kind: str) -> tuple[str, dict[str, Any]]:
+    ((name, resource),) = ((name, each) for name, each in template.items() if each["Type"] == kind)
+    return name, resource
+
+
+def _starts(template: dict[str, Any], event: dict[str, Any]) -> bool:
+    _, rule = _only(template, "AWS::Events::Rule")
+    pattern = rule["Properties"]["EventPattern"]
+    return matches(pattern, event, passes=lambda value, allowed: value in allowed, absent=object())
+
+
+def test_a_fleet_that_begins_to_bake_starts_it(template: dict[str, Any]) -> None:
+    assert _starts(template, EVENT)
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        (("detail", "EndpointName"), "Another"),
+        (("detail-type",), "SageMaker Endpoint State Change"),
+        (
+            ("detail", "PendingDeploymentSummary", "ProductionVariants", 0, "VariantStatus"),
+            [{"Status": "Creating"}],
+        ),
+    ],
+)
+def test_no_other_event_starts_it(what: tuple[Any, ...], value: Any, template: dict[str, Any]) -> None:
+    event = json.loads(json.dumps(EVENT))
+    inner = event
+    for key in what[:-1]:
+        inner = inner[key]
+    inner[what[-1]] = value
+
+    assert not _starts(template, event)
+
+
+def test_the_function_is_passed_the_requests_and_told_the_rest(template: dict[str, Any]) -> None:
+    function, resource = _only(template, "AWS::Lambda::Function")
+    _, rule = _only(template, "AWS::Events::Rule")
+    (target,) = rule["Properties"]["Targets"]
+    variables = resource["Properties"]["Environment"]["Variables"]
+
+    assert target["Arn"] == {"Fn::GetAtt": [function, "Arn"]}
+    assert json.loads(target["Input"]) == {
+        "requests": [
+            {"model": "minilm", "body": BODY, "content_type": "application/json"},
+            {"model": "resnet50", "body": "raw", "content_type": "application/octet-stream"},
+        ]
+    }
+    assert variables["ENDPOINT_NAME"] == "Fleet"
+    assert variables["MANIFEST_KEY"] == "models/manifest.json"
+    assert variables["EVERY_SECONDS"] == "15"
+
+
+def test_only_the_rule_may_start_it(template: dict[str, Any]) -> None:
+    rule, _ = _only(template, "AWS::Events::Rule")
+    _, permission = _only(template, "AWS::Lambda::Permission")
+
+    assert permission["Properties"]["Principal"] == "events.amazonaws.com"
+    assert permission["Properties"]["SourceArn"] == {"Fn::GetAtt": [rule, "Arn"]}
+
+
+def test_it_is_ready_before_the_endpoint_changes(template: dict[str, Any]) -> None:
+    permission, _ = _only(template, "AWS::Lambda::Permission")
+    endpoint, resource = _only(template, "AWS::SageMaker::Endpoint")
+    _, function = _only(template, "AWS::Lambda::Function")
+
+    assert permission in resource["DependsOn"]
+    assert endpoint not in json.dumps(function)
+
+
+def test_the_function_may_invoke_one_endpoint_and_read_the_manifest(template: dict[str, Any]) -> None:
+    _, function = _only(template, "AWS::Lambda::Function")
+    role = function["Properties"]["Role"]["Fn::GetAtt"][0]
+    ((_, policy),) = (
+        (name, each["Properties"])
+        for name, each in template.items()
+        if each["Type"] == "AWS::IAM::Policy" and each["Properties"]["Roles"] == [{"Ref": role}]
+    )
+    statements = {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
+    endpoints = [each["Fn::Join"][1][-1] for each in statements["Endpoint"]["Resource"]]
+
+    assert {name: each["Action"] for name, each in statements.items()} == {
+        "Logs": ["logs:CreateLogStream", "logs:PutLogEvents"],
+        "Endpoint": ["sagemaker:InvokeEndpoint", "sagemaker:DescribeEndpoint"],
+        "Manifest": "s3:GetObject",
+        "Key": "kms:Decrypt",
+    }
+    # SageMaker writes an endpoint's name in its ARN in lower case.
+    assert endpoints == [":endpoint/Fleet", ":endpoint/fleet"]
+    assert statements["Manifest"]["Resource"]["Fn::Join"][1][-1] == "/models/manifest.json"
+
+
+def test_no_concurrency_is_reserved_for_a_new_account_has_none_to_spare(template: dict[str, Any]) -> None:
+    _, function = _only(template, "AWS::Lambda::Function")
+
+    assert "ReservedConcurrentExecutions" not in function["Properties"]
+
+
+def test_it_may_be_in_another_stack_than_the_endpoint(app: App, stack: Stack) -> None:
+    repository = ModelRepository(stack, "Repository")
+    endpoint = MultiModelEndpoint(
+        stack, "Endpoint", repository=repository, endpoint_name="Fleet", deployment=AllAtOnce()
+    )
+    other = Stack(app, "Other")
+    WarmUp(other, "WarmUp", endpoint=endpoint, requests=[MINILM])
+
+    assert len(Template.from_stack(other).find_resources("AWS::Events::Rule")) == 1
+
+
+@pytest.mark.parametrize(
+    ("deployment", "given"), [(None, "no deployment"), (AllAtOnce(wait=Duration.seconds(0)), "waits 0 s")]
+)
+def test_an_endpoint_that_never_bakes_is_warned_about(
+    deployment: Deployment | None, given: str, stack: Stack
+) -> None:
+    _create(stack, MINILM, deployment=deployment)
+
+    Annotations.from_stack(stack).has_warning("/Fleet/WarmUp", Match.string_like_regexp(given))
+
+
+def test_an_endpoint_that_bakes_is_not(stack: Stack) -> None:
+    _create(stack, MINILM, deployment=AllAtOnce())
+
+    Annotations.from_stack(stack).has_no_warning("/Fleet/WarmUp", Match.any_value())
+
+
+def _problems(stack: Stack, *requests: WarmUpRequest, **arguments: Any) -> list[str]:
+    with pytest.raises(FleetError) as raised:
+        _create(stack, *requests, **arguments)
+    assert all(problem.where.endswith("Fleet/WarmUp") for problem in raised.value.problems)
+    return [problem.what for problem in raised.value.problems]
+
+
+def test_a_warm_up_without_a_request_is_refused(stack: Stack) -> None:
+    assert _problems(stack) == ["there is no request"]
+
+
+def test_a_model_is_warmed_up_with_one_request(stack: Stack) -> None:
+    assert _problems(stack, MINILM, RESNET, replace(MINILM, body="{}")) == [
+        "2 requests for the model 'minilm'"
+    ]
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=utf-8"])
+def test_what_says_to_be_json_is_json(content_type: str, stack: Stack) -> None:
+    (what,) = _problems(stack, replace(MINILM, body="{'a': 1}", content_type=content_type))
+
+    assert what.startswith("the body is not JSON")
+
+
+def test_every_mistake_is_told_at_once(stack: Stack) -> None:
+    assert _problems(
+        stack,
+        replace(MINILM, body=""),
+        WarmUpRequest(model="", body="{"),
+        every=Duration.millis(500),
+    ) == [
+        "body is empty",
+        "model is empty",
+        "the body is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        "every is 0.5 s",
+    ]
+
+
+def test_requests_fill_the_rule_to_its_last_character(stack: Stack, resources: Resources) -> None:
+    space = 8192 - len('{"requests":[{"model":"m","body":"","content_type":"text/plain"}]}')
+    _create(stack, WarmUpRequest(model="m", body="ü" * space, content_type="text/plain"))
+    (rule,) = resources("AWS::Events::Rule")
+
+    assert len(rule["Targets"][0]["Input"]) == 8192
+
+
+def test_more_than_a_rule_passes_is_refused(stack: Stack) -> None:
+    space = 8192 - len('{"requests":[{"model":"m","body":"","content_type":"text/plain"}]}')
+    request = WarmUpRequest(model="m", body="ü" * (space + 1), content_type="text/plain")
+
+    assert _problems(stack, request) == ["the requests have 8193 characters together, as JSON"]
+
+
+def test_what_only_the_deployment_knows_is_refused(stack: Stack) -> None:
+    text = CfnParameter(stack, "Text").value_as_string
+    number = CfnParameter(stack, "Number", type="Number").value_as_number
+
+    assert _problems(
+        stack, WarmUpRequest(model=text, body=text, content_type=text), every=Duration.seconds(number)
+    ) == [
+        "model is known only when the stack is deployed",
+        "body is known only when the stack is deployed",
+        "content_type is known only when the stack is deployed",
+        "every is known only when the stack is deployed",
+    ]
+
+
+@pytest.mark.parametrize(("seconds", "fine"), [(0.9, False), (1, True), (300, True), (301, False)])
+def test_it_is_repeated_every_second_to_every_five_minutes(seconds: float, *, fine: bool) -> None:
+    assert (warm_up_interval(seconds, where="here") is None) is fine
+
+
+def _manifest(**current: str) -> Manifest:
+    record = ArtifactRecord(size=1, sha256="0" * 64, build={})
+    return Manifest(
+        models={
+            model: ModelRecord(
+                current=artifact, history=(), artifacts={f"{model}-old.tar.gz": record, artifact: record}
+            )
+            for model, artifact in current.items()
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "manifest", [_manifest(), _manifest(minilm="minilm-02.tar.gz", resnet50="resnet50-07.tar.gz")]
+)
+def test_a_name_stands_for_the_same_artifact_as_everywhere(manifest: Manifest) -> None:
+    written = manifest.to_json()
+    read = Manifest.from_json(written)
+
+    assert warm_up.target_models(written) == {name: read.target_model(name) for name in manifest.models}
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "[]", "{}", '{"version": 1}', '{"version": 2, "models": {}}', '{"version": 1, "models": {"a": {}}}'],
+)
+def test_what_is_no_manifest_elsewhere_is_none_here(written: str) -> None:
+    with pytest.raises(FleetError):
+        Manifest.from_json(written)
+    with pytest.raises(ValueError):  # noqa: PT011 -- of json, or ours
+        warm_up.target_models(written)
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[MotoAws]:
+    with moto_aws() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[Requests]:
+    with web_server() as running:
+        yield running
+
+
+class Deployed:
+    """An endpoint that is updated, its repository, and what its models were sent."""
+
+    def __init__(self, aws: MotoAws, runtime: Requests) -> None:
+        self.aws, self.runtime = aws, runtime
+        self.bucket = aws.bucket()
+        self.name = aws.endpoint(aws.endpoint_config(self.bucket))
+
+    def becomes(self, status: str, pending: str | None = None) -> None:
+        """Let DescribeEndpoint say so. Nobody but SageMaker can: moto's own record is changed."""
+        endpoint: Any = sagemaker_backends["123456789012"][REGION].endpoints[self.name]
+        endpoint.endpoint_status = status
+        variants = [{"VariantName": "AllTraffic", "VariantStatus": [{"Status": pending}]}]
+        endpoint.pending_deployment_summary = {
+            "EndpointConfigName": "next",
+            "ProductionVariants": variants if pending else [],
+        }
+
+    def publish(self, **current: str) -> None:
+        self.aws.upload(self.bucket, "models/manifest.json", _manifest(**current).to_json().encode())
+
+    def invoked(self) -> list[str]:
+        """The target models that were invoked, in order."""
+        return [headers["x-amzn-sagemaker-target-model"] for _, _, headers, _ in self.runtime.seen]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def deployed(
+    aws: MotoAws,
+    web: Requests,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> Deployed:
+    """An endpoint whose new fleet bakes, with two models in its repository."""
+    caplog.set_level(logging.INFO)
+    web.seen.clear()
+    web.reply = lambda *_: (200, {})
+    deployed = Deployed(aws, web)
+    deployed.becomes("Updating", "Baking")
+    deployed.publish(minilm="minilm-02.tar.gz", resnet50="resnet50-07.tar.gz")
+    variables = {
+        **aws.exports(runtime=web.url),
+        "AWS_CONFIG_FILE": str(tmp_path / "none"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
+        "ENDPOINT_NAME": deployed.name,
+        "EVERY_SECONDS": "15",
+        "MANIFEST_BUCKET": deployed.bucket,
+        "MANIFEST_KEY": "models/manifest.json",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return deployed
+
+
+def _run(clock: Clock, *models: str) -> None:
+    requests = [{"model": model, "body": "grüße", "content_type": "text/plain"} for model in models]
+    warm_up.handler({"requests": requests}, Context(clock), clock=clock, sleep=clock.sleep)
+
+
+def test_a_request_goes_to_the_model_as_it_was_given(deployed: Deployed, clock: Clock) -> None:
+    deployed.becomes("InService")
+    _run(clock, "minilm")
+
+    ((method, path, headers, body),) = deployed.runtime.seen
+    assert (method, path) == ("POST", f"/endpoints/{deployed.name}/invocations")
+    assert headers["x-amzn-sagemaker-target-model"] == "minilm-02.tar.gz"
+    assert (headers["content-type"], body.decode()) == ("text/plain", "grüße")
+
+
+def test_requests_are_repeated_until_the_new_fleet_has_all_traffic(deployed: Deployed, clock: Clock) -> None:
+    clock.at(120, lambda: deployed.becomes("InService"))
+    _run(clock, "minilm", "resnet50")
+
+    assert clock.slept == [15.0] * 8
+    assert sorted(deployed.invoked()) == ["minilm-02.tar.gz"] * 9 + ["resnet50-07.tar.gz"] * 9
+
+
+@pytest.mark.parametrize(
+    ("status", "pending"),
+    [("Updating", "ActivatingTraffic"), ("RollingBack", "Baking"), ("Updating", None), ("InService", None)],
+)
+def test_an_event_that_comes_too_late_sends_each_request_once(
+    status: str, pending: str | None, deployed: Deployed, clock: Clock
+) -> None:
+    deployed.becomes(status, pending)
+    _run(clock, "minilm", "resnet50")
+
+    assert sorted(deployed.invoked()) == ["minilm-02.tar.gz", "resnet50-07.tar.gz"]
+    assert clock.slept == []
+
+
+def test_it_ends_before_lambda_ends_it(deployed: Deployed, clock: Clock) -> None:
+    _run(clock, "minilm")
+
+    assert 840 <= clock.now < 900
+
+
+def test_it_ends_in_time_even_if_models_answer_slowly(deployed: Deployed, clock: Clock) -> None:
+    def after_a_minute(*_: object) -> tuple[int, dict[str, Any]]:
+        clock.now += 60
+        return 200, {}
+
+    deployed.runtime.reply = after_a_minute
+    _run(clock, "minilm")
+
+    assert clock.now < 900
+    assert set(clock.slept) == {0}  # each round begins 15 s after the one before, if that is over
+
+
+def test_one_model_that_fails_stops_no_other(
+    deployed: Deployed, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
+        if headers["x-amzn-sagemaker-target-model"].startswith("minilm"):
+            return 424, {"error": "ModelError", "message": "no such input"}
+        return 200, {}
+
+    deployed.runtime.reply = fails
+    clock.at(15, lambda: deployed.becomes("InService"))
+    _run(clock, "minilm", "resnet50", "unknown")
+
+    assert sorted(deployed.invoked()) == ["minilm-02.tar.gz"] * 2 + ["resnet50-07.tar.gz"] * 2
+    assert "minilm: minilm-02.tar.gz did not answer" in caplog.text
+    assert "no such input" in caplog.text
+    assert "resnet50: answered by resnet50-07.tar.gz" in caplog.text
+    assert "unknown: none of the 2 models of the repository has that name" in caplog.text
+
+
+def test_a_name_that_moves_meanwhile_is_followed(deployed: Deployed, clock: Clock) -> None:
+    clock.at(15, lambda: deployed.publish(minilm="minilm-03.tar.gz"))
+    clock.at(30, lambda: deployed.becomes("InService"))
+    _run(clock, "minilm")
+
+    assert deployed.invoked() == ["minilm-02.tar.gz", "minilm-03.tar.gz", "minilm-03.tar.gz"]
+
+
+def test_a_repository_that_cannot_be_read_is_logged_and_read_again(
+    deployed: Deployed, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployed.aws.upload(deployed.bucket, "models/manifest.json", b"mine")
+    clock.at(15, lambda: deployed.publish(minilm="minilm-02.tar.gz"))
+    clock.at(30, lambda: deployed.becomes("InService"))
+    _run(clock, "minilm")
+
+    assert len(deployed.invoked()) == 2
+    assert f"s3://{deployed.bucket}/models/manifest.json cannot be read" in caplog.text
+
+
+def test_an_endpoint_that_is_gone_ends_it_quietly(
+    deployed: Deployed, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ENDPOINT_NAME", "gone")
+    _run(clock, "minilm")
+
+    assert clock.slept == []
+    assert "gone cannot be looked at" in caplog.text
+
+
+def test_a_second_event_only_doubles_the_requests(deployed: Deployed, clock: Clock) -> None:
+    another = Clock()
+    later: Callable[[], object] = lambda: deployed.becomes("InService")  # noqa: E731
+    clock.at(30, lambda: _run(another, "minilm"))
+    another.at(15, later)
+    _run(clock, "minilm")
+
+    assert deployed.invoked() == ["minilm-02.tar.gz"] * 5

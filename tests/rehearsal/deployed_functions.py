@@ -1,0 +1,118 @@
+"""What tests of functions in the embedded AWS share: templates with functions, and waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import textwrap
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import WaiterError
+
+from rehearsal.aws.embedded import EmbeddedAws
+
+ACCOUNT = "123456789012"
+_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    ],
+}
+_OFTEN = {"Delay": 0.05, "MaxAttempts": 1200}
+
+
+def function_arn(name: str) -> str:
+    return f"arn:aws:lambda:us-east-1:{ACCOUNT}:function:{name}"
+
+
+def functions(**sources: str) -> dict[str, Any]:
+    """Resources: a function for each source, under its name, and a role for all."""
+    return {
+        "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": _TRUST}},
+        **{name.capitalize(): _function(name, source) for name, source in sources.items()},
+    }
+
+
+def _function(name: str, source: str) -> dict[str, Any]:
+    return {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {
+            "FunctionName": name,
+            "Role": {"Fn::GetAtt": ["Role", "Arn"]},
+            "Runtime": "python3.13",
+            "Handler": "index.handler",
+            "Timeout": 30,
+            "Code": {"ZipFile": textwrap.dedent(source)},
+        },
+    }
+
+
+def begin(aws: EmbeddedAws, resources: dict[str, Any], *, verb: str = "create", **more: Any) -> str:
+    """Begin to create or update the stack `s`; its id."""
+    operation = getattr(aws.client("cloudformation"), f"{verb}_stack")
+    stack: str = operation(StackName="s", TemplateBody=json.dumps({"Resources": resources, **more}))[
+        "StackId"
+    ]
+    return stack
+
+
+def settle(aws: EmbeddedAws, resources: dict[str, Any], *, verb: str = "create", **more: Any) -> str:
+    """Create or update the stack `s` and wait for the end; its status and the reason."""
+    return ended(aws, begin(aws, resources, verb=verb, **more), verb=verb)
+
+
+def destroy(aws: EmbeddedAws) -> str:
+    """Delete the stack `s` and wait for the end; its status and the reason."""
+    cloudformation = aws.client("cloudformation")
+    [stack] = cloudformation.describe_stacks(StackName="s")["Stacks"]
+    cloudformation.delete_stack(StackName="s")
+    return ended(aws, stack["StackId"], verb="delete")
+
+
+def ended(aws: EmbeddedAws, stack: str, *, verb: str = "create") -> str:
+    """Wait until the operation has ended; the stack's status and the reason."""
+    cloudformation = aws.client("cloudformation")
+    # The waiter counts a rollback as a failure; here it is an end like any other.
+    with contextlib.suppress(WaiterError):
+        cloudformation.get_waiter(f"stack_{verb}_complete").wait(StackName=stack, WaiterConfig=_OFTEN)
+    [found] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    return f"{found['StackStatus']} {found.get('StackStatusReason', '')}".strip()
+
+
+def outputs(aws: EmbeddedAws) -> dict[str, str]:
+    """The outputs of the stack `s`."""
+    [stack] = aws.client("cloudformation").describe_stacks(StackName="s")["Stacks"]
+    return {row["OutputKey"]: row["OutputValue"] for row in stack.get("Outputs", [])}
+
+
+def noted(aws: EmbeddedAws, key: str) -> Any:
+    """Wait until a function has put a JSON object into the bucket `notes`; what it is."""
+    s3 = aws.client("s3")
+    s3.get_waiter("object_exists").wait(Bucket="notes", Key=key, WaiterConfig=_OFTEN)
+    return json.loads(s3.get_object(Bucket="notes", Key=key)["Body"].read())
+
+
+def notes(aws: EmbeddedAws) -> list[str]:
+    """The keys of what functions have put into the bucket `notes`."""
+    found = aws.client("s3").list_objects_v2(Bucket="notes").get("Contents", [])
+    return [each["Key"] for each in found]
+
+
+def logged(aws: EmbeddedAws, words: str) -> int:
+    """How many lines of all log groups have the words."""
+    logs = aws.client("logs")
+    groups = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
+    events = [event for name in groups for event in logs.filter_log_events(logGroupName=name)["events"]]
+    return sum(words in event["message"] for event in events)
+
+
+def until(reached: Callable[[], bool]) -> None:
+    """Return when it is so; half a minute is longer than any of it takes."""
+    moment = threading.Event()
+    for _ in range(600):
+        if reached():
+            return
+        moment.wait(0.05)
+    raise AssertionError(reached)

@@ -1,0 +1,110 @@
+"""A single-model endpoint that is deployed before its artifact is published: the deployment waits for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from aws_cdk import App, DefaultStackSynthesizer, Stack
+from aws_cdk.assertions import Template
+from deployed_functions import begin, destroy, ended, logged, until
+
+from rehearsal.aws.embedded import EmbeddedAws
+from triton_fleet import ModelRepository, SingleModelEndpoint, Variant
+
+ARTIFACT = "resnet50-0123456789ab.tar.gz"
+WAIT = "Custom::TritonArtifact"
+# The function asks S3 every ten seconds. Nothing else of it is changed for the tests, but where one says so.
+QUICK = {"POLL_S = 10": "POLL_S = 0.1"}
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        yield opened
+
+
+@cache
+def synthesised() -> str:
+    synthesizer = DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
+    stack = Stack(App(), "S", synthesizer=synthesizer)
+    SingleModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        variants=[Variant(artifact=ARTIFACT)],
+        endpoint_name="single",
+    )
+    return json.dumps(Template.from_stack(stack).to_json())
+
+
+def template(replaced: dict[str, str] = QUICK, **waiting: Any) -> dict[str, Any]:
+    """The endpoint's template, with parts of the function's code and properties of the wait replaced."""
+    found: dict[str, Any] = json.loads(synthesised())
+    resources = found["Resources"].values()
+    [function] = [each for each in resources if each["Type"] == "AWS::Lambda::Function"]
+    for old, new in replaced.items():
+        assert old in function["Properties"]["Code"]["ZipFile"]
+        function["Properties"]["Code"]["ZipFile"] = function["Properties"]["Code"]["ZipFile"].replace(
+            old, new
+        )
+    [wait] = [each for each in resources if each["Type"] == WAIT]
+    wait["Properties"] |= waiting
+    return found
+
+
+def deploy(aws: EmbeddedAws, found: dict[str, Any]) -> str:
+    """Begin to deploy a template; the stack's id."""
+    more = {key: value for key, value in found.items() if key != "Resources"}
+    return begin(aws, found["Resources"], **more)
+
+
+def physical_ids(aws: EmbeddedAws, type_name: str) -> list[str]:
+    rows = aws.client("cloudformation").list_stack_resources(StackName="s")["StackResourceSummaries"]
+    return [row["PhysicalResourceId"] for row in rows if row["ResourceType"] == type_name]
+
+
+def publish(aws: EmbeddedAws) -> None:
+    [bucket] = physical_ids(aws, "AWS::S3::Bucket")
+    aws.client("s3").put_object(Bucket=bucket, Key=f"models/{ARTIFACT}", Body=b"artifact")
+
+
+def test_the_endpoint_comes_up_when_its_artifact_is_published_during_the_deployment(
+    aws: EmbeddedAws,
+) -> None:
+    stack, sagemaker = deploy(aws, template()), aws.client("sagemaker")
+    until(lambda: logged(aws, f"Waiting for {ARTIFACT}") > 1)
+    assert sagemaker.list_models()["Models"] == []
+
+    publish(aws)
+
+    assert ended(aws, stack) == "CREATE_COMPLETE"
+    assert aws.uncreated("s") == []
+    assert sagemaker.describe_endpoint(EndpointName="single")["EndpointStatus"] == "InService"
+    [model] = sagemaker.list_models()["Models"]
+    container = sagemaker.describe_model(ModelName=model["ModelName"])["PrimaryContainer"]
+    assert container["ModelDataUrl"].endswith(f"/models/{ARTIFACT}")
+    assert destroy(aws) == "DELETE_COMPLETE"
+
+
+def test_the_wait_outlives_the_function_that_began_it(aws: EmbeddedAws) -> None:
+    # Each of them now hands over half a second after it began.
+    stack = deploy(aws, template({**QUICK, "SPARE_S = 45": "SPARE_S = 899.5"}))
+    until(lambda: logged(aws, "START RequestId") > 2)
+
+    publish(aws)
+
+    assert ended(aws, stack) == "CREATE_COMPLETE"
+
+
+def test_an_artifact_that_never_comes_fails_the_deployment_and_is_named(aws: EmbeddedAws) -> None:
+    stack = deploy(aws, template(WaitSeconds=1))
+
+    status = ended(aws, stack)
+
+    assert status.startswith("ROLLBACK_COMPLETE")
+    assert f"Missing: {ARTIFACT}" in status
+    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []

@@ -1,0 +1,248 @@
+"""EventBridge in the embedded AWS: which events start a function, with what, and what SageMaker sends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from deployed_functions import ACCOUNT, functions, noted, notes, settle
+
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.aws.moto_gaps.events import publish_event
+
+# Notes what it gets, under the key that is in it.
+NOTES = """
+    import json, os, urllib.request
+
+    def handler(event, context):
+        key = event.get("key") or event["detail"].get("key") or event["detail"]["EndpointStatus"]
+        url = f"{os.environ['AWS_ENDPOINT_URL']}/notes/{key}"
+        body = json.dumps(event).encode()
+        urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": ""}, method="PUT"))
+"""
+BAKING = {
+    "detail": {"PendingDeploymentSummary": {"ProductionVariants": {"VariantStatus": {"Status": ["Baking"]}}}}
+}
+TARGET = {"Id": "function", "Arn": {"Fn::GetAtt": ["Notes", "Arn"]}}
+PERMISSION = {
+    "Type": "AWS::Lambda::Permission",
+    "Properties": {
+        "FunctionName": {"Fn::GetAtt": ["Notes", "Arn"]},
+        "Action": "lambda:InvokeFunction",
+        "Principal": "events.amazonaws.com",
+        "SourceArn": {"Fn::GetAtt": ["Rule", "Arn"]},
+    },
+}
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        opened.client("s3").create_bucket(Bucket="notes")
+        yield opened
+
+
+def ruled(pattern: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A template's resources: a function that notes its events, and a rule that starts it."""
+    properties = {"EventPattern": pattern, "Targets": [TARGET], **more}
+    return {
+        **functions(notes=NOTES),
+        "Rule": {"Type": "AWS::Events::Rule", "Properties": properties},
+        "Permission": PERMISSION,
+    }
+
+
+def publish(key: str, *, source: str = "aws.sagemaker", **detail: Any) -> None:
+    publish_event(
+        source=source,
+        detail_type="Something",
+        detail={"key": key, **detail},
+        resources=["arn:aws:sagemaker:us-east-1:123456789012:endpoint/e"],
+        account=ACCOUNT,
+        region="us-east-1",
+    )
+
+
+def baking(status: str) -> dict[str, Any]:
+    """The part of SageMaker's event that tells how far a deployment is."""
+    variant = {"VariantName": "AllTraffic", "VariantStatus": [{"Status": status}]}
+    return {"PendingDeploymentSummary": {"ProductionVariants": [variant]}}
+
+
+def test_an_event_that_matches_starts_the_function_with_it(aws: EmbeddedAws) -> None:
+    settle(aws, ruled({"source": ["aws.sagemaker"]}))
+
+    publish("one", n=1)
+
+    event = noted(aws, "one")
+    assert event["detail"] == {"key": "one", "n": 1}
+    assert event["source"] == "aws.sagemaker"
+    assert event["detail-type"] == "Something"
+    assert (event["account"], event["region"], event["version"]) == (ACCOUNT, "us-east-1", "0")
+    assert event["time"].endswith("Z")
+    assert set(event) == {
+        *("version", "id", "detail-type", "source", "account", "time", "region", "resources", "detail")
+    }
+
+
+def test_an_event_of_the_api_starts_it_as_well(aws: EmbeddedAws) -> None:
+    settle(aws, ruled({"source": ["fleet"]}))
+
+    entry = {"Source": "fleet", "DetailType": "Mine", "Detail": json.dumps({"key": "mine"})}
+    aws.client("events").put_events(Entries=[entry])
+
+    assert noted(aws, "mine")["detail-type"] == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "event"),
+    [
+        (BAKING, baking("Creating")),
+        ({"source": ["aws.s3"]}, {}),
+        ({"detail": {"Missing": [{"exists": True}]}}, {}),
+        (
+            {"detail": {"PendingDeploymentSummary": {"ProductionVariants": {"A": ["1"], "B": ["2"]}}}},
+            {"PendingDeploymentSummary": {"ProductionVariants": [{"A": "1"}, {"B": "2"}]}},
+        ),
+    ],
+    ids=["status", "source", "missing", "two-elements"],
+)
+def test_an_event_that_does_not_match_starts_nothing(
+    aws: EmbeddedAws, pattern: dict[str, Any], event: dict[str, Any]
+) -> None:
+    settle(aws, {**ruled(pattern), "Always": always()["Always"], "May": always()["May"]})
+
+    publish("event", **event)
+
+    noted(aws, "always")
+    assert notes(aws) == ["always"]
+
+
+def always() -> dict[str, Any]:
+    """A second rule, for every event: when its function has run, the first rule has been looked at."""
+    target = {**TARGET, "Input": json.dumps({"key": "always"})}
+    rule = {"EventPattern": {"account": [ACCOUNT]}, "Targets": [target]}
+    source = {"SourceArn": {"Fn::GetAtt": ["Always", "Arn"]}}
+    return {
+        "Always": {"Type": "AWS::Events::Rule", "DependsOn": "Rule", "Properties": rule},
+        "May": {**PERMISSION, "Properties": {**PERMISSION["Properties"], **source}},
+    }
+
+
+def test_a_pattern_looks_into_arrays_of_objects(aws: EmbeddedAws) -> None:
+    settle(aws, ruled(BAKING))
+
+    publish("baking", **baking("Baking"))
+
+    assert noted(aws, "baking")["detail"]["PendingDeploymentSummary"]
+
+
+def test_a_rule_without_a_permission_starts_nothing(aws: EmbeddedAws) -> None:
+    resources = {**ruled({"source": ["aws.sagemaker"]}), **always()}
+    del resources["Permission"]
+    settle(aws, resources)
+
+    publish("refused")
+
+    noted(aws, "always")
+    assert notes(aws) == ["always"]
+
+
+def test_a_permission_for_another_rule_does_not_help(aws: EmbeddedAws) -> None:
+    resources = {**ruled({"source": ["aws.sagemaker"]}), **always()}
+    del resources["Permission"]
+    other = {"SourceArn": "arn:aws:events:us-east-1:123456789012:rule/another"}
+    resources["Permission"] = {**PERMISSION, "Properties": {**PERMISSION["Properties"], **other}}
+    settle(aws, resources)
+
+    publish("refused")
+
+    noted(aws, "always")
+    assert notes(aws) == ["always"]
+
+
+def test_a_disabled_rule_starts_nothing(aws: EmbeddedAws) -> None:
+    settle(aws, {**ruled({"source": ["aws.sagemaker"]}, State="DISABLED"), **always()})
+
+    publish("disabled")
+
+    noted(aws, "always")
+    assert notes(aws) == ["always"]
+
+
+def test_a_target_may_have_an_input_of_its_own(aws: EmbeddedAws) -> None:
+    settle(aws, ruled({"source": ["aws.sagemaker"]}, Targets=[{**TARGET, "Input": '{"key": "given"}'}]))
+
+    publish("event")
+
+    assert noted(aws, "given") == {"key": "given"}
+
+
+def test_a_target_may_have_its_input_made_from_the_event(aws: EmbeddedAws) -> None:
+    transformer = {
+        "InputPathsMap": {"name": "$.detail.EndpointName", "variants": "$.detail.variants"},
+        "InputTemplate": '{"key": "made", "endpoint": <name>, "text": "is <name>", "variants": <variants>}',
+    }
+    settle(aws, ruled({"source": ["aws.sagemaker"]}, Targets=[{**TARGET, "InputTransformer": transformer}]))
+
+    publish("event", EndpointName="fleet", variants=["a"])
+
+    assert noted(aws, "made") == {
+        "key": "made",
+        "endpoint": "fleet",
+        "text": "is fleet",
+        "variants": ["a"],
+    }
+
+
+def test_a_stack_that_is_deleted_takes_the_rule_and_the_permission_with_it(aws: EmbeddedAws) -> None:
+    settle(aws, ruled({"source": ["aws.sagemaker"]}))
+    assert aws.uncreated("s") == []
+
+    settle(aws, functions(notes=NOTES), verb="update")
+
+    events, client = aws.client("events"), aws.client("lambda")
+    assert events.list_rules()["Rules"] == []
+    with pytest.raises(client.exceptions.ResourceNotFoundException):
+        client.get_policy(FunctionName="notes")
+
+
+def test_a_permission_that_is_gone_is_named(aws: EmbeddedAws) -> None:
+    settle(aws, ruled({"source": ["aws.sagemaker"]}))
+    client = aws.client("lambda")
+    [statement] = json.loads(client.get_policy(FunctionName="notes")["Policy"])["Statement"]
+    client.remove_permission(FunctionName="notes", StatementId=statement["Sid"])
+
+    [problem] = aws.uncreated("s")
+
+    assert "AWS::Lambda::Permission Permission was not created" in problem.what
+
+
+def test_sagemaker_tells_of_every_status_of_an_endpoint(aws: EmbeddedAws) -> None:
+    settle(aws, ruled({"detail-type": ["SageMaker Endpoint State Change"]}))
+    sagemaker = aws.client("sagemaker")
+    sagemaker.create_model(ModelName="m", ExecutionRoleArn=f"arn:aws:iam::{ACCOUNT}:role/any")
+    variant = {
+        "VariantName": "AllTraffic",
+        "ModelName": "m",
+        "InitialInstanceCount": 1,
+        "InstanceType": "ml.g5.xlarge",
+    }
+    for name in ("one", "two"):
+        sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
+
+    created = sagemaker.create_endpoint(EndpointName="e", EndpointConfigName="one")
+    sagemaker.update_endpoint(EndpointName="e", EndpointConfigName="two")
+    sagemaker.get_waiter("endpoint_in_service").wait(EndpointName="e")
+    sagemaker.delete_endpoint(EndpointName="e")
+
+    event = noted(aws, "IN_SERVICE")
+    assert event["source"] == "aws.sagemaker"
+    assert event["resources"] == [created["EndpointArn"]]
+    assert event["detail"]["EndpointName"] == "e"
+    assert event["detail"]["EndpointArn"] == created["EndpointArn"]
+    assert isinstance(event["detail"]["CreationTime"], int)
+    for status in ("CREATING", "UPDATING", "DELETING"):
+        assert noted(aws, status)["detail"]["EndpointStatus"] == status

@@ -1,0 +1,408 @@
+"""Deployments with guardrails: what each fleet answers step by step, and what an alarm undoes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.hosting.deployment import Step, steps
+from rehearsal.hosting.service import Hosting
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws
+from tests.rehearsal.served_models import python_model, tarball
+
+# A quick wait takes a tenth of a second here, a long one a minute: whoever starts a long one ends it.
+BAKE_SCALE = 1 / 60
+QUICK, LONG = 6, 3600
+INSTANCES = 4
+
+BODY = json.dumps({"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}).encode()
+
+# Answers which fleet it is on.
+FLEET = """
+import os
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        fleet = np.array([[float(os.environ["FLEET"])]], dtype=np.float32)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", fleet)]) for _ in requests]
+"""
+BLUE, GREEN = 1.0, 2.0
+
+
+def size(value: int, *, kind: str = "CAPACITY_PERCENT") -> dict[str, Any]:
+    return {"Type": kind, "Value": value}
+
+
+def blue_green(routing: str, *, wait: int, last: int = 0, **sizes: Any) -> dict[str, Any]:
+    traffic = {"Type": routing, "WaitIntervalInSeconds": wait, **sizes}
+    policy = {"TrafficRoutingConfiguration": traffic, "TerminationWaitInSeconds": last}
+    return {"BlueGreenUpdatePolicy": policy}
+
+
+def rolling(*, wait: int, batch: int) -> dict[str, Any]:
+    policy = {
+        "MaximumBatchSize": size(batch, kind="INSTANCE_COUNT"),
+        "WaitIntervalInSeconds": wait,
+        "MaximumExecutionTimeoutInSeconds": 28800,
+    }
+    return {"RollingUpdatePolicy": policy}
+
+
+def shape(plan: tuple[Step, ...]) -> list[tuple[str, int, int, float]]:
+    return [(step.status, step.active, step.kept, step.wait_s) for step in plan]
+
+
+def test_without_a_policy_all_traffic_moves_at_once_with_no_wait() -> None:
+    assert shape(steps({}, before=2, after=3)) == [("Creating", 0, 2, 0), ("ActivatingTraffic", 3, 2, 0)]
+
+
+def test_a_canary_takes_traffic_before_the_rest_and_the_old_fleet_waits_to_the_end() -> None:
+    plan = steps(blue_green("CANARY", wait=60, last=30, CanarySize=size(10)), before=3, after=3)
+
+    assert shape(plan) == [
+        ("Creating", 0, 3, 0),
+        ("ActivatingTraffic", 1, 3, 0),
+        ("Baking", 1, 3, 60),
+        ("ActivatingTraffic", 3, 3, 0),
+        ("Baking", 3, 3, 60),
+        ("Baking", 3, 3, 30),
+    ]
+
+
+def test_linear_steps_are_equal_but_for_a_smaller_last_one() -> None:
+    plan = steps(blue_green("LINEAR", wait=60, LinearStepSize=size(40)), before=5, after=5)
+
+    assert [step.active for step in plan if step.status == "Baking"] == [2, 4, 5]
+
+
+def test_rolling_removes_an_old_batch_after_each_new_one() -> None:
+    plan = steps(rolling(wait=60, batch=2), before=5, after=5)
+
+    assert [(s.active, s.kept) for s in plan if s.status == "Baking"] == [(2, 5), (4, 3), (5, 1)]
+    assert [s.message for s in plan if s.status == "Creating"] == [
+        "Launching 2 instance(s).",
+        "Launching 2 instance(s).",
+        "Launching 1 instance(s).",
+    ]
+
+
+def test_a_step_is_told_in_the_words_of_aws() -> None:
+    plan = steps(blue_green("CANARY", wait=600, last=300, CanarySize=size(25)), before=4, after=4)
+
+    assert [step.message for step in plan] == [
+        "Launching 4 instance(s).",
+        "Activating traffic on canary capacity of 1 instance(s).",
+        "Baking for 600 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity of "
+        "1 instance(s).",
+        "Activating traffic on full capacity of 4 instance(s).",
+        "Baking for 600 seconds (WaitIntervalInSeconds) with traffic enabled on full capacity of "
+        "4 instance(s).",
+        "Baking for 300 seconds (TerminationWaitInSeconds) with traffic enabled on full capacity of "
+        "4 instance(s).",
+    ]
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws(bake_scale=BAKE_SCALE) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def hosting(aws: EmbeddedAws) -> Iterator[Hosting]:
+    with Hosting(aws) as opened:
+        yield opened
+
+
+class Endpoint:
+    """An endpoint of four instances that serves from its blue fleet, and an alarm."""
+
+    def __init__(self, aws: EmbeddedAws, hosting: Hosting) -> None:
+        self._deploy = MotoAws(aws.url)
+        self.sagemaker, self._cloudwatch = aws.client("sagemaker"), aws.client("cloudwatch")
+        self._runtime = self._deploy.client("sagemaker-runtime", url=hosting.url)
+        self._bucket = self._deploy.bucket()
+        self._deploy.upload(self._bucket, "models/m.tar.gz", tarball(python_model(FLEET)))
+        self.blue = self.config(BLUE)
+        self.name = self._deploy.endpoint(self.blue)
+        self.scale_to(INSTANCES)
+        self.alarm = f"{self.name}-errors"
+        self._cloudwatch.put_metric_alarm(
+            AlarmName=self.alarm,
+            ComparisonOperator="GreaterThanThreshold",
+            EvaluationPeriods=1,
+            MetricName="Invocation5XXErrors",
+            Namespace="AWS/SageMaker",
+            Period=60,
+            Statistic="Average",
+            Threshold=0.1,
+        )
+
+    def config(self, fleet: float, **environment: str) -> str:
+        variables = {**ENVIRONMENT, "FLEET": str(fleet), **environment}
+        return self._deploy.endpoint_config(self._bucket, environment=variables)
+
+    def scale_to(self, instances: int) -> None:
+        wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": instances, "DesiredWeight": 1.0}
+        self.sagemaker.update_endpoint_weights_and_capacities(
+            EndpointName=self.name, DesiredWeightsAndCapacities=[wanted]
+        )
+
+    def ask(self) -> float:
+        answer = self._runtime.invoke_endpoint(EndpointName=self.name, TargetModel="m.tar.gz", Body=BODY)
+        assert answer["InvokedProductionVariant"] == "AllTraffic"
+        value: float = json.loads(answer["Body"].read())["outputs"][0]["data"][0]
+        return value
+
+    def answers(self, requests: int) -> Counter[float]:
+        """How many of so many requests each fleet answered."""
+        return Counter(self.ask() for _ in range(requests))
+
+    def update(self, config: str, deployment: Mapping[str, Any], **more: Any) -> None:
+        rollback = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": self.alarm}]}}
+        self.sagemaker.update_endpoint(
+            EndpointName=self.name,
+            EndpointConfigName=config,
+            DeploymentConfig={**deployment, **rollback},
+            RetainAllVariantProperties=True,
+            **more,
+        )
+
+    def described(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.sagemaker.describe_endpoint(EndpointName=self.name)
+        return found
+
+    def until(self, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """What is described when it is so; half a minute is longer than any of it takes."""
+        moment = threading.Event()
+        for _ in range(600):
+            found = self.described()
+            if reached(found):
+                return found
+            moment.wait(0.05)
+        raise AssertionError(found)
+
+    def until_settled(self) -> dict[str, Any]:
+        return self.until(lambda found: found["EndpointStatus"] == "InService")
+
+    def until_baking(self) -> dict[str, Any]:
+        return self.until(lambda found: status(found)["Status"] == "Baking")
+
+    def fire(self) -> None:
+        self._cloudwatch.set_alarm_state(AlarmName=self.alarm, StateValue="ALARM", StateReason="a test")
+
+
+def status(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The status of the new fleet."""
+    [variant] = found["PendingDeploymentSummary"]["ProductionVariants"]
+    [latest] = variant["VariantStatus"]
+    return {**variant, **latest}
+
+
+@pytest.fixture
+def endpoint(aws: EmbeddedAws, hosting: Hosting) -> Iterator[Endpoint]:
+    made = Endpoint(aws, hosting)
+    assert made.ask() == BLUE
+    yield made
+    if made.described()["EndpointStatus"] != "InService":
+        made.fire()
+        made.until_settled()
+    made.sagemaker.delete_endpoint(EndpointName=made.name)
+
+
+def test_a_canary_gets_its_share_of_the_traffic_until_an_alarm_takes_it_back(endpoint: Endpoint) -> None:
+    green = endpoint.config(GREEN)
+    endpoint.update(green, blue_green("CANARY", wait=LONG, CanarySize=size(25)))
+
+    baking = endpoint.until_baking()
+    during = endpoint.answers(40)
+    endpoint.fire()
+    after = endpoint.until_settled()
+
+    assert (baking["EndpointStatus"], baking["EndpointConfigName"]) == ("Updating", endpoint.blue)
+    assert baking["PendingDeploymentSummary"]["EndpointConfigName"] == green
+    assert (status(baking)["CurrentInstanceCount"], status(baking)["DesiredInstanceCount"]) == (1, INSTANCES)
+    assert during == {BLUE: 30, GREEN: 10}
+    assert after["EndpointConfigName"] == endpoint.blue
+    assert endpoint.alarm in after["FailureReason"]
+    assert "PendingDeploymentSummary" not in after
+    assert endpoint.answers(20) == {BLUE: 20}
+
+
+def test_a_rolling_update_under_traffic_fails_no_request_and_keeps_the_instance_count(
+    endpoint: Endpoint,
+) -> None:
+    seen: list[float | Exception] = []
+    ended = threading.Event()
+
+    def keep_asking() -> None:
+        while not ended.is_set():
+            try:
+                seen.append(endpoint.ask())
+            except Exception as error:  # noqa: BLE001  every failure counts
+                seen.append(error)
+
+    asking = threading.Thread(target=keep_asking)
+    asking.start()
+    try:
+        endpoint.update(endpoint.config(GREEN), rolling(wait=QUICK, batch=1))
+        after = endpoint.until_settled()
+    finally:
+        ended.set()
+        asking.join()
+
+    assert seen
+    assert set(seen) <= {BLUE, GREEN}
+    [live] = after["ProductionVariants"]
+    assert (live["CurrentInstanceCount"], live["DesiredInstanceCount"]) == (INSTANCES, INSTANCES)
+    assert "FailureReason" not in after
+    assert endpoint.answers(20) == {GREEN: 20}
+
+
+def test_the_count_goes_back_to_that_of_the_configuration_where_it_is_not_retained(
+    endpoint: Endpoint,
+) -> None:
+    excluded = [{"VariantPropertyType": "DesiredInstanceCount"}]
+    endpoint.update(
+        endpoint.config(GREEN),
+        blue_green("ALL_AT_ONCE", wait=QUICK),
+        ExcludeRetainedVariantProperties=excluded,
+    )
+
+    [live] = endpoint.until_settled()["ProductionVariants"]
+
+    assert live["DesiredInstanceCount"] == 2
+
+
+def test_a_fleet_whose_server_does_not_start_never_gets_traffic(endpoint: Endpoint) -> None:
+    broken = endpoint.config(GREEN, SAGEMAKER_TRITON_ADDITIONAL_ARGS="--no-such-flag")
+
+    endpoint.update(broken, blue_green("ALL_AT_ONCE", wait=QUICK))
+    after = endpoint.until_settled()
+
+    assert after["EndpointConfigName"] == endpoint.blue
+    assert "did not pass the ping health check" in after["FailureReason"]
+    assert endpoint.answers(5) == {BLUE: 5}
+
+
+def test_an_alarm_that_fires_before_and_not_during_a_bake_undoes_nothing(endpoint: Endpoint) -> None:
+    green = endpoint.config(GREEN)
+    endpoint.fire()
+
+    endpoint.update(green, blue_green("ALL_AT_ONCE", wait=0))
+
+    assert endpoint.until_settled()["EndpointConfigName"] == green
+
+
+def test_a_deployment_whose_waits_exceed_its_limit_is_undone(endpoint: Endpoint) -> None:
+    deployment = blue_green("ALL_AT_ONCE", wait=LONG)
+    deployment["BlueGreenUpdatePolicy"]["MaximumExecutionTimeoutInSeconds"] = LONG // 2
+
+    endpoint.update(endpoint.config(GREEN), deployment)
+    after = endpoint.until_settled()
+
+    assert after["EndpointConfigName"] == endpoint.blue
+    assert f"longer than its {LONG // 2} seconds" in after["FailureReason"]
+
+
+@pytest.mark.parametrize("call", ["update", "scale", "delete"])
+def test_an_endpoint_in_progress_is_left_alone(endpoint: Endpoint, call: str) -> None:
+    green = endpoint.config(GREEN)
+    endpoint.update(green, blue_green("ALL_AT_ONCE", wait=LONG))
+    calls: dict[str, Callable[[], None]] = {
+        "update": lambda: endpoint.update(green, {}),
+        "scale": lambda: endpoint.scale_to(1),
+        "delete": lambda: endpoint.sagemaker.delete_endpoint(EndpointName=endpoint.name),
+    }
+
+    with pytest.raises(ClientError, match="Cannot update in-progress endpoint"):
+        calls[call]()
+
+
+def test_the_fleets_of_a_deployment_are_told_apart_in_the_metrics(
+    aws: EmbeddedAws, hosting: Hosting, endpoint: Endpoint
+) -> None:
+    green = endpoint.config(GREEN)
+    endpoint.update(green, blue_green("CANARY", wait=LONG, CanarySize=size(25)))
+    endpoint.until_baking()
+    endpoint.answers(8)
+    hosting.flush_metrics()
+
+    names = {"EndpointName": endpoint.name, "VariantName": "AllTraffic"}
+
+    # One request more: the first, which every test makes of its endpoint.
+    assert invocations(aws, **names) == 9
+    assert invocations(aws, **names, EndpointConfigName=endpoint.blue) == 7
+    assert invocations(aws, **names, EndpointConfigName=green) == 2
+
+
+def invocations(aws: EmbeddedAws, **dimensions: str) -> float:
+    points = aws.client("cloudwatch").get_metric_statistics(
+        Namespace="AWS/SageMaker",
+        MetricName="Invocations",
+        Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
+        StartTime="2020-01-01",
+        EndTime="2100-01-01",
+        Period=86400,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    return sum(point["Sum"] for point in points)
+
+
+class Events:
+    """What EventBridge is told of an endpoint."""
+
+    def __init__(self, aws: EmbeddedAws, endpoint: Endpoint) -> None:
+        events, self._sqs = aws.client("events"), aws.client("sqs")
+        self._queue = self._sqs.create_queue(QueueName=endpoint.name)["QueueUrl"]
+        attributes = self._sqs.get_queue_attributes(QueueUrl=self._queue, AttributeNames=["QueueArn"])
+        pattern = {
+            "detail-type": ["SageMaker Endpoint Deployment State Change"],
+            "detail": {"EndpointName": [endpoint.name]},
+        }
+        events.put_rule(Name=endpoint.name, EventPattern=json.dumps(pattern))
+        target = {"Id": "queue", "Arn": attributes["Attributes"]["QueueArn"]}
+        events.put_targets(Rule=endpoint.name, Targets=[target])
+
+    def received(self) -> list[dict[str, Any]]:
+        messages = self._sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10)["Messages"]
+        return [json.loads(message["Body"]) for message in messages]
+
+
+def test_every_step_is_an_event_in_its_order(aws: EmbeddedAws, endpoint: Endpoint) -> None:
+    events = Events(aws, endpoint)
+
+    endpoint.update(endpoint.config(GREEN), blue_green("ALL_AT_ONCE", wait=QUICK))
+    endpoint.until_settled()
+
+    told = events.received()
+    assert {event["source"] for event in told} == {"aws.sagemaker"}
+    assert [status(event["detail"])["Status"] for event in told] == [
+        "Creating",
+        "ActivatingTraffic",
+        "Baking",
+    ]
+    assert {event["detail"]["EndpointStatus"] for event in told} == {"UPDATING"}
+    assert {event["detail"]["EndpointConfigName"] for event in told} == {endpoint.blue}
+    assert isinstance(status(told[0]["detail"])["StartTime"], int)
+
+
+def test_a_rollback_is_an_event_too(aws: EmbeddedAws, endpoint: Endpoint) -> None:
+    events = Events(aws, endpoint)
+
+    endpoint.update(endpoint.config(GREEN), blue_green("ALL_AT_ONCE", wait=LONG))
+    endpoint.until_baking()
+    endpoint.fire()
+    endpoint.until_settled()
+
+    told = [event["detail"]["EndpointStatus"] for event in events.received()]
+    assert told == ["UPDATING", "UPDATING", "UPDATING", "ROLLING_BACK"]

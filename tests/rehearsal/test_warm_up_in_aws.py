@@ -1,0 +1,120 @@
+"""A warm-up in the embedded AWS: a deployment that bakes starts it, and it invokes the endpoint's models."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from aws_cdk import App, DefaultStackSynthesizer, Stack
+from aws_cdk.assertions import Template
+from deployed_functions import logged, settle, until
+
+from rehearsal.aws.embedded import EmbeddedAws
+from triton_fleet import Canary, ModelRepository, MultiModelEndpoint, WarmUp, WarmUpRequest
+
+MINILM, RESNET = "minilm-0123456789ab.tar.gz", "resnet50-ba9876543210.tar.gz"
+MANIFEST = {"version": 1, "models": {"minilm": {"current": MINILM}, "resnet50": {"current": RESNET}}}
+REQUESTS = [WarmUpRequest(model="minilm", body='{"inputs": []}'), WarmUpRequest(model="resnet50", body="[]")]
+
+
+class Runtime:
+    """Stands for the endpoint: keeps the path, the target model and the body of every request."""
+
+    def __init__(self) -> None:
+        self.invoked: list[tuple[str, str, str]] = []
+        invoked = self.invoked
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                invoked.append((self.path, self.headers["X-Amzn-SageMaker-Target-Model"], body))
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://localhost:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def runtime() -> Iterator[Runtime]:
+    opened = Runtime()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def aws(runtime: Runtime) -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        opened.serve_elsewhere("sagemaker-runtime", runtime.url)
+        yield opened
+
+
+@cache
+def synthesised(greeting: str) -> str:
+    """A fleet that warms up; another greeting is another configuration, and so a deployment."""
+    stack = Stack(App(), "S", synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False))
+    endpoint = MultiModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=ModelRepository(stack, "Repository"),
+        endpoint_name="search",
+        environment={"GREETING": greeting},
+        initial_instance_count=10,
+        deployment=Canary(),
+        rollback_alarms=["errors"],
+    )
+    WarmUp(stack, "WarmUp", endpoint=endpoint, requests=REQUESTS)
+    return json.dumps(Template.from_stack(stack).to_json())
+
+
+def deploy(aws: EmbeddedAws, greeting: str, *, verb: str) -> str:
+    template = json.loads(synthesised(greeting))
+    return settle(aws, template.pop("Resources"), verb=verb, **template)
+
+
+def publish_manifest(aws: EmbeddedAws) -> None:
+    rows = aws.client("cloudformation").list_stack_resources(StackName="s")["StackResourceSummaries"]
+    [bucket] = [row["PhysicalResourceId"] for row in rows if row["ResourceType"] == "AWS::S3::Bucket"]
+    body = json.dumps(MANIFEST).encode()
+    aws.client("s3").put_object(Bucket=bucket, Key="models/manifest.json", Body=body)
+
+
+def test_a_deployment_that_bakes_is_warmed_up(aws: EmbeddedAws, runtime: Runtime) -> None:
+    assert deploy(aws, "hello", verb="create") == "CREATE_COMPLETE"
+    publish_manifest(aws)
+    assert runtime.invoked == []
+
+    assert deploy(aws, "good morning", verb="update") == "UPDATE_COMPLETE"
+
+    until(lambda: len(runtime.invoked) >= len(REQUESTS))
+    assert set(runtime.invoked) == {
+        ("/endpoints/search/invocations", MINILM, '{"inputs": []}'),
+        ("/endpoints/search/invocations", RESNET, "[]"),
+    }
+
+
+def test_a_warm_up_of_a_fleet_without_models_does_not_stop_the_deployment(
+    aws: EmbeddedAws, runtime: Runtime
+) -> None:
+    deploy(aws, "hello", verb="create")
+
+    assert deploy(aws, "good morning", verb="update") == "UPDATE_COMPLETE"
+    until(lambda: logged(aws, "models/manifest.json cannot be read") > 0)
+    assert runtime.invoked == []

@@ -1,0 +1,203 @@
+"""A fleet on an instance type without a GPU: the same app with one word changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App
+from aws_cdk.assertions import Template
+from cfnlint.api import ManualArgs, lint
+from fleet_app import CONTEXT, FleetApp, fleet_app, run_app
+
+from stacks.config import FleetConfig
+from stacks.policy import PACKS, accept, acceptances, compliance_acceptances
+from triton_fleet import FleetError
+from triton_models.errors import Problem
+from triton_models.instances import INSTANCE_TYPES
+
+CPU = "ml.c7i.2xlarge"  # 8 vCPUs
+FAMILIES = ("c5", "c6i", "c7i", "m5", "m6i", "m7i", "r7i")
+
+
+@pytest.fixture(scope="module")
+def fleet() -> FleetApp:
+    """The fleet of cdk.json with its models, on CPUs."""
+    return fleet_app(instance_type=CPU)
+
+
+@pytest.fixture(scope="module")
+def inference(fleet: FleetApp) -> dict[str, Any]:
+    return Template.from_stack(fleet.inference).to_json()
+
+
+@pytest.fixture(scope="module")
+def models(fleet: FleetApp) -> dict[str, Any]:
+    return Template.from_stack(fleet.models).to_json()
+
+
+def _of_type(template: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [each["Properties"] for each in template["Resources"].values() if each["Type"] == kind]
+
+
+def _policies(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        each["PolicyName"].rpartition("-")[2]: each["TargetTrackingScalingPolicyConfiguration"]
+        for each in _of_type(template, "AWS::ApplicationAutoScaling::ScalingPolicy")
+    }
+
+
+def _problems(**given: object) -> list[Problem]:
+    with pytest.raises(FleetError) as raised:
+        FleetConfig.read(App(context={"tritonFleet": given}).node, environment={})
+    return list(raised.value.problems)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_cpu_family_is_an_ordinary_configuration(family: str) -> None:
+    config = FleetConfig.read(App(context=CONTEXT | {"instance_type": f"ml.{family}.xlarge"}).node)
+
+    assert INSTANCE_TYPES[config.instance_type].gpu is None
+    assert config.models == ("minilm", "resnet50")
+
+
+def test_the_endpoint_is_on_cpus_with_the_image_for_them(inference: dict[str, Any]) -> None:
+    (config,) = _of_type(inference, "AWS::SageMaker::EndpointConfig")
+    (variant,) = config["ProductionVariants"]
+    (model,) = _of_type(inference, "AWS::SageMaker::Model")
+
+    assert variant["InstanceType"] == CPU
+    assert "InferenceAmiVersion" not in variant
+    assert "25.09-py3-cpu" in json.dumps(model["PrimaryContainer"]["Image"])
+
+
+def test_it_scales_by_how_busy_all_its_vcpus_are(inference: dict[str, Any]) -> None:
+    (policy,) = _policies(inference).values()
+
+    assert policy["TargetValue"] == 60 * 8
+    assert policy["CustomizedMetricSpecification"]["MetricName"] == "CPUUtilization"
+
+
+def test_requests_are_a_target_where_somebody_says_how_many() -> None:
+    template = Template.from_stack(
+        fleet_app(
+            instance_type="ml.m7i.large",
+            invocations_per_instance_per_minute="900",
+            cpu_utilization_percent="50",
+        ).inference
+    ).to_json()
+
+    policies = _policies(template)
+    assert policies["Invocations"]["TargetValue"] == 900
+    assert policies["CpuUtilization"]["TargetValue"] == 50 * 2
+
+
+def test_nothing_asks_for_a_gpu_that_is_not_there(inference: dict[str, Any]) -> None:
+    metrics = [
+        resource
+        for kind in ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard")
+        for resource in _of_type(inference, kind)
+    ]
+    text = json.dumps([*metrics, _of_type(inference, "AWS::ApplicationAutoScaling::ScalingPolicy")])
+
+    assert "GPUUtilization" not in text
+    assert "GPUMemoryUtilization" not in text
+    assert "CPUUtilization" in text
+
+
+def test_every_alarm_watches_what_a_cpu_endpoint_publishes(inference: dict[str, Any]) -> None:
+    names = {each["AlarmName"].rpartition("-")[2] for each in _of_type(inference, "AWS::CloudWatch::Alarm")}
+
+    assert "GpuMemory" not in names
+    assert {"ServerErrors", "Latency", "Thrash", "Disk", "NoCapacity", "ScaledToMaximum"} <= names
+
+
+def test_nobody_on_call_is_told_to_look_at_a_gpu_or_a_plan(inference: dict[str, Any]) -> None:
+    texts = [each["AlarmDescription"] for each in _of_type(inference, "AWS::CloudWatch::Alarm")]
+    (dashboard,) = _of_type(inference, "AWS::CloudWatch::Dashboard")
+
+    assert len(texts) > 5
+    assert [text for text in texts if "GPU" in text or "plan" in text] == []
+    assert "GPU" not in json.dumps(dashboard)
+
+
+def test_the_volume_with_the_models_is_encrypted_with_the_repositorys_key(inference: dict[str, Any]) -> None:
+    (config,) = _of_type(inference, "AWS::SageMaker::EndpointConfig")
+
+    assert config["KmsKeyId"]["Fn::ImportValue"].startswith("TritonFleetModels:")
+
+
+def test_models_are_built_without_a_gpu_in_the_image_that_serves_them(models: dict[str, Any]) -> None:
+    (project,) = _of_type(models, "AWS::CodeBuild::Project")
+    environment = project["Environment"]
+    variables = {each["Name"] for each in environment["EnvironmentVariables"]}
+    build = json.loads(project["Source"]["BuildSpec"])["phases"]["build"]["commands"][0]
+
+    assert environment["Type"] == "LINUX_CONTAINER"
+    assert environment["ComputeType"] == "BUILD_GENERAL1_LARGE"
+    assert environment["ImagePullCredentialsType"] == "SERVICE_ROLE"
+    assert "25.09-py3-cpu" in json.dumps(environment["Image"])
+    assert "FLEET_GPU" not in variables
+    assert build.endswith(" --cpu")
+
+
+@pytest.mark.parametrize("stack", ["models", "inference"])
+def test_cfn_lint_has_nothing_to_say_of_it(stack: str, request: pytest.FixtureRequest) -> None:
+    template = request.getfixturevalue(stack)
+    matches = lint(json.dumps(template), config=ManualArgs(regions=["us-east-1", "eu-south-1"]))
+
+    assert [f"{match.rule.id} {match.message}" for match in matches] == []
+
+
+def test_no_pack_of_rules_finds_what_was_not_accepted() -> None:
+    fleet = fleet_app(instance_type=CPU)
+    stacks: dict[str, Any] = {"models": fleet.models, "inference": fleet.inference}
+    accept([*acceptances(**stacks), *compliance_acceptances(**stacks)])
+    fleet.app.synth()
+
+    found = [
+        f"{violation.rule_name} {[each.construct_path for each in violation.violating_resources]}"
+        for pack in PACKS.values()
+        for violation in pack(fleet.app).validate_scope(fleet.app).violations
+    ]
+    assert found == []
+
+
+def test_the_command_line_needs_only_the_instance_type(tmp_path: Path) -> None:
+    completed = run_app(tmp_path, context={"instance_type": CPU})
+
+    assert completed.returncode == 0, completed.stderr
+    assert (tmp_path / "TritonFleetInference.template.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "key", "value"),
+    [
+        (CPU, "invocations_per_gpu_per_minute", 700),
+        (CPU, "gpu_utilization_percent", 50),
+        ("ml.g5.2xlarge", "invocations_per_instance_per_minute", 700),
+        ("ml.g5.2xlarge", "cpu_utilization_percent", 50),
+    ],
+)
+def test_a_target_of_the_other_hardware_is_told(instance_type: str, key: str, value: float) -> None:
+    (problem,) = _problems(instance_type=instance_type, **{key: value})
+
+    assert problem.rule == "scaling-target-hardware"
+    assert f"{key} is {value}" in problem.what
+    assert instance_type in problem.what
+    assert problem.fix == f"remove {key}"
+
+
+def test_a_default_spelt_out_for_the_other_hardware_is_nobodys_wish() -> None:
+    context = {"tritonFleet": {"instance_type": CPU, "gpu_utilization_percent": 60}}
+
+    assert FleetConfig.read(App(context=context).node, environment={}).instance_type == CPU
+
+
+@pytest.mark.parametrize("key", ["invocations_per_instance_per_minute", "cpu_utilization_percent"])
+def test_a_target_that_cannot_be_reached_is_told(key: str) -> None:
+    (problem,) = _problems(instance_type=CPU, **{key: -1})
+
+    assert problem.rule == "scaling-target-reachable"

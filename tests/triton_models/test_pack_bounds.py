@@ -1,0 +1,176 @@
+"""What packing may cost, and what it refuses to read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.triton_models.model_folders import write, write_plain
+from triton_models import pack as pack_module
+from triton_models.errors import FleetError
+from triton_models.layout import read_layout
+from triton_models.pack import pack
+from triton_models.packing import stream
+from triton_models.packing.content import OnDisk
+
+PEAK = r"""
+import re, sys
+from pathlib import Path
+from triton_models.pack import pack
+pack(Path(sys.argv[1]), output=Path(sys.argv[2]))
+print(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
+"""
+
+
+def _peak_bytes(root: Path, output: Path) -> int:
+    run = subprocess.run(
+        [sys.executable, "-c", PEAK, str(root), str(output)], check=True, capture_output=True, text=True
+    )
+    return int(run.stdout) * 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("noise", [True, False], ids=["stored", "compressed"])
+def test_memory_does_not_grow_with_the_model(noise: bool, tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "m")
+    piece = os.urandom(1 << 20) if noise else bytes(1 << 20)
+    peaks = []
+    for megabytes in (1, 150):
+        with (root / "resnet50" / "1" / "model.onnx").open("wb") as file:
+            for _ in range(megabytes):
+                file.write(piece)
+        peaks.append(_peak_bytes(root, tmp_path / "out"))
+
+    assert peaks[1] - peaks[0] < 32 << 20
+    assert peaks[1] < 80 << 20
+
+
+def test_no_more_pieces_wait_than_there_are_workers_for(tmp_path: Path) -> None:
+    given = 0
+
+    def parts() -> Iterable[stream.Part]:
+        nonlocal given
+        for _ in range(200):
+            given += 1
+            yield stream.Header(bytes(16 * 65535))
+
+    class Output:
+        most = 0
+
+        def write(self, data: bytes) -> int:
+            self.written = getattr(self, "written", -1) + (len(data) > 100)
+            self.most = max(self.most, given - self.written)
+            return len(data)
+
+    output = Output()
+    stream.write(parts(), output)  # type: ignore[arg-type]
+
+    assert output.most <= min(os.cpu_count() or 1, 16) + 3
+
+
+def _meanwhile(monkeypatch, change: Callable[[], object]) -> None:
+    """Do something after the model was read and before it is packed."""
+    write_artifact = pack_module._write
+
+    def changed(layout, **arguments):
+        change()
+        return write_artifact(layout, **arguments)
+
+    monkeypatch.setattr(pack_module, "_write", changed)
+
+
+def test_a_link_put_in_a_files_place_meanwhile_is_not_followed(tmp_path: Path, monkeypatch) -> None:
+    root = write_plain(tmp_path / "m")
+    secret, weights = tmp_path / "secret", root / "resnet50" / "1" / "model.onnx"
+    write(secret, b"weights")
+
+    def swap() -> None:
+        weights.unlink()
+        weights.symlink_to(secret)
+
+    _meanwhile(monkeypatch, swap)
+
+    with pytest.raises(FleetError) as caught:
+        pack(root, output=tmp_path / "out")
+    assert caught.value.problems[0].rule == "changed-while-packed"
+    assert list((tmp_path / "out").glob("*")) == []
+
+
+def test_a_pipe_put_in_a_files_place_meanwhile_is_not_waited_for(tmp_path: Path, monkeypatch) -> None:
+    root = write_plain(tmp_path / "m")
+    weights = root / "resnet50" / "1" / "model.onnx"
+
+    def swap() -> None:
+        weights.unlink()
+        os.mkfifo(weights)
+
+    _meanwhile(monkeypatch, swap)
+
+    with pytest.raises(FleetError, match="was changed while the model was packed"):
+        pack(root, output=tmp_path / "out")
+
+
+def test_a_file_that_vanishes_meanwhile_is_a_users_mistake(tmp_path: Path, monkeypatch) -> None:
+    root = write_plain(tmp_path / "m")
+    _meanwhile(monkeypatch, (root / "resnet50" / "1" / "model.onnx").unlink)
+
+    with pytest.raises(FleetError, match="was changed while the model was packed"):
+        pack(root, output=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda weights: os.truncate(weights, 0),
+        lambda weights: os.truncate(weights, 3 << 20),
+        lambda weights: os.truncate(weights, 5 << 20),
+        lambda weights: weights.write_bytes(os.urandom(4 << 20)),
+    ],
+    ids=["emptied", "shortened", "lengthened", "written anew"],
+)
+def test_a_file_that_changes_half_way_gives_no_artifact(
+    change: Callable[[Path], object], tmp_path: Path, monkeypatch
+) -> None:
+    root = write_plain(tmp_path / "m")
+    weights = root / "resnet50" / "1" / "model.onnx"
+    write(weights, os.urandom(4 << 20))
+    fill, reads = OnDisk.fill, []
+
+    def changed(self: OnDisk, places: Iterable[memoryview], *, offset: int) -> None:
+        reads.append(offset)
+        if len(reads) == 6:  # four samples come first
+            change(weights)
+        fill(self, places, offset=offset)
+
+    monkeypatch.setattr(OnDisk, "fill", changed)
+
+    with pytest.raises(FleetError) as caught:
+        pack(root, output=tmp_path / "out")
+    assert caught.value.problems[0].rule == "changed-while-packed"
+    assert caught.value.problems[0].where == str(weights)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_configuration_that_changes_meanwhile_is_packed_as_it_was_checked(
+    tmp_path: Path, monkeypatch
+) -> None:
+    root = write_plain(tmp_path / "m")
+    config = root / "resnet50" / "config.pbtxt"
+    checked = config.read_bytes()
+    _meanwhile(monkeypatch, lambda: config.write_text("nonsense"))
+
+    artifact = pack(root, output=tmp_path / "out")
+
+    assert read_layout(artifact.path).texts["resnet50/config.pbtxt"] == checked
+
+
+def test_a_model_behind_a_link_is_packed(tmp_path: Path) -> None:
+    write_plain(tmp_path / "there" / "m")
+    (tmp_path / "m").symlink_to(tmp_path / "there" / "m")
+
+    assert pack(tmp_path / "m", output=tmp_path / "out").model == "m"

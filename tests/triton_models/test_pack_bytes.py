@@ -1,0 +1,298 @@
+"""What an artifact's bytes depend on, and what unpackers other than ours make of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.triton_models.model_folders import write, write_ensemble, write_plain
+from triton_models.check import check_path
+from triton_models.pack import Artifact, pack
+from triton_models.packing import deflate, tar
+from triton_models.packing.choice import repeated
+from triton_models.packing.content import InMemory
+from triton_models.packing.crc import combine
+
+MEGABYTE = 1 << 20
+TEXT = "\n".join(f"def function_{i}(argument): return argument + {i}" for i in range(80_000)).encode()
+
+
+def _weights(size: int, seed: int = 0) -> bytes:
+    return random.Random(seed).randbytes(size)  # noqa: S311 (no secret)
+
+
+def _comment(path: Path) -> bytes:
+    """The comment in a gzip header that has no other optional field."""
+    header = path.read_bytes()[:100]
+    return header[10 : header.index(b"\0", 10)] if header[3] & 0x10 else b""
+
+
+def test_the_bytes_are_these_on_every_machine_and_with_every_python(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "m")
+    (root / "resnet50" / "config.pbtxt").write_text(  # not as protobuf writes it, which may change
+        'backend: "onnxruntime"\nmax_batch_size: 0\n'
+        'input [{name: "x" data_type: TYPE_FP32 dims: [4]}]\n'
+        'output [{name: "y" data_type: TYPE_FP32 dims: [4]}]\n'
+    )
+    write(root / "resnet50" / "1" / "model.onnx", bytes(range(256)) * 1000)
+    write(root / "resnet50" / "1" / ("ä" * 70) / "empty", b"")
+
+    artifact = pack(root, output=tmp_path / "out")
+
+    assert artifact.sha256 == "6e2b4d1eeeec2cea06cc687409c0c8f876d79b9868e49545ea7fd6277780f0a2"
+
+
+def test_neither_the_file_system_nor_the_number_of_cores_shows(tmp_path: Path, monkeypatch) -> None:
+    in_memory = Path("/dev/shm")  # noqa: S108 (only the place for the temporary folder)
+    if not in_memory.is_dir():
+        pytest.skip("no second file system here")
+    one = write_plain(tmp_path / "m")
+    write(one / "resnet50" / "1" / "model.onnx", _weights(3 * MEGABYTE) + TEXT)
+    here = pack(one, output=tmp_path / "out")
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 13)
+    with tempfile.TemporaryDirectory(dir=in_memory) as folder:
+        other = shutil.copytree(one, Path(folder, "m"))
+        there = pack(other, output=Path(folder, "out"))
+        assert there.path.read_bytes() == here.path.read_bytes()
+
+
+def test_weights_are_packed_without_a_compression_library(tmp_path: Path, monkeypatch) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    write(root / "minilm_encoder" / "1" / "model.onnx", _weights(3 * MEGABYTE))
+    write(root / "minilm_tokenizer" / "1" / "tokenizer.json", TEXT[: MEGABYTE // 2])
+
+    def fail(*_: object) -> bytes:
+        raise AssertionError("compressed")
+
+    monkeypatch.setattr(deflate, "compressed", fail)
+
+    assert _comment(pack(root, output=tmp_path / "out").path) == b""
+
+
+def test_what_saves_a_megabyte_is_compressed_and_the_digest_covers_by_what(
+    tmp_path: Path, monkeypatch
+) -> None:
+    root = write_plain(tmp_path / "m")
+    write(root / "resnet50" / "1" / "model.onnx", _weights(MEGABYTE))
+    write(root / "resnet50" / "vocabulary.txt", TEXT)
+
+    artifact = pack(root, output=tmp_path / "out")
+
+    assert _comment(artifact.path) == f"zlib {zlib.ZLIB_RUNTIME_VERSION}, level 4".encode()
+    assert artifact.size < MEGABYTE + len(TEXT) / 4
+    assert Artifact.read(artifact.path) == artifact
+
+    monkeypatch.setattr("triton_models.pack.COMPRESSOR", "zlib 9, level 4")
+    assert pack(root, output=tmp_path / "out").digest != artifact.digest
+
+
+def test_a_file_that_is_compressible_only_where_it_was_sampled_does_not_grow(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "m")
+    write(root / "resnet50" / "1" / "model.onnx", TEXT[:MEGABYTE] + _weights(9 * MEGABYTE) + TEXT[:MEGABYTE])
+
+    artifact = pack(root, output=tmp_path / "out")
+
+    assert artifact.size < 10 * MEGABYTE
+    assert check_path(artifact.path) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 65534, 65535, 65536, 16 * 65535, 16 * 65535 + 1, 2 << 20])
+def test_every_size_comes_back(size: int, tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "m")
+    content = _weights(size, seed=size)
+    write(root / "resnet50" / "1" / "model.onnx", content)
+
+    with tarfile.open(pack(root, output=tmp_path / "out").path) as archive:
+        back = archive.extractfile("resnet50/1/model.onnx")
+        assert back is not None
+        assert back.read() == content
+
+
+def test_weights_grow_by_less_than_a_thousandth(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "m")
+    write(root / "resnet50" / "1" / "model.onnx", _weights(2 * MEGABYTE))
+    size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+
+    assert pack(root, output=tmp_path / "out").size < size * 1.001
+
+
+def test_gnu_tar_and_gzip_take_it_without_a_word(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "m")
+    write(root / "resnet50" / "1" / "model.onnx", _weights(3 * MEGABYTE))
+    write(root / "resnet50" / "1" / "ä" / ("x" * 200), TEXT)
+    artifact = pack(root, output=tmp_path / "out")
+    (tmp_path / "there").mkdir()
+
+    for command in (
+        ["gzip", "--test", str(artifact.path)],
+        ["tar", "-xzf", str(artifact.path), "-C", str(tmp_path / "there")],
+        ["diff", "-r", str(root), str(tmp_path / "there")],
+    ):
+        run = subprocess.run(command, check=True, capture_output=True)
+        assert run.stdout + run.stderr == b""
+
+
+def test_the_archive_is_one_gzip_member(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "m")
+    write(root / "resnet50" / "1" / "model.onnx", _weights(2 * MEGABYTE) + TEXT)
+    content = pack(root, output=tmp_path / "out").path.read_bytes()
+
+    member = zlib.decompressobj(wbits=31)  # gzip, and its checksum
+    member.decompress(content)
+
+    assert member.eof
+    assert member.unused_data == b""
+
+
+# The blocks and headers by themselves
+
+
+def _inflated(blocks: bytes) -> bytes:
+    return zlib.decompress(blocks + deflate.LAST, wbits=-15)
+
+
+@given(
+    parts=st.lists(
+        st.one_of(st.binary(max_size=40), st.integers(0, 1200).map(bytes)),
+        max_size=8,
+    )
+)
+def test_runs_of_zeros_come_back(parts: list[bytes]) -> None:
+    content = b"".join(parts)
+
+    assert _inflated(deflate.runs(content)) == content
+
+
+def test_a_run_of_any_length_comes_back() -> None:
+    for count in range(4, 600):
+        assert _inflated(deflate.runs(b"a" + bytes(count) + b"b")) == b"a" + bytes(count) + b"b"
+
+
+def test_a_header_takes_a_quarter_of_its_block() -> None:
+    assert len(deflate.runs(tar.file_header("resnet50/1/model.onnx", 10**9))) < tar.BLOCK_BYTES / 4
+
+
+@given(first=st.binary(max_size=3000), second=st.binary(max_size=3000))
+def test_checksums_of_parts_give_that_of_the_whole(first: bytes, second: bytes) -> None:
+    assert combine(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+
+
+@pytest.mark.parametrize("size", [0, 8 * 1024**3 - 1, 8 * 1024**3, 10**12])
+@pytest.mark.parametrize("name", ["a", "x" * 100, "x" * 101, "ä", "deep/" * 60 + "file"])
+def test_python_reads_names_and_sizes_as_they_were(name: str, size: int) -> None:
+    with tarfile.open(fileobj=BytesIO(tar.file_header(name, size) + tar.END), mode="r:") as archive:
+        member = archive.next()
+
+    assert member is not None
+    assert (member.name, member.size, member.isfile()) == (name, size, True)
+
+
+# The choice
+
+
+@pytest.mark.parametrize(
+    ("content", "share"),
+    [
+        (b"", 0.0),
+        (b"abc", 0.0),
+        (bytes(100_000), 1.0),
+        (_weights(100_000), 0.0),
+        (json.dumps({f"token {i}": i for i in range(5000)}).encode(), 0.8),
+    ],
+)
+def test_the_share_of_what_was_there_before(content: bytes, share: float) -> None:
+    assert repeated(InMemory(content)) == pytest.approx(share, abs=0.15)
+
+
+def test_half_precision_weights_are_not_worth_compressing() -> None:
+    # sign and exponent of a normal distribution take few values, and deflate gains 8 % by that
+    chance = random.Random(0)  # noqa: S311
+    weights = b"".join(
+        bytes((chance.randrange(256), chance.choice((0x21, 0x22, 0xA1, 0xA2, 0x25)))) for _ in range(100_000)
+    )
+
+    assert len(zlib.compress(weights)) < 0.8 * len(weights)
+    assert repeated(InMemory(weights)) < 0.3
+
+
+# Serialized DALI pipelines
+
+
+def _field(number: int, content: bytes) -> bytes:
+    size = len(content)
+    length = bytes([size]) if size < 128 else bytes([size & 0x7F | 0x80, size >> 7])
+    return bytes([number << 3 | 2]) + length + content
+
+
+def _argument(name: bytes, value: bytes) -> bytes:
+    return _field(1, name) + _field(2, b"string") + _field(5, value) + b"\x40\x00"
+
+
+def _pipeline(*, checkout: bytes, line: int) -> bytes:
+    """As DALI 2.4 serializes one: NVIDIA/DALI, dali/pipeline/proto/dali.proto."""
+    element = _field(1, b"element 0") + _field(2, b"string") + _field(5, checkout) + b"\x40\x00"
+    number = _field(1, b"element 0") + _field(2, b"int64") + bytes([4 << 3, line]) + b"\x40\x00"
+    origin = _field(1, b"_origin_stack_filename") + _field(2, b"string") + _field(7, element) + b"\x40\x01"
+    lines = _field(1, b"_origin_stack_lineno") + _field(2, b"int64") + _field(7, number) + b"\x40\x01"
+    operator = b"".join(
+        (
+            _field(1, b"Resize"),
+            _field(2, _field(1, b"DALI_INPUT_0") + _field(2, b"cpu") + b"\x18\x00"),
+            _field(4, _argument(b"device", b"mixed")),
+            _field(4, origin),
+            _field(4, lines),
+            _field(4, _argument(b"path", b"/data/_origin_stack_/x")),
+            _field(5, b"resize"),
+        )
+    )
+    return b"\x08\x02\x10\x08" + _field(5, operator) + _field(7, _field(1, b"out")) + b"\x40\x00"
+
+
+def _packed_pipeline(content: bytes, folder: Path) -> bytes:
+    root = write_plain(folder / "m")
+    write(root / "resnet50" / "1" / "model.dali", content)
+    with tarfile.open(pack(root, output=folder / "out").path) as archive:
+        back = archive.extractfile("resnet50/1/model.dali")
+        assert back is not None
+        return back.read()
+
+
+def test_a_pipeline_does_not_tell_where_it_was_written(tmp_path: Path) -> None:
+    one = _packed_pipeline(_pipeline(checkout=b"/home/one/model.py", line=7), tmp_path / "1")
+    other = _packed_pipeline(_pipeline(checkout=b"/builds/" + b"x" * 200, line=9), tmp_path / "2")
+
+    assert one == other
+    assert b"model.py" not in one
+
+
+def test_a_pipeline_keeps_everything_else(tmp_path: Path) -> None:
+    packed = _packed_pipeline(_pipeline(checkout=b"/home/one/model.py", line=7), tmp_path)
+
+    for kept in (b"Resize", b"DALI_INPUT_0", b"mixed", b"/data/_origin_stack_/x", b"resize", b"out"):
+        assert kept in packed
+    assert packed.startswith(b"\x08\x02\x10\x08")
+    assert packed.endswith(b"\x40\x00")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a pipeline", b"\x2a\x7fshort", _weights(1000), b"\x0b"])
+def test_what_is_no_pipeline_stays_as_it_is(content: bytes, tmp_path: Path) -> None:
+    assert _packed_pipeline(content, tmp_path) == content
+
+
+def test_a_pipeline_without_origin_stays_as_it_is(tmp_path: Path) -> None:
+    content = _field(5, _field(1, b"Copy") + _field(4, _argument(b"device", b"gpu")))
+
+    assert _packed_pipeline(content, tmp_path) == content
