@@ -15,7 +15,7 @@ from typing import Any
 
 from constructs import Node
 
-from triton_fleet.errors import Findings
+from triton_fleet.arguments.findings import Findings
 from triton_fleet.rules.build_gpu import build_gpu, build_region
 from triton_fleet.rules.capacity import capacity
 from triton_fleet.rules.gpu_generation import gpu_generation

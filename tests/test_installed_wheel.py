@@ -109,7 +109,7 @@ def test_every_module_of_the_constructs_is_in_the_wheel(python: Path) -> None:
     program = f"""
 import importlib, importlib.util
 for each in {modules}:
-    if ".function_code." in each:
+    if ".functions.code." in each:
         assert importlib.util.find_spec(each), each
     else:
         importlib.import_module(each)

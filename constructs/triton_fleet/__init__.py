@@ -1,33 +1,35 @@
 """Constructs that declare a fleet of Triton models behind one SageMaker GPU endpoint."""
 
-from triton_fleet.alarm_declarations import Severity
-from triton_fleet.alarms import EndpointAlarms
-from triton_fleet.alias import EndpointAlias, endpoint_name_for
-from triton_fleet.async_inference import AsyncInference
-from triton_fleet.builds import ModelBuilds
-from triton_fleet.capacity_reservation import CapacityReservation
-from triton_fleet.capture import DataCapture
-from triton_fleet.core_dumps import CoreDumps
-from triton_fleet.dashboard import EndpointDashboard
-from triton_fleet.deployment import AllAtOnce, Canary, Deployment, Linear, Portion, Rolling
-from triton_fleet.endpoint import MultiModelEndpoint
-from triton_fleet.endpoint_base import Endpoint
-from triton_fleet.image import OwnImage
-from triton_fleet.imported import ImportedEndpoint
-from triton_fleet.metrics import EndpointMetrics, InvocationMetrics
-from triton_fleet.network import EndpointNetwork, VpcService
-from triton_fleet.notifications import AlarmTopic
-from triton_fleet.repository import ModelRepository
-from triton_fleet.rollback import NewFleetAlarms, RollbackAlarms
-from triton_fleet.s3_folder import S3Folder
-from triton_fleet.scaling import EndpointScaling
-from triton_fleet.schedules import ScheduledCapacity
-from triton_fleet.server import TritonMetrics, TritonServer
-from triton_fleet.single_model import SingleModelEndpoint
-from triton_fleet.steps import Step, StepScaling
-from triton_fleet.suspension import Suspension
-from triton_fleet.thresholds import Thresholds
-from triton_fleet.tracking import (
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.imported import ImportedEndpoint
+from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.endpoint.single_model import SingleModelEndpoint
+from triton_fleet.hosting.async_inference import AsyncInference
+from triton_fleet.hosting.capacity_reservation import CapacityReservation
+from triton_fleet.hosting.capture import DataCapture
+from triton_fleet.hosting.core_dumps import CoreDumps
+from triton_fleet.hosting.deployment import AllAtOnce, Canary, Deployment, Linear, Portion, Rolling
+from triton_fleet.hosting.network import EndpointNetwork, VpcService
+from triton_fleet.hosting.s3_folder import S3Folder
+from triton_fleet.hosting.server import TritonMetrics, TritonServer
+from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
+from triton_fleet.images.image import OwnImage
+from triton_fleet.metrics.published import EndpointMetrics, InvocationMetrics
+from triton_fleet.operations.alarm_declarations import Severity
+from triton_fleet.operations.alarms import EndpointAlarms
+from triton_fleet.operations.dashboard import EndpointDashboard
+from triton_fleet.operations.notifications import AlarmTopic
+from triton_fleet.operations.rollback import NewFleetAlarms, RollbackAlarms
+from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.operations.warm_up import WarmUp, WarmUpRequest
+from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
+from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.scaling.schedules import ScheduledCapacity
+from triton_fleet.scaling.steps import Step, StepScaling
+from triton_fleet.scaling.suspension import Suspension
+from triton_fleet.scaling.tracking import (
     BacklogPerInstance,
     ConcurrentRequests,
     Cooldowns,
@@ -40,8 +42,6 @@ from triton_fleet.tracking import (
     ModelLatency,
     Target,
 )
-from triton_fleet.variants import DeployedVariant, InstancePool, Routing, Variant
-from triton_fleet.warm_up import WarmUp, WarmUpRequest
 from triton_models.errors import FleetError
 
 __all__ = [

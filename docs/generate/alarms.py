@@ -8,7 +8,8 @@ from pathlib import Path
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from triton_fleet.alarm_declarations import (
+from triton_fleet.metrics.published import EndpointMetrics
+from triton_fleet.operations.alarm_declarations import (
     AlarmDeclaration,
     Severity,
     caching,
@@ -20,8 +21,7 @@ from triton_fleet.alarm_declarations import (
     rolling_back,
     serving,
 )
-from triton_fleet.metrics import EndpointMetrics
-from triton_fleet.thresholds import Thresholds
+from triton_fleet.operations.thresholds import Thresholds
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES
 
 PAGE = Path(__file__).resolve().parents[1] / "alarms.md"
@@ -31,7 +31,7 @@ _HEAD = """\
 
 `EndpointAlarms` creates them and `EndpointDashboard` draws their thresholds. Thresholds are the defaults of
 `Thresholds`; the numbers of instances are those of a fleet from 1 to 4. This page is made from the
-declarations in `constructs/triton_fleet/alarm_declarations.py`, and a test keeps the two in step.
+declarations in `constructs/triton_fleet/operations/alarm_declarations.py`, and a test keeps the two in step.
 
 An alarm that **pages** says that requests fail or are slow now: wake somebody up. All that page are gathered
 in one composite alarm, so that one outage is one page. A **ticket** says that it will come to that, and waits

@@ -24,8 +24,8 @@ from triton_fleet import (
     MultiModelEndpoint,
     Thresholds,
 )
-from triton_fleet.deployment import Canary, Rolling
-from triton_fleet.rollback import RollbackAlarms
+from triton_fleet.hosting.deployment import Canary, Rolling
+from triton_fleet.operations.rollback import RollbackAlarms
 from triton_fleet.rules.alarm_thresholds import alarm_threshold
 from triton_fleet.rules.same_variant import same_variant
 

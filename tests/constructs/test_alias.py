@@ -10,7 +10,7 @@ from botocore_model import violations
 from synthesised import Resources
 
 from triton_fleet import EndpointScaling, FleetError, ModelRepository, MultiModelEndpoint
-from triton_fleet.alias import FLEET_TAG, EndpointAlias, endpoint_name_for
+from triton_fleet.scaling.alias import FLEET_TAG, EndpointAlias, endpoint_name_for
 
 FLEET = "TritonFleet"
 TYPE = "ml.g5.2xlarge"

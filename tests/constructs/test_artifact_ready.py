@@ -15,7 +15,7 @@ from synthesised import Resources
 
 from tests.rehearsal.aws_for_hosting import MotoAws, moto_aws
 from triton_fleet import FleetError, InstancePool, ModelRepository, SingleModelEndpoint, Variant
-from triton_fleet.function_code import artifact_ready
+from triton_fleet.functions.code import artifact_ready
 from triton_fleet.rules.artifact_timeout import artifact_timeout
 from triton_fleet.rules.single_model_artifact import RULE as ARTIFACT_RULE
 

@@ -38,8 +38,8 @@ from triton_fleet import (
     Thresholds,
     TritonServer,
 )
-from triton_fleet.argument_types import type_problems
-from triton_fleet.type_match import fits
+from triton_fleet.arguments.match import fits
+from triton_fleet.arguments.typed import type_problems
 
 NOT_CALLED = {"FleetError"}  # ours to raise, with problems that are typed already
 Callables = Callable[..., Any]

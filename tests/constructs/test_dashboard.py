@@ -19,8 +19,8 @@ from triton_fleet import (
     Thresholds,
     Variant,
 )
-from triton_fleet.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
-from triton_fleet.tracking import CpuUtilization, GpuMemoryUtilization, Target
+from triton_fleet.metrics.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
+from triton_fleet.scaling.tracking import CpuUtilization, GpuMemoryUtilization, Target
 
 Widgets = list[dict[str, Any]]
 

@@ -35,9 +35,9 @@ from triton_fleet import (
     Variant,
     WarmUp,
     WarmUpRequest,
-    functions,
 )
-from triton_fleet.functions import RUNTIME, InlineFunction
+from triton_fleet.functions import inline_function
+from triton_fleet.functions.inline_function import RUNTIME, InlineFunction
 from triton_fleet.rules.inline_code import LARGEST, inline_code
 
 PACKS = (
@@ -47,7 +47,7 @@ PACKS = (
     NIST80053R5Checks,
     PCIDSS321Checks,
 )
-SOURCES = sorted(Path(str(functions.__file__)).with_name("function_code").glob("[!_]*.py"))
+SOURCES = sorted(Path(str(inline_function.__file__)).with_name("code").glob("[!_]*.py"))
 FUNCTIONS = ("Artifacts/ArtifactReady/", "WarmUp/")
 
 
@@ -117,7 +117,7 @@ def test_code_that_no_template_can_carry_is_refused(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "warm_up.py").write_text("#" * LARGEST)
-    monkeypatch.setattr(functions, "_SOURCES", tmp_path)
+    monkeypatch.setattr(inline_function, "_SOURCES", tmp_path)
 
     with pytest.raises(FleetError) as raised:
         _create(stack)

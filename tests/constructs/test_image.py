@@ -9,8 +9,8 @@ from aws_cdk import CfnParameter, Environment, Stack
 from aws_cdk import aws_ecr as ecr
 from aws_cdk.assertions import Template
 
-from triton_fleet.image import OwnImage, TritonImage
-from triton_fleet.image_labels import image_labels
+from triton_fleet.images.image import OwnImage, TritonImage
+from triton_fleet.images.labels import image_labels
 from triton_fleet.rules.own_image import image_beside_endpoint, image_version, multi_model_label
 from triton_models.errors import FleetError
 from triton_models.releases import RELEASES, release

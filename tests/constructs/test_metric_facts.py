@@ -6,8 +6,8 @@ import pytest
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet import EndpointMetrics
-from triton_fleet.errors import FleetError
-from triton_fleet.metrics import METRICS
+from triton_fleet.arguments.findings import FleetError
+from triton_fleet.metrics.published import METRICS
 from triton_models.instances import INSTANCE_TYPES
 
 

@@ -11,7 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Annotations, Match, Template
 
 from triton_fleet import FleetError, ModelRepository, MultiModelEndpoint
-from triton_fleet.network import EndpointNetwork, VpcService
+from triton_fleet.hosting.network import EndpointNetwork, VpcService
 from triton_fleet.rules.network_services import models_reachable, route_tables_known, stated_once
 from triton_fleet.rules.network_subnets import no_public_subnet, some_subnets
 

@@ -19,9 +19,9 @@ from triton_fleet import (
     ModelRepository,
     MultiModelEndpoint,
 )
-from triton_fleet.metrics import EndpointMetrics
-from triton_fleet.steps import Step, StepScaling
-from triton_fleet.tracking import (
+from triton_fleet.metrics.published import EndpointMetrics
+from triton_fleet.scaling.steps import Step, StepScaling
+from triton_fleet.scaling.tracking import (
     ConcurrentRequests,
     CpuUtilization,
     GpuMemoryUtilization,

@@ -9,7 +9,7 @@ from aws_cdk.aws_applicationautoscaling import Schedule
 from synthesised import Resources
 
 from triton_fleet import EndpointScaling, FleetError, MultiModelEndpoint
-from triton_fleet.schedules import ScheduledCapacity
+from triton_fleet.scaling.schedules import ScheduledCapacity
 
 MORNING = Schedule.cron(week_day="MON-FRI", hour="7", minute="0")
 NEW_YEAR = datetime(2027, 1, 1, tzinfo=timezone.utc)

@@ -11,7 +11,7 @@ from rehearsal.triton.contract import MultiModelContract
 from rehearsal.triton.server import TritonServer
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
-from triton_fleet.server_log import (
+from triton_fleet.metrics.server_log import (
     FAILED_LOADS,
     LOAD_FAILED,
     LOADED,

@@ -9,7 +9,7 @@ from aws_cdk.assertions import Template
 from synthesised import Resources
 
 from triton_fleet import EndpointScaling, FleetError, GpuUtilization, MultiModelEndpoint
-from triton_fleet.steps import Step, StepScaling
+from triton_fleet.scaling.steps import Step, StepScaling
 
 OUT = (Step(at=500, change=1), Step(at=2000, change=4), Step(at=1000, change=2))
 IN = (Step(at=100, change=-1), Step(at=20, change=-3))

@@ -10,7 +10,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from synthesised import Resources
 
 from triton_fleet import EndpointMetrics
-from triton_fleet.tracking import (
+from triton_fleet.hosting.variants import DeployedVariant
+from triton_fleet.scaling.tracking import (
     ConcurrentRequests,
     Cooldowns,
     CpuUtilization,
@@ -23,7 +24,6 @@ from triton_fleet.tracking import (
     Target,
     default_targets,
 )
-from triton_fleet.variants import DeployedVariant
 from triton_models.instances import instance_type
 
 DIMENSIONS = [{"Name": "EndpointName", "Value": "fleet"}, {"Name": "VariantName", "Value": "AllTraffic"}]

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from triton_fleet.hosting.variants import InstancePool, Variant
 from triton_fleet.rules.container_environment import container_environment
 from triton_fleet.rules.instance_pools import instance_pools, same_gpu, same_image
 from triton_fleet.rules.local_storage import local_storage
 from triton_fleet.rules.multi_model_features import EXCLUDED, multi_model_features
 from triton_fleet.rules.single_model_artifact import single_model_artifact
 from triton_fleet.rules.variant_set import variant_set
-from triton_fleet.variants import InstancePool, Variant
 from triton_models.instances import instance_type
 
 G5, LARGER_G5, G6, CPU = (

@@ -28,7 +28,7 @@ from triton_fleet import (
     WarmUp,
     WarmUpRequest,
 )
-from triton_fleet.function_code import warm_up
+from triton_fleet.functions.code import warm_up
 from triton_fleet.rules.warm_up_interval import warm_up_interval
 from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord
 

@@ -23,7 +23,7 @@ from triton_fleet import (
     ModelRepository,
     MultiModelEndpoint,
 )
-from triton_fleet.alias import EndpointAlias, endpoint_name_for
+from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_models.alias import alias_name
 
 FLEET = "Fleet"
@@ -283,7 +283,7 @@ def test_everything_is_removed_with_the_stack(aws: EmbeddedAws) -> None:
 FLEET_APP = """
 from aws_cdk import App, Stack
 from triton_fleet import EndpointScaling, ModelRepository, MultiModelEndpoint
-from triton_fleet.alias import EndpointAlias, endpoint_name_for
+from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 
 app = App()
 stack = Stack(app, "S")

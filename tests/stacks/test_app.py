@@ -34,7 +34,7 @@ def test_the_fleet_passes_the_validator_and_cdk_nag(output: Path) -> None:
     [
         ("import stacks.policy; stacks.policy.acceptances = lambda **stacks: ()", "AwsSolutions-S1"),
         (
-            "import triton_fleet.endpoint as e, triton_fleet.hosting_values as v\n"
+            "import triton_fleet.endpoint.multi_model as e, triton_fleet.hosting.values as v\n"
             "e.VARIANT, v.resource_name = 'All traffic', lambda *_, **__: None",
             "VariantName",
         ),

@@ -12,7 +12,7 @@ from stacks.config import FleetConfig
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint
-from triton_fleet.network import EndpointNetwork
+from triton_fleet.hosting.network import EndpointNetwork
 
 
 class VpcInferenceStack(Stack):

@@ -1,0 +1,528 @@
+"""What every endpoint is, however many models it serves: a name, variants, and who may invoke it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import jsii
+from aws_cdk import Annotations as Advice
+from aws_cdk import Duration, Names, RemovalPolicy, Resource, Tags
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk.interfaces import aws_sagemaker as references
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.arguments.values import literal_texts
+from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
+from triton_fleet.hosting.async_inference import AsyncInference
+from triton_fleet.hosting.capture import DataCapture
+from triton_fleet.hosting.compliance import acknowledge_local_storage, acknowledge_network_interfaces
+from triton_fleet.hosting.deployment import (
+    WITHOUT_ROLLBACK,
+    Deployment,
+    deployment_advice,
+    deployment_problems,
+)
+from triton_fleet.hosting.network import EndpointNetwork
+from triton_fleet.hosting.server import TritonServer
+from triton_fleet.hosting.variants import DeployedVariant, Hosting
+from triton_fleet.images.image import OwnImage, TritonImage
+from triton_fleet.metrics.published import HOST_NAMESPACE, INVOCATION_NAMESPACE, EndpointMetrics
+from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.rules.container_environment import container_environment
+from triton_fleet.rules.gpu_generation import gpu_generation
+from triton_fleet.rules.image_published import image_published, image_region
+from triton_fleet.rules.local_storage import local_storage
+from triton_fleet.rules.metric_interval import metric_interval
+from triton_fleet.rules.plan_portability import PlanTarget
+from triton_fleet.rules.resource_name import resource_name
+from triton_fleet.rules.rollback_alarms import rollback_alarms as rollback_alarm_problems
+from triton_fleet.rules.tag_set import tag_set
+from triton_models.errors import FleetError
+from triton_models.instances import InstanceType
+from triton_models.instances import instance_type as find_instance_type
+from triton_models.releases import Release
+from triton_models.releases import release as find_release
+from triton_models.suggest import did_you_mean
+
+_LONGEST_NAME = 63
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What every endpoint is told besides its variants; each construct explains its own arguments.
+
+    Attributes:
+        endpoint_name: A literal name; None to make one from the construct's path.
+        repository: Where the models are.
+        release: The Triton release.
+        server: How Triton is started.
+        environment: Variables of the container besides those of the server's options.
+        image: An image of the user's own.
+        network: The VPC.
+        network_isolation: Whether containers are cut off from any network.
+        encryption_key: The key of the volumes.
+        deployment: How a new configuration takes over.
+        rollback_alarms: Names of the alarms that undo a deployment.
+        detailed_observability: Whether metrics of each GPU are published.
+        enhanced_metrics: Whether metrics of each instance are published.
+        metric_interval: How often metrics are published; None for every minute.
+        log_retention: How long logs are kept.
+        tags: Of everything in the endpoint.
+    """
+
+    endpoint_name: str | None
+    repository: ModelRepository
+    release: str
+    server: TritonServer
+    environment: Mapping[str, str]
+    image: OwnImage | None
+    network: EndpointNetwork | None
+    network_isolation: bool
+    encryption_key: kms.IKey | None
+    deployment: Deployment | None
+    rollback_alarms: Sequence[str]
+    detailed_observability: bool
+    enhanced_metrics: bool
+    metric_interval: Duration | None
+    log_retention: logs.RetentionDays
+    tags: Mapping[str, str]
+
+
+@jsii.implements(sagemaker.IEndpoint)
+class Endpoint(Resource):
+    """A SageMaker endpoint: use `MultiModelEndpoint` or `SingleModelEndpoint`, which are one.
+
+    It is an `aws_sagemaker.IEndpoint`: whatever takes one, such as the API Gateway integration, takes this.
+
+    Attributes:
+        name: The endpoint's name as a literal string, for what must not depend on the resource.
+        variants: Its variants by name, in the order in which they were given.
+        variant_name: The name of the first variant, of most endpoints the only one.
+        instance: The first variant's instance type with its facts.
+        metrics: Everything that the first variant publishes to CloudWatch.
+        release: The Triton release with its facts.
+        repository: Where its models come from.
+        server: How Triton is started.
+        deployment: How a new configuration takes over; None is SageMaker's own way.
+        image: The image that the first variant runs.
+        role: What the instances may do.
+        log_group: Where the containers log.
+    """
+
+    variants: Mapping[str, DeployedVariant]
+    variant_name: str
+    instance: InstanceType
+    metrics: EndpointMetrics
+    release: Release
+    image: TritonImage
+    role: iam.Role
+    log_group: logs.LogGroup
+    _resource: sagemaker.CfnEndpoint
+
+    @typed
+    def __init__(self, scope: Construct, construct_id: str, *, shared: Shared) -> None:
+        """Name the endpoint; a subclass makes it.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            shared: What every endpoint is told.
+        """
+        super().__init__(scope, construct_id)
+        self._shared = shared
+        self.name = shared.endpoint_name or Names.unique_resource_name(
+            self, max_length=_LONGEST_NAME, separator="-"
+        )
+        self.repository = shared.repository
+        self.server = shared.server
+        self.deployment = shared.deployment
+        for key, value in shared.tags.items():
+            Tags.of(self).add(key, value)
+
+    @staticmethod
+    @typed
+    def from_endpoint_name(scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
+        """An endpoint of this account and region that something else has created.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint_name: Its name.
+        """
+        return ImportedEndpoint.from_name(scope, construct_id, endpoint_name)
+
+    @staticmethod
+    @typed
+    def from_endpoint_arn(scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
+        """An endpoint that something else has created, maybe in another account or region.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint_arn: Its ARN.
+
+        Raises:
+            FleetError: It is no ARN of an endpoint.
+        """
+        return ImportedEndpoint.from_arn(scope, construct_id, endpoint_arn)
+
+    @property
+    def endpoint_arn(self) -> str:
+        """The endpoint's ARN."""
+        return self._resource.ref
+
+    @property
+    def endpoint_name(self) -> str:
+        """The endpoint's name; what uses it is deployed after the endpoint."""
+        return self._resource.attr_endpoint_name
+
+    @property
+    def endpoint_ref(self) -> references.EndpointReference:
+        """The reference that CloudFormation-level constructs take."""
+        return references.EndpointReference(endpoint_arn=self.endpoint_arn)
+
+    @typed
+    def variant(self, name: str | None = None) -> DeployedVariant:
+        """One of the variants.
+
+        Args:
+            name: Its name; None for the first, of most endpoints the only one.
+
+        Raises:
+            FleetError: There is no variant of that name.
+        """
+        if name is None:
+            return self.variants[self.variant_name]
+        if name not in self.variants:
+            raise FleetError.of(
+                what=f"there is no variant {name!r}",
+                where=f"the variants of {self.node.path}",
+                expected=f"one of {', '.join(self.variants)}",
+                why="nothing is published under another name, so nothing would ever be scaled or alarmed",
+                fix=did_you_mean(name, self.variants, otherwise=f"use {self.variant_name}"),
+                rule="unknown-variant",
+            )
+        return self.variants[name]
+
+    @property
+    def endpoint_config_name(self) -> str:
+        """The name of its configuration, another with every change of that.
+
+        What uses it is deployed after the configuration, and before the endpoint if the endpoint needs it.
+        """
+        return self._resource.endpoint_config_name
+
+    @typed
+    def roll_back_on(self, alarms: Sequence[str]) -> None:
+        """Undo a deployment for these alarms as well.
+
+        Args:
+            alarms: The alarms' names. Alarms of the new fleet need the endpoint's configuration, and so come
+                after it: this is how the endpoint learns of them.
+
+        Raises:
+            FleetError: More than ten alarms altogether, one of them twice, or an endpoint without deployment.
+        """
+        findings = Findings.of(self)
+        deployment, names = self._shared.deployment, [*self._shared.rollback_alarms, *alarms]
+        findings.extend(
+            rollback_alarm_problems(
+                names, has_deployment=deployment is not None, where=findings.where("rollback_alarms")
+            )
+        )
+        findings.raise_if_any()
+        if deployment is not None:
+            self._shared = replace(self._shared, rollback_alarms=names)
+            self._resource.deployment_config = deployment.render(rollback_alarms=names)
+            Advice.of(self).acknowledge_warning(WITHOUT_ROLLBACK, "it has got alarms since")
+
+    @typed
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to invoke the endpoint.
+
+        Args:
+            grantee: Who may invoke.
+        """
+        return self._grant_invoke(grantee, ())
+
+    def _grant_invoke(self, grantee: iam.IGrantable, target_models: Sequence[str]) -> iam.Grant:
+        return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
+
+    def _check_shared(
+        self,
+        findings: Findings,
+        *,
+        capacity: int | None,
+        variants: int,
+        multi_model: bool,
+        reserved: Mapping[str, str] = MappingProxyType({}),
+    ) -> Release | None:
+        """Note what is wrong with the shared arguments; gives the release if that is known.
+
+        Args:
+            findings: Where problems are noted.
+            capacity: The fewest instances of a variant at the first deployment.
+            variants: The number of production variants.
+            multi_model: Whether the container serves many models.
+            reserved: Variables that the variants set.
+        """
+        shared, where, region = self._shared, findings.where, self.env.region
+        if shared.endpoint_name is not None:
+            findings.look_up("endpoint_name", shared.endpoint_name, str)
+            findings.add(
+                resource_name(known(shared.endpoint_name), what="the endpoint", where=where("endpoint_name"))
+            )
+        tags = {key: known(value) for key, value in shared.tags.items()}
+        findings.extend(tag_set(tags, where=where("tags")))
+        findings.extend(
+            literal_texts(shared.rollback_alarms, name="rollback_alarms", where=where("rollback_alarms"))
+        )
+        findings.extend(self.server.problems(where=where("server")))
+        extra = {name: known(value) for name, value in shared.environment.items()}
+        findings.extend(
+            container_environment(
+                {**self.server.environment(), **reserved}, extra, where=where("environment")
+            )
+        )
+        interval = shared.metric_interval
+        if interval is not None:
+            seconds = None if interval.is_unresolved() else interval.to_milliseconds() / 1000
+            findings.add(metric_interval(seconds, where=where("metric_interval")))
+        release = findings.look_up("release", shared.release, find_release)
+        if shared.image is not None:
+            findings.extend(
+                shared.image.problems(where=where("image"), region=region, multi_model=multi_model)
+            )
+        elif release is not None:
+            findings.add(
+                image_published(release, where=where("release")),
+                image_region(release, known(region), where=where("release")),
+            )
+        findings.extend(
+            deployment_problems(
+                shared.deployment,
+                rollback_alarms=shared.rollback_alarms,
+                capacity=capacity,
+                where=where("deployment"),
+                variants=variants,
+            )
+        )
+        return release
+
+    def _hardware_problems(
+        self, hosting: Hosting, instance: InstanceType, release: Release | None, *, plans: bool, where: str
+    ) -> Iterable[Problem | None]:
+        """What is wrong with serving from an instance type.
+
+        Args:
+            hosting: What is asked of it.
+            instance: The instance type.
+            release: The release, if it is known.
+            plans: Whether it serves what the repository's build jobs publish.
+            where: What the problems are told about.
+        """
+        yield from local_storage(
+            instance,
+            volume_size_gb=hosting.volume_size_gb,
+            has_key=self._shared.encryption_key is not None,
+            where=where,
+        )
+        if release is None:
+            return
+        if instance.gpu is not None:
+            yield gpu_generation(instance.gpu, release, where=where)
+        if plans:
+            target = PlanTarget(gpu=instance.gpu, release=release, path=self.node.path)
+            yield from self.repository.served_by(target, where=where)
+
+    def _register(
+        self, variants: Sequence[tuple[Hosting, InstanceType]], *, asynchronous: bool = False
+    ) -> None:
+        """Say which variants there are, the first of them first."""
+        deployed = [
+            DeployedVariant(
+                name=hosting.name,
+                instance=instance,
+                metrics=EndpointMetrics(
+                    endpoint_name=self.name, variant_name=hosting.name, instance=instance
+                ),
+                initial_instance_count=hosting.initial_instance_count,
+                asynchronous=asynchronous,
+            )
+            for hosting, instance in variants
+        ]
+        self.variants = MappingProxyType({variant.name: variant for variant in deployed})
+        self.variant_name = deployed[0].name
+        self.instance = deployed[0].instance
+        self.metrics = deployed[0].metrics
+
+    def _image_for(self, instance: InstanceType) -> TritonImage:
+        own = self._shared.image
+        return own.resolved() if own else TritonImage.of(self, release=self.release, cpu=instance.gpu is None)
+
+    def _logs(self) -> logs.LogGroup:
+        return logs.LogGroup(
+            self,
+            "Logs",
+            # SageMaker writes here whatever we do; making the group first is what bounds its retention.
+            log_group_name=f"/aws/sagemaker/Endpoints/{self.name}",
+            retention=self._shared.log_retention,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+
+    def _execution_role(self) -> iam.Role:
+        """A role for the instances that can read the repository, pull one image, log and publish metrics."""
+        role = iam.Role(
+            self,
+            # An endpoint of another name comes with a role of its own. Were it the same one, its policy would
+            # name the new log group only, and the old endpoint could not log until it is gone.
+            f"Role-{self.name}",
+            assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
+            description=f"What the instances of the endpoint {self.name} may do",
+        )
+        network, key = self._shared.network, self._shared.encryption_key
+        self.repository.grant_read(role)
+        for statement in (*self.image.pull_statements(), *self._telemetry_statements()):
+            role.add_to_policy(statement)
+        if network is not None:
+            network.admit(self.repository)
+            for statement in network.statements():
+                role.add_to_policy(statement)
+            acknowledge_network_interfaces(role)
+        if key is not None:
+            key.grant(role, "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
+            iam.Grant.add_to_principal(
+                grantee=role,
+                actions=[
+                    "kms:CreateGrant"
+                ],  # the volume is attached by EC2, which SageMaker lets use the key
+                resource_arns=[key.key_arn],
+                conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+            )
+        return role
+
+    def _telemetry_statements(self) -> list[iam.PolicyStatement]:
+        namespaces = [INVOCATION_NAMESPACE, HOST_NAMESPACE, *self.server.metric_namespaces()]
+        return [
+            iam.PolicyStatement(
+                sid="Logs",
+                # CreateLogGroup although the group exists: the host's log agent starts by asking for it.
+                actions=[
+                    "logs:CreateLogGroup",
+                    "logs:CreateLogStream",
+                    "logs:DescribeLogStreams",
+                    "logs:PutLogEvents",
+                ],
+                resources=[self.log_group.log_group_arn],
+            ),
+            iam.PolicyStatement(
+                sid="Metrics",  # PutMetricData knows no resources, only the namespace narrows it
+                actions=["cloudwatch:PutMetricData"],
+                resources=["*"],
+                conditions={"StringEquals": {"cloudwatch:namespace": namespaces}},
+            ),
+        ]
+
+    def _allow_core_dumps(self, hosting: Hosting) -> None:
+        dumps, network = hosting.core_dumps, self._shared.network
+        if dumps is None:
+            return
+        dumps.grant(self.role)
+        if network is not None:
+            dumps.folder.admit(network, "s3:PutObject", "s3:AbortMultipartUpload")
+
+    def _model(
+        self, scope: Construct, construct_id: str, container: sagemaker.CfnModel.ContainerDefinitionProperty
+    ) -> sagemaker.CfnModel:
+        """A container as SageMaker keeps it. Unnamed, because a named one could not be replaced."""
+        network = self._shared.network
+        model = sagemaker.CfnModel(
+            scope,
+            construct_id,
+            execution_role_arn=self.role.role_arn,
+            primary_container=container,
+            vpc_config=network.vpc_config() if network else None,
+            enable_network_isolation=self._shared.network_isolation or None,
+        )
+        # SageMaker tries the role out when the model is created; without this its policy may come later.
+        model.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
+        return model
+
+    def _environment(self, **further: str) -> dict[str, str]:
+        return {
+            **self.server.environment(log_group=self.log_group.log_group_name),
+            **further,
+            **self._shared.environment,
+        }
+
+    def _deployed(
+        self,
+        variants: Sequence[sagemaker.CfnEndpointConfig.ProductionVariantProperty],
+        *,
+        hosting: Sequence[Hosting],
+        shadow: sagemaker.CfnEndpointConfig.ProductionVariantProperty | None = None,
+        capture: DataCapture | None = None,
+        asynchronous: AsyncInference | None = None,
+        declared: Sequence[str] = (),
+    ) -> sagemaker.CfnEndpoint:
+        """Configuration and endpoint.
+
+        Args:
+            variants: The production variants.
+            hosting: The instances behind all variants.
+            shadow: The shadow variant.
+            capture: What is captured.
+            asynchronous: How requests are queued.
+            declared: Properties of variants that a deployment sets to what is declared here; all others stay
+                as they are on the live endpoint.
+        """
+        shared, fewest = self._shared, min(each.initial_instance_count for each in self.variants.values())
+        for each in hosting:
+            self._allow_core_dumps(each)
+        interval = shared.metric_interval
+        config = sagemaker.CfnEndpointConfig(
+            self,
+            "Config",
+            production_variants=list(variants),
+            shadow_production_variants=[shadow] if shadow else None,
+            data_capture_config=capture.render() if capture else None,
+            async_inference_config=asynchronous.render() if asynchronous else None,
+            kms_key_id=shared.encryption_key.key_arn if shared.encryption_key else None,
+            metrics_config=sagemaker.CfnEndpointConfig.MetricsConfigProperty(
+                enable_detailed_observability=shared.detailed_observability,
+                enable_enhanced_metrics=shared.enhanced_metrics or None,
+                metric_publish_frequency_in_seconds=interval.to_seconds() if interval else None,
+            ),
+        )
+        types = {name for each in hosting for name in each.instance_types}
+        acknowledge_local_storage(config, instances=[find_instance_type(name) for name in sorted(types)])
+        alarms = shared.rollback_alarms
+        endpoint = sagemaker.CfnEndpoint(
+            self,
+            "Resource",
+            endpoint_name=self.name,
+            endpoint_config_name=config.attr_endpoint_config_name,
+            # Without it every deployment throws the fleet back to its initial instance count.
+            retain_all_variant_properties=True,
+            exclude_retained_variant_properties=[
+                sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=each) for each in declared
+            ]
+            or None,
+            deployment_config=shared.deployment.render(rollback_alarms=alarms) if shared.deployment else None,
+        )
+        for advice, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
+            Advice.of(self).add_warning_v2(advice, text)
+        endpoint.node.add_dependency(self.log_group)
+        if (
+            shared.network is not None
+        ):  # an instance that starts before its VPC endpoints cannot pull its image
+            endpoint.node.add_dependency(shared.network)
+        return endpoint

@@ -1,0 +1,154 @@
+"""Endpoints that something else has created: to invoke them, and to watch them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jsii
+from aws_cdk import Arn, ArnFormat, Resource, Stack, Token
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk.interfaces import aws_sagemaker as references
+from constructs import Construct
+
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.hosting.variants import DEFAULT_VARIANT
+from triton_fleet.metrics.published import EndpointMetrics
+from triton_fleet.rules.resource_name import resource_name
+from triton_models.errors import FleetError, raise_if_any
+from triton_models.instances import instance_type as find_instance_type
+
+
+def invocation_grant(
+    grantee: iam.IGrantable, *, endpoint_arn: str, target_models: Sequence[str]
+) -> iam.Grant:
+    """Allow to invoke an endpoint, or only some of its models.
+
+    Args:
+        grantee: Who may invoke.
+        endpoint_arn: The endpoint.
+        target_models: Patterns of target models; every model if there is none.
+    """
+    return iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["sagemaker:InvokeEndpoint"],
+        resource_arns=[endpoint_arn],
+        conditions={"StringLike": {"sagemaker:TargetModel": list(target_models)}} if target_models else None,
+    )
+
+
+@jsii.implements(sagemaker.IEndpoint)
+class ImportedEndpoint(Resource):
+    """An endpoint that is not created here. It is an `aws_sagemaker.IEndpoint`.
+
+    Attributes:
+        endpoint_arn: Its ARN.
+        endpoint_name: Its name.
+    """
+
+    @typed
+    def __init__(self, scope: Construct, construct_id: str, *, endpoint_arn: str, endpoint_name: str) -> None:
+        """Name an endpoint; `from_name` and `from_arn` need less.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint_arn: Its ARN.
+            endpoint_name: Its name, the same that ends the ARN.
+        """
+        super().__init__(scope, construct_id, environment_from_arn=endpoint_arn)
+        self._arn = endpoint_arn
+        self._name = endpoint_name
+
+    @classmethod
+    @typed
+    def from_name(cls, scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
+        """The endpoint of that name in the account and region of the stack.
+
+        Raises:
+            FleetError: No endpoint can have that name.
+        """
+        wrong = resource_name(
+            known(endpoint_name),
+            what="the endpoint",
+            where=f"endpoint_name of {scope.node.path}/{construct_id}",
+        )
+        raise_if_any([wrong] if wrong else [])
+        # SageMaker writes the names in ARNs in lower case, and IAM compares with their case: a policy with
+        # "Search" allows nothing, which github.com/philschmid/cdk-samples/issues/2 shows.
+        name_in_arn = endpoint_name if Token.is_unresolved(endpoint_name) else endpoint_name.lower()
+        arn = Stack.of(scope).format_arn(service="sagemaker", resource="endpoint", resource_name=name_in_arn)
+        return cls(scope, construct_id, endpoint_arn=arn, endpoint_name=endpoint_name)
+
+    @classmethod
+    @typed
+    def from_arn(cls, scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
+        """The endpoint of that ARN.
+
+        Raises:
+            FleetError: It is no ARN of an endpoint.
+        """
+        parts = endpoint_arn.split(":")
+        of_endpoint = (
+            len(parts) == _ARN_PARTS and parts[2] == "sagemaker" and parts[_RESOURCE].startswith("endpoint/")
+        )
+        if not Token.is_unresolved(endpoint_arn) and not of_endpoint:
+            raise FleetError.of(
+                what=f"the ARN is {endpoint_arn!r}",
+                where=f"endpoint_arn of {scope.node.path}/{construct_id}",
+                expected="an ARN such as arn:aws:sagemaker:us-east-1:123456789012:endpoint/search",
+                why="a grant on anything else allows nothing",
+                fix="give the endpoint's ARN, or its name to from_endpoint_name",
+                rule="endpoint-arn",
+            )
+        name = Arn.split(endpoint_arn, ArnFormat.SLASH_RESOURCE_NAME).resource_name
+        assert name is not None  # noqa: S101 -- an ARN of this format has one
+        return cls(scope, construct_id, endpoint_arn=endpoint_arn, endpoint_name=name)
+
+    @property
+    def endpoint_arn(self) -> str:
+        """Its ARN."""
+        return self._arn
+
+    @property
+    def endpoint_name(self) -> str:
+        """Its name; from an ARN in lower case, which is right for invoking only if the name itself is."""
+        return self._name
+
+    @property
+    def endpoint_ref(self) -> references.EndpointReference:
+        """The reference that CloudFormation-level constructs take."""
+        return references.EndpointReference(endpoint_arn=self.endpoint_arn)
+
+    @typed
+    def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
+        """Allow to invoke it.
+
+        Args:
+            grantee: Who may invoke.
+            target_models: Patterns of target models of a multi-model endpoint, such as "minilm-*". Every
+                model if left out.
+        """
+        return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
+
+    @typed
+    def variant_metrics(self, *, instance_type: str, variant_name: str = DEFAULT_VARIANT) -> EndpointMetrics:
+        """What one of its variants publishes to CloudWatch.
+
+        Args:
+            instance_type: The variant's instance type: its GPUs and vCPUs scale the percentages.
+            variant_name: The variant.
+
+        Raises:
+            FleetError: The instance type is unknown.
+        """
+        return EndpointMetrics(
+            endpoint_name=self.endpoint_name,
+            variant_name=variant_name,
+            instance=find_instance_type(instance_type),
+        )
+
+
+_ARN_PARTS = 6
+_RESOURCE = 5

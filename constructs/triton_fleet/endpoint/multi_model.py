@@ -1,0 +1,292 @@
+"""The multi-model endpoint: thousands of models behind one name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NoReturn
+
+from aws_cdk import Annotations as Advice
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.typed import typed
+from triton_fleet.endpoint.base import Endpoint, Shared
+from triton_fleet.hosting.capacity_reservation import CapacityReservation
+from triton_fleet.hosting.core_dumps import CoreDumps
+from triton_fleet.hosting.deployment import Deployment
+from triton_fleet.hosting.network import EndpointNetwork
+from triton_fleet.hosting.server import TritonServer
+from triton_fleet.hosting.values import hosting_problems
+from triton_fleet.hosting.variants import DEFAULT_VARIANT, Hosting, InstancePool, Routing, production_variant
+from triton_fleet.images.image import OwnImage
+from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.rules.instance_pools import instance_pools as pool_problems
+from triton_fleet.rules.instance_pools import same_gpu
+from triton_fleet.rules.multi_model_features import EXCLUDED, multi_model_features
+from triton_fleet.rules.multi_model_gpu import multi_model_gpu
+from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
+from triton_models.instances import instance_type as find_instance_type
+from triton_models.releases import DEFAULT_RELEASE, Release
+
+VARIANT = DEFAULT_VARIANT
+"""The only variant: SageMaker's documents disagree on whether a multi-model endpoint may have a second."""
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class MultiModelEndpoint(Endpoint):
+    """A SageMaker endpoint that serves every model of a repository from GPU instances, or from CPUs.
+
+    A model is loaded when it is first invoked and evicted when memory runs out, so the repository may be far
+    larger than a GPU. Model and endpoint configuration are details in here: SageMaker never changes one, so
+    each change replaces them under a new generated name, and the endpoint moves over without an interruption.
+
+    While auto scaling is attached, SageMaker refuses to change the instance type of a live endpoint. Give the
+    endpoint a new name together with a new instance type: CloudFormation then creates the new one first.
+
+    Attributes:
+        name: The endpoint's name as a literal string, for what must not depend on the resource.
+        variants: Its only variant, by name.
+        variant_name: The name of its only variant.
+        instance: The instance type with its facts.
+        release: The Triton release with its facts.
+        repository: Where its models come from.
+        role: What the instances may do.
+        image: The image of the release, or the one of your own.
+        server: How Triton is started.
+        deployment: How a new configuration takes over; None is SageMaker's own way.
+        log_group: Where the containers log.
+        metrics: Everything it publishes to CloudWatch.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        repository: ModelRepository,
+        instance_type: str = DEFAULT_INSTANCE_TYPE,
+        release: str = DEFAULT_RELEASE,
+        endpoint_name: str | None = None,
+        initial_instance_count: int = 1,
+        server: TritonServer | None = None,
+        keep_models_cached: bool = True,
+        container_start_timeout: Duration | None = None,
+        model_download_timeout: Duration | None = None,
+        detailed_observability: bool = False,
+        enhanced_metrics: bool = False,
+        metric_interval: Duration | None = None,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        deployment: Deployment | None = None,
+        rollback_alarms: Sequence[str] = (),
+        network: EndpointNetwork | None = None,
+        network_isolation: bool = False,
+        image: OwnImage | None = None,
+        environment: Mapping[str, str] = _NOTHING,
+        routing: Routing | None = None,
+        ssm_access: bool = False,
+        encryption_key: kms.IKey | None = None,
+        volume_size_gb: int | None = None,
+        instance_pools: Sequence[str] = (),
+        provision_timeout: Duration | None = None,
+        capacity_reservation: CapacityReservation | None = None,
+        core_dumps: CoreDumps | None = None,
+        tags: Mapping[str, str] = _NOTHING,
+        **excluded: NoReturn,
+    ) -> None:
+        """Create the endpoint with its model, configuration, role and log group.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            repository: The models to serve.
+            instance_type: A type with one GPU, or with none for models that need none. The default has twice
+                the host memory of the smallest for 8 % more money, and host memory bounds how fast models
+                load.
+            release: The Triton release. The default is the newest on SageMaker in which evicting one model
+                does not stall the others.
+            endpoint_name: A literal name, at most 63 letters, digits and hyphens. By default made from the
+                construct's path.
+            initial_instance_count: Instances at the first deployment. Later ones keep what auto scaling has
+                made of it.
+            server: How Triton is started.
+            keep_models_cached: Keep models loaded until memory runs out. False loads and unloads a model for
+                each request, which suits only models that are hardly ever called.
+            container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. Triton
+                answers within two minutes without a model; the default of ten leaves room for a slow host.
+            model_download_timeout: For the platform's download of model data to an instance, 60 to 3600 s.
+                Ten minutes by default.
+            detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
+                OpenTelemetry store. Set in any case, for SageMaker's own default depends on when the
+                configuration was made; off, for no alarm or dashboard here can read that store.
+            enhanced_metrics: Publish metrics of each instance as well, under its id. AWS's page about them
+                names single-model endpoints for those of requests, and all real-time ones for those of hosts.
+            metric_interval: How often the metrics of hosts are published, and with enhanced_metrics those of
+                requests: 10, 30 or 60 s, by default a minute.
+            log_retention: How long the containers' logs are kept.
+            deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
+                rolled back on nothing.
+            rollback_alarms: Names of the alarms that undo a deployment; plain names, because such an alarm
+                exists before the endpoint does.
+            network: The private subnets that the containers reach other services from. By default SageMaker's
+                own network.
+            network_isolation: Cut the containers off from any network. Models are still read, by the
+                platform; a Python model can call nothing.
+            image: An image of your own, made from that of `release`.
+            environment: Variables for models and backends, besides those that `server` sets.
+            routing: How requests are spread over the instances. None leaves it to SageMaker, which sends a
+                multi-model request to an instance that has the model loaded; whether a strategy given here
+                keeps that is not documented.
+            ssm_access: Let AWS Systems Manager open a shell on the instances, after AWS has allowed the
+                account.
+            encryption_key: Encrypts the instances' volumes, on types without local NVMe only. The NVMe of the
+                others is encrypted by their hardware.
+            volume_size_gb: Size of the volume that caches models, 1 to 512 GB, on types without local NVMe
+                only.
+            instance_pools: Up to four types that stand in for instance_type, in this order, when there is no
+                capacity for it. All need its GPU model. AWS documents pools for single-model endpoints only.
+            provision_timeout: How long SageMaker looks for capacity, 300 to 3600 s; by default its own.
+            capacity_reservation: What the instances are taken from; by default whatever SageMaker has.
+            core_dumps: Where what is left of a crashed container is kept; by default nowhere.
+            tags: Of everything in the endpoint that can have tags.
+            excluded: Nothing: what a multi-model endpoint cannot do is refused with the reason.
+
+        Raises:
+            FleetError: An unknown instance type or release, a type with several GPUs, a GPU too old for
+                the release, a release or region without image, a server argument that cannot be passed on,
+                build jobs that publish plans for another GPU or TensorRT, a volume or key on local NVMe, or
+                anything that multi-model endpoints exclude. All that apply are named.
+            TypeError: There is no such argument.
+        """
+        _known_arguments(excluded)
+        super().__init__(
+            scope,
+            construct_id,
+            shared=Shared(
+                endpoint_name=endpoint_name,
+                repository=repository,
+                release=release,
+                server=server or TritonServer(),
+                environment=environment,
+                image=image,
+                network=network,
+                network_isolation=network_isolation,
+                encryption_key=encryption_key,
+                deployment=deployment,
+                rollback_alarms=rollback_alarms,
+                detailed_observability=detailed_observability,
+                enhanced_metrics=enhanced_metrics,
+                metric_interval=metric_interval,
+                log_retention=log_retention,
+                tags=tags,
+            ),
+        )
+        hosting = Hosting(
+            name=VARIANT,
+            instance_type=instance_type,
+            initial_instance_count=initial_instance_count,
+            instance_pools=[InstancePool(instance_type=each) for each in instance_pools],
+            provision_timeout=provision_timeout,
+            routing=routing,
+            ssm_access=ssm_access,
+            volume_size_gb=volume_size_gb,
+            container_start_timeout=container_start_timeout or Duration.minutes(10),
+            model_download_timeout=model_download_timeout or Duration.minutes(10),
+            capacity_reservation=capacity_reservation,
+            core_dumps=core_dumps,
+        )
+        instance, self.release = self._checked(hosting, excluded)
+        self._register([(hosting, instance)])
+        self.image = self._image_for(instance)
+        self.log_group = self._logs()
+        self.role = self._execution_role()
+        model = self._model(self, "Model", self._container(keep_models_cached=keep_models_cached))
+        names = [model.attr_model_name] + [None] * len(hosting.instance_pools)
+        self._resource = self._deployed(
+            [production_variant(hosting, instance=instance, release=self.release, models=names)],
+            hosting=[hosting],
+        )
+
+    @typed
+    def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
+        """Allow to invoke models.
+
+        Args:
+            grantee: Who may invoke.
+            target_models: Patterns of target models, such as "minilm-*". Every model if left out.
+        """
+        return self._grant_invoke(grantee, target_models)
+
+    def _checked(self, hosting: Hosting, excluded: Mapping[str, object]) -> tuple[InstanceType, Release]:
+        """The facts behind the arguments, after every check of them."""
+        findings = Findings.of(self)
+        findings.extend(multi_model_features(excluded, where=self.node.path))
+        release = self._check_shared(
+            findings, capacity=hosting.initial_instance_count, variants=1, multi_model=True
+        )
+        findings.extend(hosting_problems(hosting, where=self.node.path))
+        instance = findings.look_up("instance_type", hosting.instance_type, find_instance_type)
+        types = [instance] + [
+            findings.look_up("instance_pools", pool.instance_type, find_instance_type)
+            for pool in hosting.instance_pools
+        ]
+        if hosting.instance_pools:
+            findings.extend(pool_problems(hosting.instance_types, where=findings.where("instance_pools")))
+        for index, each in enumerate(types):
+            where = findings.where("instance_pools" if index else "instance_type")
+            if each is not None:
+                findings.extend(self._type_problems(each, instance, where=where))
+                findings.extend(self._hardware_problems(hosting, each, release, plans=not index, where=where))
+        findings.raise_if_any()
+        assert instance is not None and release is not None  # noqa: PT018, S101 -- what is missing was raised
+        self._advise([each for each in types if each is not None])
+        return instance, release
+
+    def _type_problems(
+        self, instance: InstanceType, preferred: InstanceType | None, *, where: str
+    ) -> Iterator[Problem | None]:
+        yield multi_model_gpu(instance, where=where)
+        if preferred is not None:
+            yield same_gpu(preferred, instance, where=where)
+
+    def _advise(self, types: Sequence[InstanceType]) -> None:
+        """Warn of what AWS does not document; SageMaker may refuse it, and would only at deployment."""
+        for instance in types:
+            if not instance.multi_model_documented:
+                Advice.of(self).add_warning_v2(
+                    "triton-fleet:multi-model-undocumented",
+                    f"AWS does not list {instance.name} for multi-model endpoints. SageMaker may refuse it, "
+                    "and would only at deployment. Listed are ml.g4dn and ml.g5 with one GPU.",
+                )
+        if len(types) > 1:
+            Advice.of(self).add_warning_v2(
+                "triton-fleet:multi-model-pools-undocumented",
+                "AWS documents instance pools for single-model endpoints, and says nothing of multi-model "
+                "ones. SageMaker may refuse them, and would only at deployment.",
+            )
+
+    def _container(self, *, keep_models_cached: bool) -> sagemaker.CfnModel.ContainerDefinitionProperty:
+        return sagemaker.CfnModel.ContainerDefinitionProperty(
+            image=self.image.uri,
+            mode="MultiModel",
+            model_data_url=self.repository.url,
+            multi_model_config=sagemaker.CfnModel.MultiModelConfigProperty(
+                model_cache_setting="Enabled" if keep_models_cached else "Disabled"
+            ),
+            environment=self._environment(),
+        )
+
+
+def _known_arguments(excluded: Mapping[str, object]) -> None:
+    """Treat a misspelt argument as Python does."""
+    for name in excluded:
+        if name not in EXCLUDED:
+            msg = f"MultiModelEndpoint.__init__() got an unexpected keyword argument {name!r}"
+            raise TypeError(msg)

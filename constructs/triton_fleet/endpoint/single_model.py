@@ -1,0 +1,336 @@
+"""The single-model endpoint: one model or one ensemble, in as many versions as are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sagemaker as sagemaker
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.endpoint.base import Endpoint, Shared
+from triton_fleet.functions.artifact_ready import ArtifactReady
+from triton_fleet.hosting.async_inference import AsyncInference
+from triton_fleet.hosting.capture import DataCapture
+from triton_fleet.hosting.deployment import Deployment
+from triton_fleet.hosting.network import EndpointNetwork
+from triton_fleet.hosting.server import TritonServer
+from triton_fleet.hosting.values import hosting_problems
+from triton_fleet.hosting.variants import Variant, production_variant
+from triton_fleet.images.image import OwnImage, TritonImage
+from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.rules.artifact_timeout import artifact_timeout as artifact_timeout_problem
+from triton_fleet.rules.async_features import async_features
+from triton_fleet.rules.instance_pools import instance_pools, same_gpu, same_image
+from triton_fleet.rules.single_model_artifact import single_model_artifact
+from triton_fleet.rules.variant_set import variant_set
+from triton_models.instances import InstanceType
+from triton_models.instances import instance_type as find_instance_type
+from triton_models.releases import DEFAULT_RELEASE, Release
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"
+_ONE_HOUR = Duration.hours(1)
+_Checked = tuple[Variant, InstanceType]
+
+
+class SingleModelEndpoint(Endpoint):
+    """A SageMaker endpoint that serves one artifact of a repository: a model, or an ensemble.
+
+    The model is loaded when an instance starts and stays loaded, so there is no cold start and no eviction,
+    and a GPU for this model alone. Several variants share the requests by their weights, to compare versions
+    or instance types; a shadow variant gets copies of requests, and its answers are thrown away.
+
+    The artifact need not be in the repository yet: the deployment waits for it, up to `artifact_timeout`,
+    before SageMaker reads it. So repository, build job and endpoint can be one deployment, during which the
+    build is started. With the repository in a stack of its own, its artifacts are still there after a first
+    deployment that fails; otherwise the next one makes another bucket.
+
+    In an artifact each model is a folder, and an ensemble is named by `Variant.default_model`.
+
+    Attributes:
+        name: The endpoint's name as a literal string, for what must not depend on the resource.
+        variants: Its production variants by name, in the order in which they were given.
+        variant_name: The name of the first variant.
+        instance: The first variant's instance type with its facts.
+        release: The Triton release with its facts.
+        repository: Where its artifacts come from.
+        role: What the instances may do.
+        image: The image that the first variant runs.
+        server: How Triton is started.
+        deployment: How a new configuration takes over; None is SageMaker's own way.
+        log_group: Where the containers log.
+        metrics: Everything that the first variant publishes to CloudWatch.
+        data_capture: What is kept of requests and answers; None if nothing is.
+        async_inference: How requests are queued; None if they are answered at once.
+        shadow_variant: What gets copies of requests; None if nothing does.
+        artifact_ready: What waits for the artifacts; None if nothing does.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        repository: ModelRepository,
+        variants: Sequence[Variant],
+        shadow_variant: Variant | None = None,
+        artifact_timeout: Duration | None = _ONE_HOUR,
+        data_capture: DataCapture | None = None,
+        async_inference: AsyncInference | None = None,
+        release: str = DEFAULT_RELEASE,
+        endpoint_name: str | None = None,
+        server: TritonServer | None = None,
+        detailed_observability: bool = False,
+        enhanced_metrics: bool = False,
+        metric_interval: Duration | None = None,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        deployment: Deployment | None = None,
+        rollback_alarms: Sequence[str] = (),
+        network: EndpointNetwork | None = None,
+        network_isolation: bool = False,
+        image: OwnImage | None = None,
+        environment: Mapping[str, str] = _NOTHING,
+        encryption_key: kms.IKey | None = None,
+        tags: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        """Create the endpoint with its models, configuration, role and log group.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            repository: Where the artifacts are.
+            variants: The production variants, one to ten; of most endpoints one, as in
+                `[Variant(artifact="resnet50-0123456789ab.tar.gz")]`.
+            shadow_variant: Gets copies of the requests of the only production variant.
+            artifact_timeout: How long a deployment waits for artifacts that are not in the repository, one
+                minute to one hour; then it fails, and names them. An artifact that another deployment
+                replaces is waited for again. None for artifacts that are always published first: nothing is
+                waited for, and no function is made for it.
+            data_capture: Keeps a sample of requests and answers.
+            async_inference: Requests wait in a queue, and answers are written to S3: for large requests and
+                slow models. The fleet may then shrink to nothing.
+            release: The Triton release of every variant.
+            endpoint_name: A literal name, at most 63 letters, digits and hyphens. By default made from the
+                construct's path.
+            server: How Triton is started. By default as for a multi-model endpoint, except that an instance
+                answers pings only once its model is loaded, and requests are routed to it only then.
+            detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
+                OpenTelemetry store; set in any case, as SageMaker's own default has changed.
+            enhanced_metrics: Publish metrics of each instance as well, under its id.
+            metric_interval: How often the metrics of hosts are published, and with enhanced_metrics those of
+                requests: 10, 30 or 60 s, by default a minute.
+            log_retention: How long the containers' logs are kept.
+            deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
+                rolled back on nothing.
+            rollback_alarms: Names of the alarms that undo a deployment.
+            network: The private subnets that the containers reach other services from.
+            network_isolation: Cut the containers off from any network.
+            image: An image of your own, made from that of `release`.
+            environment: Variables for models and backends, besides those that `server` sets.
+            encryption_key: Encrypts the instances' volumes, on types without local NVMe only.
+            tags: Of everything in the endpoint that can have tags.
+
+        Raises:
+            FleetError: An unknown instance type or release, a GPU too old for the release, a release or
+                region without image, build jobs that publish plans for another GPU or TensorRT, a volume or
+                key on local NVMe, variants that cannot be told apart or get no requests, a second variant
+                beside a shadow, an artifact_timeout out of range, pools that cannot run the same model. All
+                that apply are named.
+        """
+        super().__init__(
+            scope,
+            construct_id,
+            shared=Shared(
+                endpoint_name=endpoint_name,
+                repository=repository,
+                release=release,
+                server=server or TritonServer(ping_mode="ready"),
+                environment=environment,
+                image=image,
+                network=network,
+                network_isolation=network_isolation,
+                encryption_key=encryption_key,
+                deployment=deployment,
+                rollback_alarms=rollback_alarms,
+                detailed_observability=detailed_observability,
+                enhanced_metrics=enhanced_metrics,
+                metric_interval=metric_interval,
+                log_retention=log_retention,
+                tags=tags,
+            ),
+        )
+        self.data_capture = data_capture
+        self.async_inference = async_inference
+        self.shadow_variant = shadow_variant
+        checked, self.release = self._checked(tuple(variants), artifact_timeout)
+        production = checked[:-1] if shadow_variant else checked
+        self._register(production, asynchronous=async_inference is not None)
+        self.image = self._image_for(self.instance)
+        self.log_group = self._logs()
+        self.role = self._execution_role()
+        self.artifact_ready = self._wait_for([variant for variant, _ in checked], artifact_timeout)
+        if data_capture is not None:
+            data_capture.grant(self.role)
+        if async_inference is not None:
+            async_inference.grant(self.role)
+            if network is not None:
+                async_inference.admit(network)
+        rendered = [self._variant(variant, instance) for variant, instance in checked]
+        self._resource = self._deployed(
+            rendered[: len(production)],
+            hosting=[variant for variant, _ in checked],
+            shadow=rendered[-1] if shadow_variant else None,
+            capture=data_capture,
+            asynchronous=async_inference,
+            # Otherwise changing a weight or the capture here would change nothing on a live endpoint.
+            declared=("DesiredWeight", "DataCaptureConfig"),
+        )
+
+    @typed
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to invoke the endpoint; of an asynchronous one also to put requests and to read answers.
+
+        Args:
+            grantee: Who may invoke.
+        """
+        if self.async_inference is None:
+            return super().grant_invoke(grantee)
+        return iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["sagemaker:InvokeEndpointAsync"],
+            resource_arns=[self.endpoint_arn],
+        ).combine(self.async_inference.grant_caller(grantee))
+
+    def _checked(
+        self, variants: Sequence[Variant], timeout: Duration | None
+    ) -> tuple[list[_Checked], Release]:
+        """The facts behind the arguments, after every check of them; the shadow is the last variant."""
+        findings, where = Findings.of(self), Findings.of(self).where("variants")
+        shadow = [self.shadow_variant] if self.shadow_variant else []
+        every = (*variants, *shadow)
+        counts = [known(variant.initial_instance_count) for variant in variants]
+        fewest = min((count for count in counts if count is not None), default=None)
+        release = self._check_shared(
+            findings,
+            capacity=fewest,
+            variants=len(variants) + len(shadow),
+            multi_model=False,
+            reserved=dict.fromkeys(
+                [_DEFAULT_MODEL] if any(each.default_model is not None for each in every) else [],
+                "Variant.default_model",
+            ),
+        )
+        findings.extend(
+            variant_set(
+                [variant.name for variant in every],
+                [known(variant.weight) for variant in variants],
+                has_shadow=bool(shadow),
+                where=where,
+            )
+        )
+        if timeout is not None:
+            seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
+            findings.add(artifact_timeout_problem(seconds, where=findings.where("artifact_timeout")))
+        if self.data_capture is not None:
+            findings.extend(self.data_capture.problems(where=findings.where("data_capture")))
+        if self.async_inference is not None:
+            place = findings.where("async_inference")
+            findings.extend(self.async_inference.problems(where=place))
+            findings.extend(
+                async_features(
+                    variants=len(variants),
+                    has_shadow=self.shadow_variant is not None,
+                    has_capture=self.data_capture is not None,
+                    where=place,
+                )
+            )
+        found = [(variant, self._instance(variant, release, findings)) for variant in every]
+        findings.raise_if_any()
+        assert release is not None  # noqa: S101 -- what is missing was raised
+        return [(variant, instance) for variant, instance in found if instance is not None], release
+
+    def _instance(self, variant: Variant, release: Release | None, findings: Findings) -> InstanceType | None:
+        """A variant's preferred instance type, after noting what is wrong with the variant."""
+        argument = f"variant {variant.name!r}"
+        where = findings.where(argument)
+        findings.look_up("name of a variant", variant.name, str)  # scaling and alarms need it as a literal
+        findings.add(single_model_artifact(known(variant.artifact), where=where))
+        findings.extend(hosting_problems(variant, where=where))
+        findings.extend(instance_pools(variant.instance_types, where=where))
+        preferred = findings.look_up(argument, variant.instance_type, find_instance_type)
+        if preferred is not None:
+            findings.extend(self._hardware_problems(variant, preferred, release, plans=True, where=where))
+        for pool in variant.instance_pools:
+            findings.add(single_model_artifact(pool.artifact and known(pool.artifact), where=where))
+            other = findings.look_up(argument, pool.instance_type, find_instance_type)
+            if other is None:
+                continue
+            findings.extend(self._hardware_problems(variant, other, release, plans=False, where=where))
+            if preferred is not None:
+                findings.extend(_pool_problems(preferred, other, own=pool.artifact is not None, where=where))
+        return preferred
+
+    def _variant(
+        self, variant: Variant, instance: InstanceType
+    ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
+        """The variant with its models; those are in a scope of its own, so that no two ids collide."""
+        place, image = Construct(self, f"Variant-{variant.name}"), self._image_for(instance)
+        first = self._model(place, "Model", self._container(variant, variant.artifact, image))
+        models: list[str | None] = [first.attr_model_name]
+        for priority, pool in enumerate(variant.instance_pools, start=2):
+            if pool.artifact is None or pool.artifact == variant.artifact:
+                models.append(None)
+                continue
+            container = self._container(variant, pool.artifact, image)
+            models.append(self._model(place, f"Model{priority}", container).attr_model_name)
+        return production_variant(variant, instance=instance, release=self.release, models=models)
+
+    def _wait_for(self, variants: Sequence[Variant], timeout: Duration | None) -> ArtifactReady | None:
+        if timeout is None:
+            return None
+        pools = [pool.artifact for variant in variants for pool in variant.instance_pools]
+        return ArtifactReady(
+            self,
+            "ArtifactReady",
+            repository=self.repository,
+            artifacts=[*(variant.artifact for variant in variants), *filter(None, pools)],
+            timeout=timeout,
+            log_retention=self._shared.log_retention,
+        )
+
+    def _model(
+        self, scope: Construct, construct_id: str, container: sagemaker.CfnModel.ContainerDefinitionProperty
+    ) -> sagemaker.CfnModel:
+        model = super()._model(scope, construct_id, container)
+        if self.artifact_ready is not None:
+            model.node.add_dependency(self.artifact_ready.resource)
+        return model
+
+    def _container(
+        self, variant: Variant, artifact: str, image: TritonImage
+    ) -> sagemaker.CfnModel.ContainerDefinitionProperty:
+        further = {}
+        if variant.default_model is not None:
+            further[_DEFAULT_MODEL] = variant.default_model
+        return sagemaker.CfnModel.ContainerDefinitionProperty(
+            image=image.uri,
+            mode="SingleModel",
+            model_data_url=f"{self.repository.url}{artifact}",
+            environment=self._environment(**further),
+        )
+
+
+def _pool_problems(
+    preferred: InstanceType, other: InstanceType, *, own: bool, where: str
+) -> Iterator[Problem | None]:
+    """What keeps a type from standing in for another; with an artifact of its own it may have another GPU."""
+    yield same_image(preferred, other, where=where) if own else same_gpu(preferred, other, where=where)

@@ -1,0 +1,108 @@
+"""Lets a deployment wait until artifacts are in their repository."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import CustomResource, Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from triton_fleet.arguments.typed import typed
+from triton_fleet.functions.inline_function import InlineFunction, acknowledge_own_policy
+from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.rules.artifact_timeout import LONGEST
+
+# Left of CloudFormation's hour when the function gives up: for its answer, which names what is missing, to
+# come before CloudFormation's own, which names nothing.
+_SPARE_S = 60
+
+
+class ArtifactReady(Construct):
+    """A custom resource that is complete once every artifact is in the repository.
+
+    What depends on it is created after that. Another list of artifacts is waited for again; deleting it does
+    nothing. If an artifact is still missing when the time is up, the deployment fails, and says which one.
+
+    It asks S3 every ten seconds, from a Lambda function that starts its own successor before its fifteen
+    minutes are over: at most five times, far below the sixteen at which Lambda stops a function that invokes
+    itself. So that guard stays on.
+
+    Attributes:
+        function: What waits.
+        resource: The custom resource.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        repository: ModelRepository,
+        artifacts: Sequence[str],
+        timeout: Duration,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+    ) -> None:
+        """Create the function and the custom resource.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            repository: Where the artifacts will be.
+            artifacts: Their file names; the same name counts once.
+            timeout: How long to wait, one minute to one hour. Of a full hour the last minute is kept for the
+                answer.
+            log_retention: How long the function's log is kept.
+        """
+        super().__init__(scope, construct_id)
+        self.function = InlineFunction(
+            self,
+            "Function",
+            source="artifact_ready",
+            description="Waits for artifacts in a model repository",
+            log_retention=log_retention,
+        )
+        self.function.role.add_to_policy(
+            iam.PolicyStatement(
+                sid="Artifacts",  # listing tells whether one is there; reading models is not for this role
+                actions=["s3:ListBucket"],
+                resources=[repository.bucket.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": f"{repository.prefix}*"}},
+            )
+        )
+        seconds = int(timeout.to_milliseconds() / 1000)
+        self.resource = CustomResource(
+            self,
+            "Resource",
+            resource_type="Custom::TritonArtifact",
+            service_token=self.function.function.attr_arn,
+            service_timeout=Duration.seconds(min(seconds + _SPARE_S, LONGEST)),
+            properties={
+                "Bucket": repository.bucket.bucket_name,
+                "Prefix": repository.prefix,
+                "Artifacts": list(dict.fromkeys(artifacts)),
+                "WaitSeconds": min(seconds, LONGEST - _SPARE_S),
+            },
+        )
+        self.resource.node.add_dependency(self._allow_successor())
+
+    def _allow_successor(self) -> iam.Policy:
+        """Let the function invoke itself.
+
+        In a policy of its own, made after the function: the function needs the role's first policy to be
+        there, and a policy that names the function needs the function.
+        """
+        policy = iam.Policy(
+            self,
+            "Successor",
+            roles=[self.function.role],
+            statements=[
+                iam.PolicyStatement(
+                    actions=["lambda:InvokeFunction"], resources=[self.function.function.attr_arn]
+                )
+            ],
+        )
+        acknowledge_own_policy(policy)
+        return policy

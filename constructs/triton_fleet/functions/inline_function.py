@@ -1,0 +1,170 @@
+"""Lambda functions for what has to happen in AWS while a stack is deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from aws_cdk import Acknowledgment, RemovalPolicy, Validations
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct, IConstruct
+
+from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.typed import typed
+from triton_fleet.rules.inline_code import inline_code
+
+LONGEST_RUN_S = 900
+"""Seconds that Lambda allows one invocation."""
+
+RUNTIME = lambda_.Runtime.PYTHON_3_14
+"""The newest there is, as AwsSolutions-L1 asks for; its boto3 is what the functions use."""
+
+_SOURCES = Path(__file__).with_name("code")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+# The packs of cdk-nag 3.0.2 that hold each rule, found by running them on 2026-11-21.
+_STANDARDS = ("HIPAA.Security", "NIST.800.53.R4", "NIST.800.53.R5", "PCI.DSS.321")
+_WATCHED = ("HIPAA.Security", "NIST.800.53.R5")
+
+
+class InlineFunction(Construct):
+    """A Lambda function whose whole code is one Python file of this library, carried by the template.
+
+    So the code is reviewed and versioned with the template, and no archive is uploaded for it. Its role may
+    write its own log, and nothing else until its user adds to it.
+
+    What the rule packs find about it is acknowledged here: nobody outside can mend it.
+
+    Attributes:
+        function: The function.
+        role: What it may do.
+        log_group: Where it logs.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        source: str,
+        description: str,
+        environment: Mapping[str, str] = _NOTHING,
+        memory_mb: int = 128,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+    ) -> None:
+        """Create the function with its role and log group.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            source: The name of a file in the folder code, without its ending.
+            description: What it is for.
+            environment: Its environment variables.
+            memory_mb: Its memory.
+            log_retention: How long its log is kept.
+
+        Raises:
+            FleetError: The file is larger than a template can carry.
+        """
+        super().__init__(scope, construct_id)
+        code = (_SOURCES / f"{source}.py").read_text(encoding="utf-8")
+        findings = Findings.of(self)
+        findings.add(inline_code(len(code.encode()), where=findings.where(f"{source}.py")))
+        findings.raise_if_any()
+        self.log_group = logs.LogGroup(
+            self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.DESTROY
+        )
+        self.role = self._execution_role(description)
+        self.function = self._function(
+            code, description=description, environment=environment, memory_mb=memory_mb
+        )
+        self._acknowledge()
+
+    def _execution_role(self, description: str) -> iam.Role:
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=f"For a function: {description}",
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(
+                sid="Logs",
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                resources=[self.log_group.log_group_arn],
+            )
+        )
+        return role
+
+    def _function(
+        self, code: str, *, description: str, environment: Mapping[str, str], memory_mb: int
+    ) -> lambda_.CfnFunction:
+        function = lambda_.CfnFunction(
+            self,
+            "Resource",
+            description=description,
+            runtime=RUNTIME.name,
+            handler="index.handler",  # CloudFormation names the file of inline code index.py
+            code=lambda_.CfnFunction.CodeProperty(zip_file=code),
+            role=self.role.role_arn,
+            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=self.log_group.log_group_name),
+            environment=lambda_.CfnFunction.EnvironmentProperty(variables=dict(environment))
+            if environment
+            else None,
+            memory_size=memory_mb,
+            timeout=LONGEST_RUN_S,
+        )
+        # Once there is a function, what it needs is allowed.
+        function.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
+        return function
+
+    def _acknowledge(self) -> None:
+        acknowledge_own_policy(self.role.node.find_child("DefaultPolicy"))
+        _acknowledge(
+            self.log_group,
+            "CloudWatchLogGroupEncrypted",
+            "CloudWatch encrypts every log group with a key of its own. What is written is names of models "
+            "and artifacts and how requests ended, and nothing of their content.",
+        )
+        _acknowledge(
+            self.function,
+            "LambdaInsideVPC",
+            "It calls the public APIs of AWS and listens to nothing. In a VPC it would need a way out to "
+            "each of them, and would reach what is private there.",
+            packs=_STANDARDS,
+        )
+        _acknowledge(
+            self.function,
+            "LambdaConcurrency",
+            "AWS starts new accounts with ten concurrent executions, of which none may be reserved: every "
+            "deployment would fail there. It runs a few times in a deployment, and two at once do no harm.",
+            packs=_WATCHED,
+        )
+        _acknowledge(
+            self.function,
+            "LambdaDLQ",
+            "Nobody would empty the queue. What the function is invoked for ends with the deployment that it "
+            "belongs to, which says how it ended; a later repetition would be of no use.",
+            packs=_WATCHED,
+        )
+
+
+def acknowledge_own_policy(policy: IConstruct) -> None:
+    """Acknowledge that the policy of a function's role is an inline one."""
+    _acknowledge(
+        policy,
+        "IAMNoInlinePolicy",
+        "The policy is of this role alone: it names the role's own resources, cannot be attached to another "
+        "principal by mistake, and goes when the role goes.",
+    )
+
+
+def _acknowledge(
+    construct: IConstruct, rule: str, reason: str, *, packs: tuple[str, ...] = _STANDARDS
+) -> None:
+    for pack in packs:
+        Validations.of(construct).acknowledge(Acknowledgment(id=f"{pack}-{rule}", reason=reason))

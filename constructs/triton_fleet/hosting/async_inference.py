@@ -1,0 +1,153 @@
+"""Asynchronous inference: requests wait in a queue, and answers are written to S3.
+
+Sources, read on 2026-11-21:
+
+* https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference.html
+* https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-create-endpoint-prerequisites.html, for what
+  the role needs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sagemaker as sagemaker
+from aws_cdk import aws_sns as sns
+
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.hosting.network import EndpointNetwork
+from triton_fleet.hosting.s3_folder import S3Folder
+from triton_fleet.rules.async_topics import async_topics
+from triton_fleet.rules.number_range import number_range
+from triton_models.errors import Problem
+
+Outcome = Literal["success", "error"]
+
+_TOPICS = {"success": "SUCCESS_NOTIFICATION_TOPIC", "error": "ERROR_NOTIFICATION_TOPIC"}
+_Config = sagemaker.CfnEndpointConfig.AsyncInferenceConfigProperty
+_Client = sagemaker.CfnEndpointConfig.AsyncInferenceClientConfigProperty
+_Output = sagemaker.CfnEndpointConfig.AsyncInferenceOutputConfigProperty
+_Notification = sagemaker.CfnEndpointConfig.AsyncInferenceNotificationConfigProperty
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncInference:
+    """Makes a single-model endpoint answer through S3: `InvokeEndpointAsync` instead of `InvokeEndpoint`.
+
+    For requests of up to 1 GB and answers that may take an hour. Requests wait in a queue of SageMaker's, so
+    the fleet may shrink to no instance at all while nobody asks: give `EndpointScaling` min_capacity=0.
+
+    SageMaker publishes no Invocations of such an endpoint. `EndpointAlarms` and `EndpointDashboard` look at
+    the queue instead; `RollbackAlarms`, which count requests, never go off.
+
+    Attributes:
+        requests: Where callers put what they ask: the role may read it.
+        output: Where answers are written.
+        failure: Where errors are written; None to be told of them by the topic alone.
+        success_topic: Told of each answer.
+        error_topic: Told of each failure.
+        include_inference_in: The notifications that hold the answer itself, if that has 128 KB at most.
+        max_concurrent_invocations: Requests that SageMaker gives to a container at one time, 1 to 1000. None
+            leaves it to SageMaker; Triton's dynamic batching needs as many as make a batch.
+        encryption_key: Encrypts the answers; None for what the bucket does by itself.
+    """
+
+    requests: S3Folder
+    output: S3Folder
+    failure: S3Folder | None = None
+    success_topic: sns.ITopic | None = None
+    error_topic: sns.ITopic | None = None
+    include_inference_in: Sequence[Outcome] = ()
+    max_concurrent_invocations: int | None = None
+    encryption_key: kms.IKey | None = None
+
+    @typed
+    def problems(self, *, where: str) -> Iterator[Problem | None]:
+        """What is wrong with the values.
+
+        Args:
+            where: What the problems are told about.
+        """
+        yield number_range(
+            known(self.max_concurrent_invocations),
+            least=1,
+            most=1000,
+            name="max_concurrent_invocations",
+            where=where,
+        )
+        yield from async_topics(self.include_inference_in, given=tuple(self._topics()), where=where)
+
+    @typed
+    def grant(self, role: iam.IRole) -> None:
+        """Let the endpoint's role read requests, write answers and tell of them, and nothing else.
+
+        Args:
+            role: The role.
+        """
+        self.requests.grant_read(role)
+        for folder in self._written():
+            folder.grant_write(role)
+        for topic in self._topics().values():
+            topic.grant_publish(role)
+            if topic.master_key is not None:
+                topic.master_key.grant(role, "kms:Decrypt", "kms:GenerateDataKey")
+        if self.encryption_key is not None:
+            self.encryption_key.grant_encrypt_decrypt(role)
+
+    @typed
+    def grant_caller(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to put requests, and to read what came of them.
+
+        Args:
+            grantee: Who calls.
+        """
+        grant = self.requests.grant_write(grantee)
+        for folder in self._written():
+            grant = grant.combine(folder.grant_read(grantee))
+        key = self.encryption_key
+        return grant if key is None else grant.combine(key.grant_decrypt(grantee))
+
+    @typed
+    def admit(self, network: EndpointNetwork) -> None:
+        """Let requests and answers through the S3 endpoint of the instances' network.
+
+        Args:
+            network: The network.
+        """
+        self.requests.admit(network, "s3:GetObject")
+        for folder in self._written():
+            folder.admit(network, "s3:PutObject", "s3:AbortMultipartUpload")
+
+    def render(self) -> _Config:
+        """As CloudFormation takes it."""
+        topics = {outcome: topic.topic_arn for outcome, topic in self._topics().items()}
+        notification = _Notification(
+            success_topic=topics.get("success"),
+            error_topic=topics.get("error"),
+            include_inference_response_in=[_TOPICS[each] for each in self.include_inference_in] or None,
+        )
+        most = self.max_concurrent_invocations
+        return _Config(
+            client_config=None if most is None else _Client(max_concurrent_invocations_per_instance=most),
+            output_config=_Output(
+                s3_output_path=self.output.url,
+                s3_failure_path=self.failure.url if self.failure else None,
+                kms_key_id=self.encryption_key.key_arn if self.encryption_key else None,
+                notification_config=notification if topics else None,
+            ),
+        )
+
+    def _written(self) -> Iterator[S3Folder]:
+        yield self.output
+        if self.failure is not None:
+            yield self.failure
+
+    def _topics(self) -> dict[str, sns.ITopic]:
+        topics = {"success": self.success_topic, "error": self.error_topic}
+        return {outcome: topic for outcome, topic in topics.items() if topic is not None}

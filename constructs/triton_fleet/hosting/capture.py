@@ -1,0 +1,104 @@
+"""Data capture: keeping a sample of what a single-model endpoint is asked and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sagemaker as sagemaker
+
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.values import literal_texts
+from triton_fleet.rules.content_types import content_types
+from triton_fleet.rules.number_range import number_range
+from triton_models.errors import Problem
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCapture:
+    """Writes requests and answers to S3, for monitoring, audits or training.
+
+    A multi-model endpoint has none: SageMaker captures for endpoints that serve one model.
+
+    Attributes:
+        bucket: Where to.
+        prefix: What comes before the files, which are sorted by endpoint, variant and hour.
+        sampling_percent: The share of requests that is kept, 0 to 100. All by default, which on a busy
+            endpoint is a lot of data; its requests do not wait for it.
+        inputs: Keep what was asked.
+        outputs: Keep what was answered.
+        encryption_key: Encrypts the files. By default what the bucket does by itself.
+        csv_content_types: Content types that are kept as CSV text.
+        json_content_types: Content types that are kept as JSON. All others, Triton's binary one among them,
+            are kept in base64.
+    """
+
+    bucket: s3.IBucket
+    prefix: str = "captured/"
+    sampling_percent: int = 100
+    inputs: bool = True
+    outputs: bool = True
+    encryption_key: kms.IKey | None = None
+    csv_content_types: Sequence[str] = ()
+    json_content_types: Sequence[str] = ("application/json",)
+
+    @typed
+    def problems(self, *, where: str) -> Iterator[Problem]:
+        """What would capture nothing."""
+        if not (self.inputs or self.outputs):
+            yield Problem(
+                what="neither inputs nor outputs are captured",
+                where=where,
+                expected="at least one of the two",
+                why="SageMaker refuses a capture of nothing",
+                fix="leave data_capture out to capture nothing",
+                rule="data-capture",
+            )
+        percent = number_range(
+            known(self.sampling_percent), least=0, most=100, name="sampling_percent", where=where, unit="%"
+        )
+        if percent is not None:
+            yield percent
+        for name, types in (
+            ("csv_content_types", self.csv_content_types),
+            ("json_content_types", self.json_content_types),
+        ):
+            yield from literal_texts(types, name=name, where=where)
+            yield from content_types(types, name=name, where=where)
+
+    @typed
+    def grant(self, role: iam.IRole) -> None:
+        """Let the endpoint's role write the files, and nothing else."""
+        self.bucket.grant_put(role, f"{self._folder}*")
+        if self.encryption_key is not None:
+            self.encryption_key.grant_encrypt(role)
+
+    def render(self) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:
+        """As CloudFormation takes it."""
+        modes = [mode for mode, on in (("Input", self.inputs), ("Output", self.outputs)) if on]
+        csv, json = list(self.csv_content_types), list(self.json_content_types)
+        return sagemaker.CfnEndpointConfig.DataCaptureConfigProperty(
+            enable_capture=True,
+            initial_sampling_percentage=self.sampling_percent,
+            destination_s3_uri=f"s3://{self.bucket.bucket_name}/{self._folder}",
+            kms_key_id=self.encryption_key.key_arn if self.encryption_key else None,
+            capture_options=[
+                sagemaker.CfnEndpointConfig.CaptureOptionProperty(capture_mode=mode) for mode in modes
+            ],
+            capture_content_type_header=sagemaker.CfnEndpointConfig.CaptureContentTypeHeaderProperty(
+                # An empty list is refused, a missing one is not.
+                csv_content_types=csv or None,
+                json_content_types=json or None,
+            )
+            if csv or json
+            else None,
+        )
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.prefix.strip('/')}/".removeprefix("/")

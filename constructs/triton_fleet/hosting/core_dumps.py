@@ -1,0 +1,51 @@
+"""Core dumps: what is left of a container that crashed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sagemaker as sagemaker
+
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.hosting.s3_folder import S3Folder
+
+_Config = sagemaker.CfnEndpointConfig.CoreDumpConfigProperty
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreDumps:
+    """Keeps the memory of a crashed container in S3, for whoever debugs a backend.
+
+    A dump holds models and requests: whoever may read the folder may read those.
+
+    Source, read on 2026-11-21:
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCoreDumpConfig.html
+
+    Attributes:
+        folder: Where to.
+        encryption_key: Encrypts the dumps; None for the default key of S3.
+    """
+
+    folder: S3Folder
+    encryption_key: kms.IKey | None = None
+
+    @typed
+    def grant(self, role: iam.IRole) -> None:
+        """Let the endpoint's role write dumps, and nothing else.
+
+        Args:
+            role: The role.
+        """
+        self.folder.grant_write(role)
+        if self.encryption_key is not None:
+            self.encryption_key.grant_encrypt(role)
+
+    def render(self) -> _Config:
+        """As CloudFormation takes it."""
+        return _Config(
+            destination_s3_uri=self.folder.url,
+            kms_key_id=self.encryption_key.key_arn if self.encryption_key else None,
+        )

@@ -1,0 +1,419 @@
+"""How an endpoint moves to a new configuration: all at once, by a canary, in steps, or batch by batch.
+
+Two things are particular about a fleet of many models on GPUs, and every default here follows from them:
+
+* A new instance starts with no model loaded. Its first requests wait for their models, however good the new
+  version is. So a step is small, the wait after it is long enough to load the models in use, and the alarms
+  that roll it back look at errors and not at latency (`RollbackAlarms`).
+* Blue/green deployments run two whole fleets side by side: twice the instances are billed, and the account's
+  quota for the instance type has to hold both. `Rolling` needs one more batch only.
+
+Sources, read on 2026-11-21:
+
+* https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
+* https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from aws_cdk import Duration
+from aws_cdk import aws_sagemaker as sagemaker
+
+from triton_fleet.arguments.findings import Problem
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.values import not_whole
+from triton_fleet.rules.deployment_portion import deployment_portion
+from triton_fleet.rules.deployment_times import LONGEST_MAXIMUM, SHORTEST_MAXIMUM, deployment_times
+from triton_fleet.rules.rollback_alarms import rollback_alarms as rollback_alarm_problems
+from triton_fleet.rules.rolling_one_variant import rolling_one_variant
+
+WITHOUT_ROLLBACK = "triton-fleet:deployment-without-rollback"
+"""The warning of a deployment that looks at no alarm."""
+
+_Config = sagemaker.CfnEndpoint.DeploymentConfigProperty
+_Routing = sagemaker.CfnEndpoint.TrafficRoutingConfigProperty
+_Size = sagemaker.CfnEndpoint.CapacitySizeProperty
+
+# A GPU instance serves within ten minutes of being asked for; three times that is not yet a failure.
+_SECONDS_TO_START_INSTANCES = 30 * 60
+_TEN_MINUTES = Duration.minutes(10)
+_NO_TIME = Duration.seconds(0)
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """A part of a fleet: `Portion.percent(25)` or `Portion.instances(2)`.
+
+    Attributes:
+        value: A whole number from 1 up.
+        by_percent: Whether it is percent of the fleet, or else a number of instances.
+    """
+
+    value: int
+    by_percent: bool
+
+    @classmethod
+    @typed
+    def percent(cls, value: int) -> Portion:
+        """Percent of the fleet, which follows its size while auto scaling changes it."""
+        return cls(value=value, by_percent=True)
+
+    @classmethod
+    @typed
+    def instances(cls, value: int) -> Portion:
+        """A number of instances, whatever the size of the fleet."""
+        return cls(value=value, by_percent=False)
+
+    def render(self) -> _Size:
+        """As CloudFormation takes it."""
+        return _Size(type="CAPACITY_PERCENT" if self.by_percent else "INSTANCE_COUNT", value=self.value)
+
+    @typed
+    def steps(self, *, whole: float | None) -> int | None:
+        """How many steps the whole fleet takes; None if that is not known.
+
+        Args:
+            whole: The instances of the fleet. Not needed for a percentage.
+        """
+        size = known(self.value)
+        total = 100 if self.by_percent else whole
+        return math.ceil(total / size) if size and size > 0 and total is not None else None
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment(ABC):
+    """How an endpoint moves to a new configuration.
+
+    Attributes:
+        wait: How long alarms are watched after each step before the next, 0 to 3600 s. The default lets the
+            models in use be loaded, so that the next step does not add more cold instances, and gives the
+            rollback alarms twice as many minutes as they look at.
+        maximum_time: When the deployment is given up and rolled back, 600 to 28800 s. By default the waits of
+            all steps and half an hour each time instances are started, which is patient with a region
+            that is short of GPUs.
+    """
+
+    divides_the_fleet: ClassVar[bool] = True
+    """Whether a part of the fleet is tried first."""
+    replaces_in_batches: ClassVar[bool] = False
+    """Whether old instances go while new ones come, so that there are never two whole fleets."""
+
+    wait: Duration = _TEN_MINUTES
+    maximum_time: Duration | None = None
+
+    @abstractmethod
+    @typed
+    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
+        """What SageMaker would refuse.
+
+        Args:
+            where: What the problems are told about.
+            capacity: The fewest instances that the variant has; None, or a token, is not checked.
+        """
+
+    @abstractmethod
+    @typed
+    def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
+        """As CloudFormation takes it.
+
+        Args:
+            rollback_alarms: Names of the alarms that undo the deployment; at most ten.
+        """
+
+    def _total_wait(self, *, steps: int, termination_wait: Duration) -> float | None:
+        """Seconds that the deployment spends waiting; None if one of its times is a token."""
+        wait, last = known(self.wait.to_seconds()), known(termination_wait.to_seconds())
+        return None if wait is None or last is None else wait * steps + last
+
+    def _maximum(self, *, steps: int | None, starts: int | None, termination_wait: Duration) -> float:
+        """Seconds until it is given up; the longest there is if it is not known how many steps it takes."""
+        if self.maximum_time is not None:
+            return self.maximum_time.to_seconds()
+        if steps is None or starts is None:
+            return LONGEST_MAXIMUM
+        waits = self._total_wait(steps=steps, termination_wait=termination_wait)
+        if waits is None:
+            return LONGEST_MAXIMUM
+        return min(max(waits + starts * _SECONDS_TO_START_INSTANCES, SHORTEST_MAXIMUM), LONGEST_MAXIMUM)
+
+    def _time_problems(
+        self, *, steps: int | None, termination_wait: Duration, where: str
+    ) -> Iterator[Problem]:
+        times = {"wait": self.wait, "termination_wait": termination_wait, "maximum_time": self.maximum_time}
+        wrong = [
+            problem
+            for name, given in times.items()
+            if given and (problem := not_whole(given, name=name, where=f"{type(self).__name__}, {where}"))
+        ]
+        if wrong:
+            yield from wrong
+            return
+        steps = steps or 1
+        yield from deployment_times(
+            waits={
+                "wait": known(self.wait.to_seconds()),
+                "termination_wait": known(termination_wait.to_seconds()),
+            },
+            maximum=known(self._maximum(steps=steps, starts=1, termination_wait=termination_wait)),
+            total_wait=self._total_wait(steps=steps, termination_wait=termination_wait),
+            where=f"{type(self).__name__}, {where}",
+        )
+
+    def _portion_problem(
+        self,
+        argument: str,
+        portion: Portion,
+        *,
+        percents: tuple[float, float],
+        capacity: int | None,
+        where: str,
+    ) -> Iterator[Problem]:
+        problem = deployment_portion(
+            known(portion.value),
+            by_percent=portion.by_percent,
+            lowest_percent=percents[0],
+            highest_percent=percents[1],
+            capacity=_known_capacity(capacity),
+            where=f"{argument} of {type(self).__name__}, {where}",
+        )
+        if problem is not None:
+            yield problem
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlueGreen(Deployment, ABC):
+    """A second fleet is started beside the old one, takes over, and the old one goes.
+
+    Needs quota and money for two fleets for as long as it lasts.
+
+    Attributes:
+        termination_wait: How long the old fleet is kept once the new one has all traffic, 0 to 3600 s.
+            None by default: nothing rolls back to it any more, and both fleets are billed.
+    """
+
+    termination_wait: Duration = _NO_TIME
+
+    @abstractmethod
+    def _routing(self) -> _Routing:
+        """How the traffic moves."""
+
+    @abstractmethod
+    def _waits(self, *, capacity: float | None) -> int | None:
+        """How many waits there are; None if that depends on a capacity that is not known."""
+
+    @typed
+    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
+        """See `Deployment`."""
+        yield from self._time_problems(
+            steps=self._waits(capacity=_known_capacity(capacity)),
+            termination_wait=self.termination_wait,
+            where=where,
+        )
+
+    @typed
+    def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
+        """See `Deployment`."""
+        return _Config(
+            blue_green_update_policy=sagemaker.CfnEndpoint.BlueGreenUpdatePolicyProperty(
+                traffic_routing_configuration=self._routing(),
+                termination_wait_in_seconds=self.termination_wait.to_seconds(),
+                maximum_execution_timeout_in_seconds=self._maximum(
+                    steps=self._waits(capacity=None), starts=1, termination_wait=self.termination_wait
+                ),
+            ),
+            auto_rollback_configuration=_rollback(rollback_alarms),
+        )
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllAtOnce(BlueGreen):
+    """A second fleet is started, then takes all traffic at once; `wait` is how long it is watched then."""
+
+    divides_the_fleet: ClassVar[bool] = False
+
+    def _routing(self) -> _Routing:
+        return _Routing(type="ALL_AT_ONCE", wait_interval_in_seconds=self.wait.to_seconds())
+
+    def _waits(self, *, capacity: float | None) -> int:  # noqa: ARG002 -- one step, whatever the size
+        return 1
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary(BlueGreen):
+    """A second fleet is started, a part of it is tried with real traffic, then it takes all of it.
+
+    Attributes:
+        size: The part that is tried, at most 50 % of the fleet. Small by default, for its requests are the
+            ones that meet instances without models.
+    """
+
+    size: Portion = Portion(value=10, by_percent=True)
+
+    @typed
+    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
+        """See `Deployment`."""
+        yield from self._portion_problem("size", self.size, percents=(1, 50), capacity=capacity, where=where)
+        yield from BlueGreen.problems(self, where=where, capacity=capacity)
+
+    def _routing(self) -> _Routing:
+        return _Routing(
+            type="CANARY",
+            canary_size=self.size.render(),
+            wait_interval_in_seconds=self.wait.to_seconds(),
+        )
+
+    def _waits(self, *, capacity: float | None) -> int:  # noqa: ARG002 -- the canary and the rest
+        return 2
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear(BlueGreen):
+    """A second fleet is started and takes the traffic in equal steps.
+
+    Attributes:
+        step: What moves at a time, 10 to 50 % of the fleet. A quarter by default: a step's models are loaded
+            while three quarters of the traffic still meet theirs.
+    """
+
+    step: Portion = Portion(value=25, by_percent=True)
+
+    @typed
+    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
+        """See `Deployment`."""
+        yield from self._portion_problem("step", self.step, percents=(10, 50), capacity=capacity, where=where)
+        yield from BlueGreen.problems(self, where=where, capacity=capacity)
+
+    def _routing(self) -> _Routing:
+        return _Routing(
+            type="LINEAR",
+            linear_step_size=self.step.render(),
+            wait_interval_in_seconds=self.wait.to_seconds(),
+        )
+
+    def _waits(self, *, capacity: float | None) -> int | None:
+        return self.step.steps(whole=capacity)
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolling(Deployment):
+    """Batch by batch, new instances come and old ones go. Needs quota for one batch more than the fleet.
+
+    The best of the four for GPUs, of which an account seldom has twice as many as it uses. Only for an
+    endpoint with one variant.
+
+    Attributes:
+        batch: What is replaced at a time, 5 to 50 % of the fleet. A quarter by default: a batch's models are
+            loaded while three quarters of the fleet still have theirs.
+        rollback_batch: What is put back at a time when an alarm rolls back, 5 to 100 %. The whole fleet by
+            default, which is fastest and needs quota for it; name a portion where the quota does not suffice.
+    """
+
+    replaces_in_batches: ClassVar[bool] = True
+
+    batch: Portion = Portion(value=25, by_percent=True)
+    rollback_batch: Portion | None = None
+
+    @typed
+    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
+        """See `Deployment`."""
+        yield from self._portion_problem(
+            "batch", self.batch, percents=(5, 50), capacity=capacity, where=where
+        )
+        if self.rollback_batch is not None:
+            yield from self._portion_problem(
+                "rollback_batch", self.rollback_batch, percents=(5, 100), capacity=capacity, where=where
+            )
+        steps = self.batch.steps(whole=_known_capacity(capacity))
+        yield from self._time_problems(steps=steps, termination_wait=_NO_TIME, where=where)
+
+    @typed
+    def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
+        """See `Deployment`."""
+        steps = self.batch.steps(whole=None)
+        return _Config(
+            rolling_update_policy=sagemaker.CfnEndpoint.RollingUpdatePolicyProperty(
+                maximum_batch_size=self.batch.render(),
+                wait_interval_in_seconds=self.wait.to_seconds(),
+                rollback_maximum_batch_size=self.rollback_batch.render() if self.rollback_batch else None,
+                maximum_execution_timeout_in_seconds=self._maximum(
+                    steps=steps, starts=steps, termination_wait=_NO_TIME
+                ),
+            ),
+            auto_rollback_configuration=_rollback(rollback_alarms),
+        )
+
+
+def deployment_problems(
+    deployment: Deployment | None,
+    *,
+    rollback_alarms: Sequence[str],
+    capacity: int | None,
+    where: str,
+    variants: int = 1,
+) -> Iterator[Problem]:
+    """Everything that SageMaker would refuse about how an endpoint is deployed.
+
+    Args:
+        deployment: How; None is SageMaker's own way, which rolls back on nothing.
+        rollback_alarms: Names of the alarms that undo a deployment.
+        capacity: The fewest instances of the variant; None, or a token, is not checked.
+        where: What the problems are told about.
+        variants: How many variants the endpoint has.
+    """
+    yield from rollback_alarm_problems(rollback_alarms, has_deployment=deployment is not None, where=where)
+    if deployment is None:
+        return
+    yield from deployment.problems(where=where, capacity=capacity)
+    if deployment.replaces_in_batches:
+        problem = rolling_one_variant(variants, where=where)
+        if problem is not None:
+            yield problem
+
+
+def deployment_advice(
+    deployment: Deployment | None, *, rollback_alarms: Sequence[str], capacity: int | None
+) -> Iterator[tuple[str, str]]:
+    """What would be accepted and yet does not do what it looks like: id and text of each warning."""
+    if deployment is None or not deployment.divides_the_fleet:
+        return
+    name = type(deployment).__name__
+    if not rollback_alarms:
+        yield (
+            WITHOUT_ROLLBACK,
+            f"{name} without rollback alarms tries a part of the fleet and looks at nothing: a version that "
+            "fails every request is carried on to the last instance. Name alarms, such as those of "
+            "RollbackAlarms.",
+        )
+    if _known_capacity(capacity) == 1:
+        yield (
+            "triton-fleet:deployment-of-one-instance",
+            f"{name} divides the fleet, and the fleet may have a single instance, which cannot be divided: "
+            "the first step is then all of it. Have two instances or more, or use AllAtOnce.",
+        )
+
+
+def _known_capacity(capacity: int | None) -> int | None:
+    return None if capacity is None else known(capacity)
+
+
+def _rollback(names: Sequence[str]) -> sagemaker.CfnEndpoint.AutoRollbackConfigProperty | None:
+    """None rather than an empty list, which SageMaker refuses."""
+    if not names:
+        return None
+    return sagemaker.CfnEndpoint.AutoRollbackConfigProperty(
+        alarms=[sagemaker.CfnEndpoint.AlarmProperty(alarm_name=name) for name in names]
+    )

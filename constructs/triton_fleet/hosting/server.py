@@ -1,0 +1,235 @@
+"""How the Triton server in the container is started, as typed options instead of environment variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_models.errors import Problem
+
+_MIB = 1024 * 1024
+# CreateModel: each value of a container's environment, in bytes.
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html, read 2026-11-21.
+_LONGEST_VALUE = 1024
+_LAST_PORT = 65535
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TritonMetrics:
+    """Triton's own metrics in CloudWatch: queue times, batch sizes and counts of each loaded model.
+
+    An agent in the container of AWS reads them from the server and writes them into the endpoint's log group,
+    from where CloudWatch takes them. On a multi-model endpoint two models of one name in different artifacts
+    cannot be told apart, and custom metrics of models are not published. It needs a way to CloudWatch, which
+    network isolation cuts off. Each metric of each model is billed as a custom metric.
+
+    Attributes:
+        namespace: Where CloudWatch keeps them: not one of AWS's own, which begin with "AWS/".
+        port: The container's port that the server offers them at.
+    """
+
+    namespace: str = "TritonServer"
+    port: int = 8002
+
+    @typed
+    def environment(self, *, log_group: str) -> Mapping[str, bool | int | str]:
+        """What the container's agent and the server read: variable to value."""
+        return {
+            "SAGEMAKER_TRITON_ALLOW_METRICS": True,
+            "SAGEMAKER_TRITON_PUBLISH_METRICS_TO_CLOUDWATCH": True,
+            "SAGEMAKER_TRITON_CLOUDWATCH_LOG_GROUP": log_group,
+            "SAGEMAKER_TRITON_CLOUDWATCH_METRIC_NAMESPACE": self.namespace,
+            "SAGEMAKER_TRITON_METRICS_PORT": self.port,
+        }
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TritonServer:
+    """Options of the Triton server, with the defaults that a multi-model endpoint needs.
+
+    The container's start script reads them from variables named SAGEMAKER_TRITON_*; what each does was read
+    in docker/sagemaker/serve of triton-inference-server/server and tried on server 2.51.
+
+    Variables that are not offered, for setting them helps nobody:
+
+    * SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT: the server refuses a load over that limit with status 400 where
+      SageMaker evicts only upon 507, so a full GPU would refuse models instead of making room.
+    * SAGEMAKER_MULTI_MODEL, SAGEMAKER_BIND_TO_PORT and SAGEMAKER_SAFE_PORT_RANGE: SageMaker sets them.
+    * SAGEMAKER_TRITON_DEFAULT_MODEL_NAME: `Variant.default_model` of a single-model endpoint.
+    * SAGEMAKER_TRITON_OVERRIDE_PING_MODE: the script reads it and then forgets to pass it on.
+    * SAGEMAKER_TRITON_TENSORFLOW_VERSION: the TensorFlow backend is gone since release 25.03.
+
+    Attributes:
+        ping_mode: What /ping tells. "live": the server runs. "ready": no load failed and none is under way;
+            on a multi-model endpoint one broken model would then take the whole instance out of service.
+            Set although the start script means "live" too: the script forgets to export it.
+        log_verbose: Log every step of every request: about 4 KB a request, and half the throughput of small
+            models. The container's own default is true.
+        log_info: Log loads and unloads. None is Triton's default, on: the lines tell which models a fleet
+            loads, which no metric does.
+        log_warning: Log warnings. None is Triton's default, on.
+        log_error: Log errors. None is Triton's default, on: without them a failed load says nothing.
+        shared_memory_bytes: Shared memory that each instance of a Python model reserves when it starts. The
+            container's 16 MiB are 8 GB for 500 models, and /dev/shm is finite; regions grow when needed.
+        shared_memory_growth_bytes: What a region grows by when a tensor does not fit.
+        auto_complete_config: Let Triton fill in what a config.pbtxt leaves out. Off: it starts every Python
+            model a second time, which makes a cold load about ten times slower, and the configs that are
+            published here are complete.
+        request_threads: Threads that take requests in, each of which a load or unload of a model occupies
+            while it lasts. None is Triton's default, 8: more help where many models load at the same time.
+        buffer_manager_threads: Threads that copy tensors. None is Triton's default, 0, which copies in the
+            thread of the model instance: more help with large tensors on a machine with idle cores.
+        metrics: Publish Triton's own metrics to CloudWatch. None by default: they are billed by model, and a
+            fleet has thousands.
+        inference_type: What a request of a single-model endpoint is: a tensor request ("infer"), or one for
+            Triton's generate extension of language models, with the answer whole or as a stream. None is
+            Triton's default, "infer". For releases from 25.03 on; a multi-model endpoint ignores it.
+        allow_grpc: Open Triton's gRPC interface inside the container, for models that call other models
+            through it. SageMaker itself speaks HTTP only. Off, as in the container.
+        grpc_port: The port of that. None is Triton's default, 8001.
+        model_namespacing: Let models of one name in different artifacts live side by side. None is the
+            container's default, on for a multi-model endpoint. The script's variable for it is called
+            DISABLE_MODEL_NAMESPACING and works the other way round; here False is off.
+        extra_arguments: Further tritonserver arguments, such as "--pinned-memory-pool-byte-size=0" or
+            "--backend-config=tensorrt,coalesce-request-input=true". The start script splits them at spaces,
+            and the last of two equal ones wins.
+    """
+
+    ping_mode: Literal["live", "ready"] = "live"
+    log_verbose: bool = False
+    log_info: bool | None = None
+    log_warning: bool | None = None
+    log_error: bool | None = None
+    shared_memory_bytes: int = _MIB
+    shared_memory_growth_bytes: int = _MIB
+    auto_complete_config: bool = False
+    request_threads: int | None = None
+    buffer_manager_threads: int | None = None
+    metrics: TritonMetrics | None = None
+    inference_type: Literal["infer", "generate", "generate_stream"] | None = None
+    allow_grpc: bool = False
+    grpc_port: int | None = None
+    model_namespacing: bool | None = None
+    extra_arguments: tuple[str, ...] = ()
+
+    @typed
+    def environment(self, *, log_group: str = "") -> Mapping[str, str]:
+        """The container's environment: variable to value.
+
+        Args:
+            log_group: The log group that metrics are written to.
+        """
+        environment = {
+            "SAGEMAKER_TRITON_PING_MODE": self.ping_mode,
+            "SAGEMAKER_TRITON_LOG_VERBOSE": _text(self.log_verbose),
+            "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": _text(self.shared_memory_bytes),
+            "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": _text(self.shared_memory_growth_bytes),
+        }
+        for variable, value in self._optional(log_group).items():
+            if value is not None:
+                environment[variable] = _text(value)
+        arguments = " ".join(self._arguments())
+        if arguments:
+            environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] = arguments
+        return environment
+
+    def metric_namespaces(self) -> tuple[str, ...]:
+        """The CloudWatch namespaces that the container publishes to."""
+        return (self.metrics.namespace,) if self.metrics else ()
+
+    @typed
+    def problems(self, *, where: str) -> Iterator[Problem]:
+        """What the start script would silently misread."""
+        yield from self._number_problems(where)
+        yield from self._metric_problems(where)
+        for argument in self.extra_arguments:
+            if argument.split() != [argument]:
+                yield Problem(
+                    what=f"the server argument {argument!r} holds a space or is empty",
+                    where=where,
+                    expected="one argument without spaces, such as --name=value",
+                    why="the container's start script splits its arguments at spaces and knows no quotes",
+                    fix="give each argument as an element of its own, and values without spaces",
+                    rule="server-argument",
+                )
+        length = len(" ".join(self._arguments()).encode())
+        if length > _LONGEST_VALUE:
+            yield Problem(
+                what=f"the server arguments are {length} bytes long",
+                where=where,
+                expected=f"at most {_LONGEST_VALUE} bytes together",
+                why="SageMaker refuses a longer environment variable",
+                fix="leave arguments at their defaults out",
+                rule="server-argument",
+            )
+
+    def _optional(self, log_group: str) -> Mapping[str, bool | int | str | None]:
+        """Variables that are left to the container where nothing is said."""
+        return {
+            "SAGEMAKER_TRITON_LOG_INFO": self.log_info,
+            "SAGEMAKER_TRITON_LOG_WARNING": self.log_warning,
+            "SAGEMAKER_TRITON_LOG_ERROR": self.log_error,
+            "SAGEMAKER_TRITON_THREAD_COUNT": self.request_threads,
+            "SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT": self.buffer_manager_threads,
+            "SAGEMAKER_TRITON_INFERENCE_TYPE": self.inference_type,
+            "SAGEMAKER_TRITON_ALLOW_GRPC": self.allow_grpc or None,
+            "SAGEMAKER_TRITON_GRPC_PORT": self.grpc_port,
+            "SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING": self.model_namespacing,
+            **(self.metrics.environment(log_group=log_group) if self.metrics else {}),
+        }
+
+    def _number_problems(self, where: str) -> Iterator[Problem]:
+        """Numbers that the server exits on, and SageMaker waits for until its time is up."""
+        for option, value, least, most in (
+            ("shared_memory_bytes", self.shared_memory_bytes, 1, None),
+            ("shared_memory_growth_bytes", self.shared_memory_growth_bytes, 1, None),
+            ("request_threads", self.request_threads, 1, None),
+            ("buffer_manager_threads", self.buffer_manager_threads, 0, None),
+            ("grpc_port", self.grpc_port, 1024, _LAST_PORT),
+            ("metrics.port", self.metrics.port if self.metrics else None, 1024, _LAST_PORT),
+        ):
+            given = value if value is None else known(value)
+            if given is None or (given >= least and (most is None or given <= most)):
+                continue
+            yield Problem(
+                what=f"{option} is {given}",
+                where=where,
+                expected=f"{least} to {most}" if most else f"{least} or more",
+                why="the server would exit, and the deployment fail once the container start times out",
+                fix=f"set {option} to {least} or more, or leave it out",
+                rule="server-number",
+            )
+
+    def _metric_problems(self, where: str) -> Iterator[Problem]:
+        namespace = known(self.metrics.namespace) if self.metrics else None
+        if namespace is not None and (not namespace or namespace.startswith("AWS/")):
+            yield Problem(
+                what=f"the metrics' namespace is {namespace!r}",
+                where=where,
+                expected="a name that does not begin with AWS/, such as TritonServer",
+                why="CloudWatch refuses metrics of others in AWS's namespaces",
+                fix="choose another name",
+                rule="server-metrics",
+            )
+        if self.grpc_port is not None and not self.allow_grpc:
+            yield Problem(
+                what=f"grpc_port is {self.grpc_port}, and allow_grpc is off",
+                where=where,
+                expected="a port together with allow_grpc",
+                why="nothing would listen there",
+                fix="set allow_grpc, or leave the port out",
+                rule="server-number",
+            )
+
+    def _arguments(self) -> tuple[str, ...]:
+        ours = () if self.auto_complete_config else ("--disable-auto-complete-config",)
+        return ours + self.extra_arguments
+
+
+def _text(value: bool | int | str) -> str:  # noqa: FBT001 -- whatever a variable holds
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,176 @@
+"""The variants of an endpoint: the groups of instances behind its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from aws_cdk import Duration
+from aws_cdk import aws_sagemaker as sagemaker
+
+from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.hosting.capacity_reservation import CapacityReservation
+from triton_fleet.hosting.core_dumps import CoreDumps
+from triton_fleet.metrics.published import EndpointMetrics
+from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
+from triton_models.releases import Release
+
+DEFAULT_VARIANT = "AllTraffic"
+
+
+class Routing(str, Enum):
+    """How SageMaker chooses the instance that answers a request.
+
+    PREFIX_AWARE and KV_AWARE, which the service has as well, look at the prompts of language models in
+    containers that Triton is not among.
+    """
+
+    LEAST_OUTSTANDING_REQUESTS = "LEAST_OUTSTANDING_REQUESTS"
+    """The instance that has the fewest requests under way: for requests that take unequally long."""
+    RANDOM = "RANDOM"
+    """Any instance, which is what SageMaker does by itself."""
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedVariant:
+    """A variant as an endpoint serves it: what scaling, alarms and dashboards are made for.
+
+    Attributes:
+        name: The variant's name, one of a kind on its endpoint.
+        instance: Its instance type with its facts; of several in a pool, the preferred one.
+        metrics: Everything that it publishes to CloudWatch.
+        initial_instance_count: Its instances at the first deployment.
+        asynchronous: Whether its requests wait in a queue, see `AsyncInference`.
+    """
+
+    name: str
+    instance: InstanceType
+    metrics: EndpointMetrics
+    initial_instance_count: int
+    asynchronous: bool = False
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstancePool:
+    """An instance type that stands in for a variant's own when there is no capacity for that.
+
+    Attributes:
+        instance_type: The type.
+        artifact: The artifact for its GPU, such as "resnet50-0123456789ab.tar.gz"; by default the variant's,
+            which is only right if both have the same GPU model.
+    """
+
+    instance_type: str
+    artifact: str | None = None
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosting:
+    """The instances behind a variant.
+
+    Attributes:
+        name: One of a kind on the endpoint.
+        instance_type: Such as "ml.g5.2xlarge".
+        initial_instance_count: Instances at the first deployment.
+        weight: Its share of the requests, as a part of the sum of all weights. Zero means none, for a version
+            that is to be invoked by its name only. Of a shadow variant: the share of requests that is copied
+            to it, as a part of the production variant's weight.
+        instance_pools: Types that stand in for instance_type when there is no capacity for it, in this order.
+        provision_timeout: How long SageMaker looks for capacity, 300 to 3600 s; by default its own.
+        routing: How requests are spread over the instances; None for SageMaker's own way.
+        ssm_access: Let AWS Systems Manager open a shell on the instances, after AWS has allowed the account.
+        volume_size_gb: Size of the volume, 1 to 512 GB, on types without local NVMe only.
+        container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. On a
+            single-model endpoint the model is loaded within it.
+        model_download_timeout: For downloading and unpacking model data, 60 to 3600 s.
+        capacity_reservation: What the instances are taken from; None for whatever SageMaker has.
+        core_dumps: Where what is left of a crashed container is kept; None for nowhere.
+    """
+
+    name: str = DEFAULT_VARIANT
+    instance_type: str = DEFAULT_INSTANCE_TYPE
+    initial_instance_count: int = 1
+    weight: float = 1
+    instance_pools: Sequence[InstancePool] = ()
+    provision_timeout: Duration | None = None
+    routing: Routing | None = None
+    ssm_access: bool = False
+    volume_size_gb: int | None = None
+    container_start_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
+    model_download_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
+    capacity_reservation: CapacityReservation | None = None
+    core_dumps: CoreDumps | None = None
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """All its instance types, the preferred first."""
+        return (self.instance_type, *(pool.instance_type for pool in self.instance_pools))
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant(Hosting):
+    """A variant of a single-model endpoint: one artifact, and the instances that serve it, see `Hosting`.
+
+    Attributes:
+        artifact: The file name of the artifact in the repository, such as "resnet50-0123456789ab.tar.gz".
+        default_model: The model to serve if the artifact holds several, which is the ensemble: the name of
+            its folder in the artifact. Not needed for an artifact with one folder.
+        routing: By default to the instance with the fewest requests under way: where requests take unequally
+            long, random routing lets some queue while other instances idle.
+    """
+
+    artifact: str
+    default_model: str | None = None
+    routing: Routing | None = Routing.LEAST_OUTSTANDING_REQUESTS
+
+
+def production_variant(
+    variant: Hosting, *, instance: InstanceType, release: Release, models: Sequence[str | None]
+) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
+    """A variant as an endpoint configuration takes it.
+
+    Args:
+        variant: The variant.
+        instance: Its preferred instance type.
+        release: What it runs.
+        models: The name of the SageMaker model, and for each pool the name of its own or None.
+    """
+    pools = [
+        sagemaker.CfnEndpointConfig.InstancePoolProperty(
+            instance_type=instance_type,
+            priority=priority,
+            model_name_override=None if priority == 1 else model,
+        )
+        for priority, (instance_type, model) in enumerate(
+            zip(variant.instance_types, models, strict=True), start=1
+        )
+    ]
+    waiting, reservation = variant.provision_timeout, variant.capacity_reservation
+    return sagemaker.CfnEndpointConfig.ProductionVariantProperty(
+        variant_name=variant.name,
+        # Pools stand in the place of the type: SageMaker takes one or the other.
+        instance_type=instance.name if len(pools) == 1 else None,
+        instance_pools=pools if len(pools) > 1 else None,
+        initial_instance_count=variant.initial_instance_count,
+        initial_variant_weight=variant.weight,
+        # The default host's driver is of 2021: this image would not start on it, and leave no log.
+        inference_ami_version=release.inference_ami if instance.gpu else None,
+        model_name=models[0],
+        volume_size_in_gb=variant.volume_size_gb,
+        capacity_reservation_config=reservation.render() if reservation else None,
+        core_dump_config=variant.core_dumps.render() if variant.core_dumps else None,
+        enable_ssm_access=variant.ssm_access or None,
+        routing_config=sagemaker.CfnEndpointConfig.RoutingConfigProperty(
+            routing_strategy=variant.routing.value
+        )
+        if variant.routing
+        else None,
+        container_startup_health_check_timeout_in_seconds=variant.container_start_timeout.to_seconds(),
+        model_data_download_timeout_in_seconds=variant.model_download_timeout.to_seconds(),
+        variant_instance_provision_timeout_in_seconds=waiting.to_seconds() if waiting else None,
+    )

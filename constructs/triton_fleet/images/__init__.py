@@ -1,0 +1,1 @@
+"""The Triton images of AWS and of one's own."""

@@ -1,0 +1,175 @@
+"""The container image: the one AWS publishes for a release in the region of the stack, or one of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from aws_cdk import CfnMapping, Stack, Token
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.images.labels import image_labels
+from triton_fleet.rules.own_image import image_beside_endpoint, image_version, multi_model_label
+from triton_models.errors import FleetError, Problem
+from triton_models.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, Release, image_account
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TritonImage:
+    """A container image, as AWS publishes one for each release.
+
+    Attributes:
+        uri: What SageMaker and CodeBuild pull.
+        account: The AWS account that owns it; of AWS's images an attribute of the region.
+        repository_name: Its name in ECR.
+        repository_arn: Its ARN in ECR, to grant pulling exactly this.
+        tag: Such as "25.09-py3", or a digest such as "sha256:...".
+    """
+
+    uri: str
+    account: str
+    repository_name: str
+    repository_arn: str
+    tag: str
+
+    @classmethod
+    def of(cls, scope: Construct, *, release: Release, cpu: bool = False) -> TritonImage:
+        """The image that AWS publishes of a release, for the stack that `scope` is in.
+
+        Where the stack leaves its region open, the account comes from a mapping in the template that holds
+        just the regions that have the image, so any other region fails before the first resource is made.
+
+        Args:
+            scope: What uses the image.
+            release: The release.
+            cpu: The image for instance types without a GPU, whose tag ends in "-cpu". Which tags have one is
+                in no table of AWS's: its SDK makes the tag by this rule for every release.
+
+        Raises:
+            FleetError: The stack names a region that does not have the image.
+        """
+        stack = Stack.of(scope)
+        account = _account(stack, release)
+        registry = f"{account}.dkr.ecr.{stack.region}.{stack.url_suffix}"
+        tag = f"{release.image_tag}-cpu" if cpu else release.image_tag
+        return cls(
+            uri=f"{registry}/{IMAGE_REPOSITORY}:{tag}",
+            account=account,
+            repository_name=IMAGE_REPOSITORY,
+            repository_arn=stack.format_arn(
+                service="ecr", account=account, resource="repository", resource_name=IMAGE_REPOSITORY
+            ),
+            tag=tag,
+        )
+
+    def pull_statements(self) -> list[iam.PolicyStatement]:
+        """What a role needs to pull this image and nothing else."""
+        return [
+            iam.PolicyStatement(
+                sid="ImageLogin",  # a token is for the whole registry: ECR has no narrower resource
+                actions=["ecr:GetAuthorizationToken"],
+                resources=["*"],
+            ),
+            iam.PolicyStatement(
+                sid="ImagePull",
+                actions=[
+                    "ecr:BatchCheckLayerAvailability",
+                    "ecr:BatchGetImage",
+                    "ecr:GetDownloadUrlForLayer",
+                ],
+                resources=[self.repository_arn],
+            ),
+        ]
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnImage:
+    """An image in an ECR repository of yours, made from Triton with SageMaker's interface.
+
+    What it holds is told by the endpoint's `release`: plans and host driver are checked against that. The
+    image has to be built from it, with the start script at /usr/bin/serve.
+
+    A multi-model endpoint needs the label com.amazonaws.sagemaker.capabilities.multi-models=true. It is read
+    from `described_by` where that is given; otherwise `has_multi_model_label` says that you have looked. Put
+    the label into your own Dockerfile: of a base image from elsewhere nothing is known here.
+
+    Attributes:
+        repository: Where it is; in the endpoint's region. One of another account needs a policy that lets
+            the endpoint's role pull.
+        tag: Its tag. A tag that moves makes instances that scaling adds differ from those that run.
+        digest: Its digest, "sha256:...", instead of a tag.
+        described_by: A Dockerfile, the output of `docker inspect`, or the folder of an OCI image layout.
+        has_multi_model_label: You have checked that it has the label.
+    """
+
+    repository: ecr.IRepository
+    tag: str | None = None
+    digest: str | None = None
+    described_by: Path | None = None
+    has_multi_model_label: bool = False
+
+    @typed
+    def problems(self, *, where: str, region: str | None, multi_model: bool) -> Iterator[Problem]:
+        """What is wrong with serving from it.
+
+        Args:
+            where: What the problems are told about.
+            region: The endpoint's region; None or a token if it is not known yet.
+            multi_model: Whether it is to serve a multi-model endpoint, which needs the label.
+        """
+        tag, digest = self.tag and known(self.tag), self.digest and known(self.digest)
+        if bool(self.tag) == bool(tag) and bool(self.digest) == bool(digest):
+            found = image_version(tag, digest, where=where)
+            if found is not None:
+                yield found
+        beside = image_beside_endpoint(
+            image=known(self.repository.env.region), endpoint=region and known(region), where=where
+        )
+        if beside is not None:
+            yield beside
+        if multi_model:
+            yield from self._label_problems(where)
+
+    def resolved(self) -> TritonImage:
+        """What is pulled; ask after `problems` has found none."""
+        repository = self.repository
+        return TritonImage(
+            uri=repository.repository_uri_for_digest(self.digest)
+            if self.digest
+            else repository.repository_uri_for_tag(self.tag),
+            account=repository.env.account,
+            repository_name=repository.repository_name,
+            repository_arn=repository.repository_arn,
+            tag=self.digest or self.tag or "",
+        )
+
+    def _label_problems(self, where: str) -> Iterator[Problem]:
+        labels = None
+        if self.described_by is not None:
+            try:
+                labels = image_labels(self.described_by)
+            except FleetError as error:
+                yield from error.problems
+                return
+        found = multi_model_label(
+            labels, source=str(self.described_by), stated=self.has_multi_model_label, where=where
+        )
+        if found is not None:
+            yield found
+
+
+def _account(stack: Stack, release: Release) -> str:
+    if not Token.is_unresolved(stack.region):
+        return image_account(region=stack.region, release=release)
+    mapping_id = f"TritonImage{release.name.replace('.', '')}"
+    mapping = stack.node.try_find_child(mapping_id)
+    if not isinstance(mapping, CfnMapping):
+        accounts = {region: {"account": IMAGE_ACCOUNTS[region]} for region in release.regions}
+        mapping = CfnMapping(stack, mapping_id, mapping=accounts)
+    return mapping.find_in_map(stack.region, "account")

@@ -1,0 +1,1 @@
+"""What an endpoint publishes: names, dimensions, units, and what the log says."""

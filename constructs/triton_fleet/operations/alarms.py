@@ -1,0 +1,192 @@
+"""Alarms: what is wrong, how bad it is, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.hosting.variants import DeployedVariant
+from triton_fleet.metrics.published import MINUTE
+from triton_fleet.metrics.queue import QueueMetrics
+from triton_fleet.metrics.server_log import LOAD_FAILURE_PATTERN
+from triton_fleet.operations.alarm_declarations import (
+    AlarmDeclaration,
+    Severity,
+    caching,
+    ceiling,
+    gpu_memory,
+    hosting,
+    load_failures,
+    no_capacity,
+    serving,
+)
+from triton_fleet.operations.cpu_runbooks import without_gpu
+from triton_fleet.operations.queue_alarms import queueing
+from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.rules.same_variant import same_variant
+from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+
+__all__ = ["EndpointAlarms", "Severity", "Thresholds"]
+
+_LOAD_FAILURES = "ModelLoadFailures"
+
+
+class EndpointAlarms(Construct):
+    """The alarms of an endpoint, or of one of its variants.
+
+    Those that page are gathered in one composite alarm, so that one outage is one page. Alarms that are
+    tickets notify on their own.
+
+    Attributes:
+        alarms: Alarms by name, such as "Latency". The dashboard draws their thresholds.
+        paging: In alarm if any alarm that pages is.
+        watched: The names of the endpoint and of the variant.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: Endpoint,
+        variant: str | None = None,
+        scaling: EndpointScaling | None = None,
+        thresholds: Thresholds | None = None,
+        log_group: logs.ILogGroup | None = None,
+        topic: sns.ITopic | None = None,
+        ticket_topic: sns.ITopic | None = None,
+    ) -> None:
+        """Create the alarms.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint: What to watch.
+            variant: Which of its variants, by name; None for the first, of most endpoints the only one.
+            scaling: Its auto scaling, to be told when it can grow no more, and when it does not grow.
+            thresholds: Where normal ends.
+            log_group: The endpoint's log group, to be told of models that cannot be loaded: no metric of
+                SageMaker's says so. Costs one metric of your own.
+            topic: Who is told. Without one the alarms can be looked at, and nobody is.
+            ticket_topic: Who is told of tickets, if that is somebody else than who is paged.
+
+        Raises:
+            FleetError: There is no such variant, a threshold is one that no metric can pass, or the scaling
+                is another variant's.
+        """
+        super().__init__(scope, construct_id)
+        limits = thresholds or Thresholds()
+        findings = Findings.of(self)
+        findings.extend(limits.problems(where=findings.where("thresholds")))
+        watched = endpoint.variant(variant)
+        if scaling is not None:
+            findings.add(
+                same_variant(
+                    watched=f"{endpoint.name}/{watched.name}",
+                    given=f"{scaling.endpoint.name}/{scaling.variant.name}",
+                    what="the scaling",
+                    where=findings.where("scaling"),
+                )
+            )
+        findings.raise_if_any()
+        first = watched.name == endpoint.variant_name
+        self.watched = (endpoint.name, watched.name)
+        self._prefix = endpoint.name if first else f"{endpoint.name}-{watched.name}"
+        declared = list(
+            _declared(watched, limits, multi_model=isinstance(endpoint, MultiModelEndpoint), scaling=scaling)
+        )
+        if log_group is not None:
+            declared.append(load_failures(self._failures(log_group, endpoint)))
+        if not watched.instance.gpu_count:
+            declared = [without_gpu(each) for each in declared]
+        self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
+            {
+                each.name: each.create(self, alarm_name=f"{self._prefix}-{each.severity.value}-{each.name}")
+                for each in declared
+            }
+        )
+        pages = [self.alarms[each.name] for each in declared if each.severity is Severity.PAGE]
+        tickets = [self.alarms[each.name] for each in declared if each.severity is Severity.TICKET]
+        self.paging = self._composite(pages)
+        _notify(topic, [self.paging])
+        _notify(ticket_topic or topic, tickets)
+
+    def _failures(self, log_group: logs.ILogGroup, endpoint: Endpoint) -> cloudwatch.IMetric:
+        """A metric of the loads that failed, counted in the log."""
+        counter = logs.MetricFilter(
+            self,
+            "FailedLoads",
+            log_group=log_group,
+            filter_pattern=logs.FilterPattern.literal(LOAD_FAILURE_PATTERN),
+            # A filter's metric can have no dimension with a fixed value, so the namespace names the endpoint.
+            metric_namespace=f"TritonFleet/{endpoint.name}",
+            metric_name=_LOAD_FAILURES,
+            metric_value="1",
+        )
+        return counter.metric(statistic="Sum", period=MINUTE, label="loads that failed")
+
+    def _composite(self, pages: list[cloudwatch.Alarm]) -> cloudwatch.CompositeAlarm:
+        rules = [cloudwatch.AlarmRule.from_alarm(alarm, cloudwatch.AlarmState.ALARM) for alarm in pages]
+        return cloudwatch.CompositeAlarm(
+            self,
+            "Paging",
+            composite_alarm_name=f"{self._prefix}-page",
+            alarm_description="Requests fail or are slow now. The alarms in alarm below this one say which.",
+            alarm_rule=cloudwatch.AlarmRule.any_of(*rules),
+        )
+
+
+def _declared(
+    variant: DeployedVariant,
+    thresholds: Thresholds,
+    *,
+    multi_model: bool,
+    scaling: EndpointScaling | None,
+) -> Iterator[AlarmDeclaration]:
+    """The alarms that make sense for the variant: none for a cache or a GPU that it does not have."""
+    metrics = variant.metrics
+    if variant.asynchronous:
+        yield from _declared_of_queue(variant, thresholds)
+        return
+    yield from serving(metrics, thresholds)
+    if multi_model:
+        yield from caching(metrics, thresholds)
+    if variant.instance.gpu_count:
+        yield gpu_memory(metrics, thresholds)
+    yield from hosting(metrics)
+    if scaling is not None:
+        if known(scaling.max_capacity) is not None:  # a threshold beside it cannot be computed otherwise
+            yield ceiling(metrics, max_capacity=scaling.max_capacity)
+        yield no_capacity(metrics, thresholds, fewest=scaling.min_capacity, most=scaling.max_capacity)
+        return
+    count = known(variant.initial_instance_count)
+    if count is not None and count > 1:  # one that is missing of one is an endpoint that serves nothing
+        yield no_capacity(metrics, thresholds, fewest=count, most=count)
+
+
+def _declared_of_queue(variant: DeployedVariant, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
+    """Those of an asynchronous endpoint, of which SageMaker publishes no number of requests."""
+    queue = QueueMetrics(endpoint_name=variant.metrics.endpoint_name)
+    yield from queueing(queue, thresholds, variant_name=variant.name)
+    if variant.instance.gpu_count:
+        yield gpu_memory(variant.metrics, thresholds)
+
+
+def _notify(topic: sns.ITopic | None, alarms: Sequence[cloudwatch.AlarmBase]) -> None:
+    if topic is None:
+        return
+    for alarm in alarms:
+        alarm.add_alarm_action(actions.SnsAction(topic))
+        alarm.add_ok_action(actions.SnsAction(topic))

@@ -1,0 +1,108 @@
+"""The pieces that a dashboard is laid out from: a page is 24 columns wide, a row is as high as its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from triton_fleet.metrics.published import EndpointMetrics
+
+FULL_WIDTH = 24
+PERCENT = cloudwatch.YAxisProps(min=0, max=100, label="%", show_units=False)
+SHARE = cloudwatch.YAxisProps(min=0, label="%", show_units=False)
+MILLISECONDS = cloudwatch.YAxisProps(min=0, label="ms", show_units=False)
+COUNT = cloudwatch.YAxisProps(min=0, show_units=False)
+DOLLARS = cloudwatch.YAxisProps(min=0, label="USD", show_units=False)
+Line = cloudwatch.HorizontalAnnotation
+Row = list[cloudwatch.IWidget]
+
+_CHART_HEIGHT = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A chart before it knows how much of the row it gets."""
+
+    title: str
+    metrics: tuple[cloudwatch.IMetric, ...]
+    axis: cloudwatch.YAxisProps
+    lines: Sequence[Line]
+
+    def widget(self, *, width: int) -> cloudwatch.GraphWidget:
+        """The chart, this many columns wide."""
+        return cloudwatch.GraphWidget(
+            title=self.title,
+            left=list(self.metrics),
+            left_y_axis=self.axis,
+            left_annotations=list(self.lines),
+            height=_CHART_HEIGHT,
+            width=width,
+        )
+
+
+def chart(
+    title: str,
+    *metrics: cloudwatch.IMetric,
+    axis: cloudwatch.YAxisProps = COUNT,
+    lines: Sequence[Line] = (),
+) -> Chart:
+    """A chart of metrics over time, with horizontal lines."""
+    return Chart(title=title, metrics=metrics, axis=axis, lines=lines)
+
+
+def durations(title: str, name: str, metrics: EndpointMetrics) -> Chart:
+    """A chart of the average and the slowest of a duration, in milliseconds."""
+    return chart(
+        title,
+        metrics.milliseconds(name, statistic="Average", label="average"),
+        metrics.milliseconds(name, statistic="Maximum", label="slowest"),
+        axis=MILLISECONDS,
+    )
+
+
+def row(*charts: Chart) -> Row:
+    """Charts side by side, equally wide; the last takes what is left of the page."""
+    width = FULL_WIDTH // len(charts)
+    return [
+        *(each.widget(width=width) for each in charts[:-1]),
+        charts[-1].widget(width=FULL_WIDTH - width * (len(charts) - 1)),
+    ]
+
+
+def numbers(*values: tuple[str, cloudwatch.IMetric]) -> Row:
+    """The newest value of each metric, side by side under its title."""
+    return [
+        cloudwatch.SingleValueWidget(
+            title=title, metrics=[metric], sparkline=True, height=3, width=FULL_WIDTH // len(values)
+        )
+        for title, metric in values
+    ]
+
+
+def question(text: str, reading: str) -> Row:
+    """The heading of a section, and how to read it."""
+    return [
+        cloudwatch.TextWidget(
+            markdown=f"## {text}\n{reading}",
+            width=FULL_WIDTH,
+            height=3,
+            background=cloudwatch.TextWidgetBackground.TRANSPARENT,
+        )
+    ]
+
+
+def log_query(title: str, *lines: str, log_group_name: str, width: int, graph: bool = False) -> Row:
+    """What a query finds in a log group, as a table or, counted over time, as a graph."""
+    view = cloudwatch.LogQueryVisualizationType
+    return [
+        cloudwatch.LogQueryWidget(
+            title=title,
+            log_group_names=[log_group_name],
+            query_lines=list(lines),
+            view=view.LINE if graph else view.TABLE,
+            height=_CHART_HEIGHT,
+            width=width,
+        )
+    ]

@@ -1,0 +1,361 @@
+"""The dashboard, in the order in which a person on call asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.metrics.published import MINUTE, math_number
+from triton_fleet.metrics.queue import QueueMetrics
+from triton_fleet.metrics.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
+from triton_fleet.operations.alarms import EndpointAlarms
+from triton_fleet.operations.charts import (
+    COUNT,
+    DOLLARS,
+    FULL_WIDTH,
+    MILLISECONDS,
+    PERCENT,
+    SHARE,
+    Chart,
+    Line,
+    Row,
+    chart,
+    durations,
+    log_query,
+    numbers,
+    question,
+    row,
+)
+from triton_fleet.operations.queue_charts import queue_sections
+from triton_fleet.rules.same_variant import same_variant
+from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+
+# What a scaling target follows: the policy, the metric and the chart's title.
+_FOLLOWED = (
+    ("Invocations", "InvocationsPerInstance", "Requests a minute an instance"),
+    ("GpuUtilization", "GPUUtilization", "GPU, all of an instance added up"),
+    ("GpuMemoryUtilization", "GPUMemoryUtilization", "GPU memory, all of an instance added up"),
+    ("CpuUtilization", "CPUUtilization", "CPU, all of an instance added up"),
+)
+
+
+class EndpointDashboard(Construct):
+    """One page about an endpoint, or one of its variants.
+
+    First the states of the alarms and the numbers that tell most. Then a section for each question: is it
+    serving, is it fast, is the cache working, is it full, is it scaling, what does it cost? Each begins with
+    how to read it. What the endpoint has not, such as a cache or a GPU, is left out.
+
+    Attributes:
+        dashboard: The dashboard; add widgets of your own to it.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: Endpoint,
+        variant: str | None = None,
+        alarms: EndpointAlarms | None = None,
+        scaling: EndpointScaling | None = None,
+        hourly_price_usd: float | None = None,
+    ) -> None:
+        """Create the dashboard, under the endpoint's name.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint: What to show.
+            variant: Which of its variants, by name; None for the first, of most endpoints the only one.
+            alarms: Its alarms: their states come first, and each threshold is a line in its chart.
+            scaling: Its auto scaling: the limits of its capacity are lines in the chart of instances.
+            hourly_price_usd: What an instance costs you for an hour, to see cost in dollars. Without it, cost
+                is shown in instances and seconds of them.
+
+        Raises:
+            FleetError: There is no such variant, the price is not above zero, or alarms or scaling are
+                another variant's.
+        """
+        super().__init__(scope, construct_id)
+        findings = Findings.of(self)
+        findings.add(_price_problem(hourly_price_usd, where=findings.where("hourly_price_usd")))
+        self._variant = endpoint.variant(variant)
+        belongings = {
+            "alarms": alarms and alarms.watched,
+            "scaling": scaling and (scaling.endpoint.name, scaling.variant.name),
+        }
+        findings.extend(
+            same_variant(
+                watched=f"{endpoint.name}/{self._variant.name}",
+                given="/".join(names),
+                what=f"the {argument}",
+                where=findings.where(argument),
+            )
+            for argument, names in belongings.items()
+            if names
+        )
+        findings.raise_if_any()
+        self._metrics = self._variant.metrics
+        self._multi_model = isinstance(endpoint, MultiModelEndpoint)
+        self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.name}"
+        self._alarms = alarms
+        self._scaling = scaling
+        self._price = hourly_price_usd
+        first = self._variant.name == endpoint.variant_name
+        self.dashboard = cloudwatch.Dashboard(
+            self,
+            "Resource",
+            dashboard_name=endpoint.name if first else f"{endpoint.name}-{self._variant.name}",
+            default_interval=Duration.hours(3),
+            widgets=[
+                *self._states(),
+                *(self._queue_sections() if self._variant.asynchronous else self._sections()),
+            ],
+        )
+
+    def _sections(self) -> Iterator[Row]:
+        yield from self._at_a_glance()
+        yield from self._serving()
+        yield from self._fast()
+        if self._multi_model:
+            yield from self._caching()
+        yield from self._full()
+        yield from self._sized()
+        yield from self._costing()
+
+    def _queue_sections(self) -> Iterator[Row]:
+        """Those of an asynchronous endpoint, of which SageMaker publishes no number of requests."""
+        yield from queue_sections(
+            self._metrics,
+            QueueMetrics(endpoint_name=self._metrics.endpoint_name),
+            variant_name=self._variant.name,
+            waiting=self._thresholds("Waiting"),
+            targets=self._targets("Backlog"),
+        )
+        yield from self._full()
+
+    def _states(self) -> Iterator[Row]:
+        if self._alarms is None:
+            return
+        yield [
+            cloudwatch.AlarmStatusWidget(
+                title="Alarms",
+                alarms=[self._alarms.paging, *self._alarms.alarms.values()],
+                width=FULL_WIDTH,
+                height=3,
+            )
+        ]
+
+    def _at_a_glance(self) -> Iterator[Row]:
+        metrics = self._metrics
+        serving = (
+            ("Requests", metrics.metric("Invocations")),
+            ("Server errors, %", metrics.error_percent("Invocation5XXErrors")),
+        )
+        caching = (
+            ("Loaded models an instance", metrics.metric("LoadedModelCount")),
+            ("Requests whose model was loaded, %", metrics.cache_hit_percent()),
+        )
+        yield numbers(*(caching if self._multi_model else ()), *serving)
+
+    def _serving(self) -> Iterator[Row]:
+        metrics = self._metrics
+        errors = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors")
+        yield question(
+            "Is it serving?",
+            "5XX are SageMaker's failures: containers, instances. Model errors are what Triton did not "
+            "answer with success: models that cannot be loaded, or clients' bad input. 4XX are clients' own, "
+            "and 429 among them means that a model was still being loaded.",
+        )
+        yield row(
+            chart("Requests a minute", metrics.metric("Invocations")),
+            chart("Failed requests a minute", *(metrics.metric(name) for name in errors)),
+            chart(
+                "Failed requests, % of all",
+                *(metrics.error_percent(name) for name in errors),
+                axis=SHARE,
+                lines=self._thresholds("ServerErrors", "ModelErrors"),
+            ),
+        )
+
+    def _fast(self) -> Iterator[Row]:
+        metrics = self._metrics
+        yield question(
+            "Is it fast?",
+            "Model latency is Triton's time for a request, without loading. The overhead is SageMaker's, and "
+            "holds the wait for a model that is loaded first. "
+            f"Latency up with the {self._hardware} busy: too few instances. "
+            f"Latency up with the {self._hardware} idle: see the cache.",
+        )
+        yield row(
+            chart(
+                "Model latency",
+                *(metrics.milliseconds("ModelLatency", statistic=each) for each in ("p50", "p90", "p99")),
+                axis=MILLISECONDS,
+                lines=self._thresholds("Latency"),
+            ),
+            chart(
+                "SageMaker's overhead, loading included",
+                *(metrics.milliseconds("OverheadLatency", statistic=each) for each in ("p50", "p99")),
+                axis=MILLISECONDS,
+            ),
+            chart("Concurrent requests", metrics.metric("ConcurrentRequestsPerModel")),
+        )
+
+    def _caching(self) -> Iterator[Row]:
+        metrics = self._metrics
+        yield question(
+            "Is the cache working?",
+            "Loaded models rise after a deployment and then stay: a full cache. Evictions with many hits are "
+            "its ordinary work; evictions while hits fall are thrash, and the models at the top of the table "
+            "are those that push each other out.",
+        )
+        yield row(
+            chart("Loaded models", metrics.metric("LoadedModelCount"), metrics.loaded_models()),
+            chart("Requests whose model was loaded", metrics.cache_hit_percent(), axis=PERCENT),
+            chart("Loads and evictions a minute", metrics.loads(), metrics.evictions()),
+        )
+        yield row(
+            durations("Wait for a model", "ModelLoadingWaitTime", metrics),
+            durations("Download from S3", "ModelDownloadingTime", metrics),
+            durations("Load into Triton", "ModelLoadingTime", metrics),
+            durations("Unload from Triton", "ModelUnloadingTime", metrics),
+        )
+        group, half = self._log_group_name, FULL_WIDTH // 2
+        yield [
+            *log_query(
+                "Models that came and went, by Triton's log",
+                *LOADS_AND_UNLOADS,
+                log_group_name=group,
+                width=half,
+                graph=True,
+            ),
+            *log_query("Loads that failed, and why", *FAILED_LOADS, log_group_name=group, width=half),
+        ]
+        yield [
+            *log_query("Models loaded most often", *MOST_LOADED, log_group_name=group, width=half),
+            *log_query("Slowest to unload", *SLOWEST_UNLOADS, log_group_name=group, width=half),
+        ]
+
+    def _full(self) -> Iterator[Row]:
+        metrics = self._metrics
+        cache = "GPU memory" if self._variant.instance.gpu_count else "Memory"
+        yield question(
+            "Is it full?",
+            f"{cache} near its end is what a cache is for; it matters together with thrash. A full disk "
+            "makes SageMaker delete models that are not loaded, and download them again. Host memory bounds "
+            "how many models can be loaded at the same time.",
+        )
+        charts = [
+            chart(
+                "Disk",
+                metrics.metric("DiskUtilization", statistic="Maximum", label="fullest instance"),
+                axis=PERCENT,
+                lines=self._thresholds("Disk"),
+            ),
+            chart("Host", metrics.metric("MemoryUtilization"), metrics.cpu_percent(), axis=PERCENT),
+        ]
+        if self._variant.instance.gpu_count:
+            memory = chart(
+                "GPU memory",
+                metrics.gpu_memory_percent(),
+                axis=PERCENT,
+                lines=self._thresholds("GpuMemory"),
+            )
+            charts = [chart("GPU", metrics.gpu_percent(), axis=PERCENT), memory, *charts]
+        yield row(*charts)
+
+    def _sized(self) -> Iterator[Row]:
+        yield question(
+            "Is it scaling?",
+            "A metric above the line of its target for some minutes adds instances, up to the largest "
+            "capacity. Above the line, below the largest capacity and no instance comes: AWS has none, or "
+            "the quota is used up. The number of instances follows from requests: without any there is none.",
+        )
+        yield row(chart("Instances", self._metrics.instances(), lines=self._limits()), *self._followed())
+
+    def _costing(self) -> Iterator[Row]:
+        instances, rate = self._metrics.instances(), self._metrics.metric("Invocations")
+        yield question(
+            "What does it cost?",
+            "Instances are billed by the second whether they answer or not. Cost that does not fall with the "
+            "requests is capacity that stands idle: lower the smallest capacity, or raise the target.",
+        )
+        if self._price is None:
+            unit, an_hour, a_thousand = "instances", "instances", "instances * 60 / rate * 1000"
+            titles = ("Instances that are billed", "Instance seconds a thousand requests")
+        else:
+            price = math_number(self._price)
+            unit, an_hour = "USD", f"instances * {price}"
+            a_thousand = f"instances * {price} / 60 / rate * 1000"
+            titles = ("Dollars an hour", "Dollars a thousand requests")
+        yield row(
+            _costs(titles[0], an_hour, unit=unit, instances=instances),
+            _costs(titles[1], a_thousand, unit=unit, instances=instances, rate=rate),
+        )
+
+    @property
+    def _hardware(self) -> str:
+        """What answers: the word for it in a text."""
+        return "GPU" if self._variant.instance.gpu_count else "CPU"
+
+    def _thresholds(self, *names: str) -> list[Line]:
+        if self._alarms is None:
+            return []
+        return [self._alarms.alarms[name].to_annotation() for name in names if name in self._alarms.alarms]
+
+    def _limits(self) -> list[Line]:
+        if self._scaling is None:
+            return []
+        limits = {"smallest": self._scaling.min_capacity, "largest": self._scaling.max_capacity}
+        return [Line(value=value, label=f"{name} capacity") for name, value in limits.items()]
+
+    def _followed(self) -> Iterator[Chart]:
+        """What auto scaling follows; without any, the requests and how busy the instances are."""
+        instance = self._variant.instance
+        targets = self._scaling.targets if self._scaling is not None else ()
+        busy = "GpuUtilization" if instance.gpu_count else "CpuUtilization"
+        policies = {target.policy for target in targets} | {"Invocations", busy}
+        for policy, name, title in _FOLLOWED:
+            if policy in policies:
+                yield chart(title, self._metrics.metric(name), lines=self._targets(policy))
+
+    def _targets(self, policy: str) -> list[Line]:
+        """The values that a policy keeps its metric at."""
+        instance = self._variant.instance
+        values = [
+            target.value(gpu_count=instance.gpu_count, vcpus=instance.vcpus)
+            for target in (self._scaling.targets if self._scaling is not None else ())
+            if target.policy == policy
+        ]
+        return [Line(value=value, label="scaling target") for value in values]
+
+
+def _costs(title: str, expression: str, *, unit: str, **metrics: cloudwatch.IMetric) -> Chart:
+    cost = cloudwatch.MathExpression(
+        expression=expression, using_metrics=metrics, label=title.lower(), period=MINUTE
+    )
+    return chart(title, cost, axis=DOLLARS if unit == "USD" else COUNT)
+
+
+def _price_problem(price: float | None, *, where: str) -> Problem | None:
+    if price is None or known(price) is None or price > 0:
+        return None
+    return Problem(
+        what=f"the price is {price:g}",
+        where=where,
+        expected="more than 0 USD an hour",
+        why="every cost on the dashboard would be zero or less",
+        fix="give what AWS bills for the instance type in your region, or leave it out",
+        rule="hourly-price",
+    )

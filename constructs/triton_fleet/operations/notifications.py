@@ -1,0 +1,60 @@
+"""Where alarms go: an encrypted topic that only CloudWatch's alarms of this account may write to."""
+
+from __future__ import annotations
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.rules.email_address import email_address
+
+
+class AlarmTopic(Construct):
+    """An SNS topic that sends alarms by e-mail.
+
+    Attributes:
+        topic: The topic; add subscriptions of any other kind to it.
+        key: Encrypts it. SNS's own key cannot be used: CloudWatch is not allowed to use that one.
+    """
+
+    @typed
+    def __init__(self, scope: Construct, construct_id: str, *, email: str) -> None:
+        """Create the topic and subscribe an address.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            email: The address. SNS asks it to confirm before the first alarm arrives.
+
+        Raises:
+            FleetError: It is no address.
+        """
+        super().__init__(scope, construct_id)
+        findings = Findings.of(self)
+        findings.add(email_address(known(email), where=findings.where("email")))
+        findings.raise_if_any()
+        cloudwatch = iam.ServicePrincipal(
+            "cloudwatch.amazonaws.com",
+            conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+        )
+        self.key = kms.Key(
+            self,
+            "Key",
+            description="Encrypts alarm notifications",
+            enable_key_rotation=True,
+            removal_policy=RemovalPolicy.DESTROY,  # it encrypts nothing that outlives the topic
+        )
+        self.key.grant(cloudwatch, "kms:Decrypt", "kms:GenerateDataKey")
+        self.topic = sns.Topic(self, "Topic", master_key=self.key, enforce_ssl=True)
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[cloudwatch], actions=["sns:Publish"], resources=[self.topic.topic_arn]
+            )
+        )
+        self.topic.add_subscription(subscriptions.EmailSubscription(email))

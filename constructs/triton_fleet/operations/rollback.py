@@ -1,0 +1,190 @@
+"""Alarms that undo a deployment, made before the endpoint that is deployed.
+
+Those of the endpoint as a whole name it and nothing else. Those of the new fleet name its configuration, too:
+CloudFormation makes the configuration, then points the alarm to it, then updates the endpoint, and none of
+the three needs a later one. Source, read on 2026-11-21:
+https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.metrics.published import MINUTE, InvocationMetrics, math_number
+from triton_fleet.operations.alarm_declarations import AlarmDeclaration, rolling_back
+from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.rules.resource_name import resource_name
+
+
+class RollbackAlarms(Construct):
+    """Alarms for which SageMaker rolls a deployment back: errors, and nothing that a cold start causes.
+
+    A new fleet starts with no model loaded. Latency and cache misses of its first minutes say nothing about
+    the new version, so no alarm here looks at them.
+
+    They name the endpoint by its literal name and exist before it does. Give the same name to both:
+
+        rollback = RollbackAlarms(stack, "Rollback", endpoint_name="search")
+        MultiModelEndpoint(
+            stack,
+            "Endpoint",
+            repository=repository,
+            endpoint_name="search",
+            deployment=Rolling(),
+            rollback_alarms=rollback.names,
+        )
+
+    They see the old and the new instances together, as all metrics by endpoint and variant do: of a canary's
+    failures they see its share of the traffic, and while the old version fails already, no deployment gets
+    through. `NewFleetAlarms` look at the new instances alone; have both, or in such a case only those.
+
+    Attributes:
+        alarms: The alarms by name.
+        names: The alarms' names, for the endpoint's `rollback_alarms`. CloudFormation makes an alarm before
+            whatever uses its name.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint_name: str,
+        variant_name: str = "AllTraffic",
+        thresholds: Thresholds | None = None,
+    ) -> None:
+        """Create the alarms.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint_name: The literal name of the endpoint that will be deployed.
+            variant_name: The name of its variant.
+            thresholds: Where normal ends; of these, the errors and the minimum of requests are used.
+
+        Raises:
+            FleetError: A name that is known only at deployment, or thresholds that no metric can pass.
+        """
+        super().__init__(scope, construct_id)
+        limits = thresholds or Thresholds()
+        findings = Findings.of(self)
+        findings.look_up("endpoint_name", endpoint_name, str)
+        findings.look_up("variant_name", variant_name, str)
+        findings.add(
+            resource_name(known(endpoint_name), what="the endpoint", where=findings.where("endpoint_name")),
+            resource_name(known(variant_name), what="the variant", where=findings.where("variant_name")),
+        )
+        findings.extend(limits.problems(where=findings.where("thresholds")))
+        findings.raise_if_any()
+        metrics = InvocationMetrics(endpoint_name=endpoint_name, variant_name=variant_name)
+        prefix = endpoint_name if variant_name == "AllTraffic" else f"{endpoint_name}-{variant_name}"
+        self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
+            {
+                each.name: each.create(self, alarm_name=f"{prefix}-rollback-{each.name}")
+                for each in rolling_back(metrics, limits)
+            }
+        )
+        self.names: Sequence[str] = tuple(alarm.alarm_name for alarm in self.alarms.values())
+
+
+class NewFleetAlarms(Construct):
+    """Alarms for which SageMaker rolls a deployment back, of the new fleet alone.
+
+    A canary that fails every request is at a hundred percent here, however little of the traffic it gets, and
+    what the old version does counts for nothing. One statement after the endpoint:
+
+        endpoint = MultiModelEndpoint(stack, "Endpoint", repository=repository, deployment=Canary())
+        NewFleetAlarms(stack, "Rollback", endpoint=endpoint)
+
+    SageMaker publishes the metrics of invocations with the dimension EndpointConfigName as well, from when a
+    fleet gets traffic. AWS shows that for ModelLatency and says it of errors; which other metrics have the
+    dimension is not documented. So requests are counted here as the samples of the errors' own metric, which
+    is 1 or 0 for each request, and `RollbackAlarms` beside these are the safe side.
+
+    As those do, they look at errors, and at nothing that a cold start causes.
+
+    Attributes:
+        endpoint: What is watched.
+        alarms: The alarms by name. The endpoint is rolled back on them already.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: Endpoint,
+        variant: str | None = None,
+        thresholds: Thresholds | None = None,
+    ) -> None:
+        """Create the alarms and roll the endpoint back on them.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint: The endpoint; it has to say how it is deployed.
+            variant: The name of the variant; None for the only one, or the first.
+            thresholds: Where normal ends; of these, the errors and the minimum of requests are used. Of a
+                canary, requests are few: lower the minimum if its share is less.
+
+        Raises:
+            FleetError: An endpoint without deployment or with more than ten alarms, no such variant, or
+                thresholds that no metric can pass.
+        """
+        super().__init__(scope, construct_id)
+        self.endpoint = endpoint
+        limits = thresholds or Thresholds()
+        findings = Findings.of(self)
+        findings.extend(limits.problems(where=findings.where("thresholds")))
+        findings.raise_if_any()
+        name = endpoint.variant(variant).name
+        metrics = _FleetMetrics(
+            endpoint_name=endpoint.name,
+            variant_name=name,
+            endpoint_config_name=endpoint.endpoint_config_name,
+        )
+        prefix = endpoint.name if name == "AllTraffic" else f"{endpoint.name}-{name}"
+        self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
+            {
+                each.name: each.create(self, alarm_name=f"{prefix}-rollback-{each.name}")
+                for each in _of_new_fleet(metrics, limits)
+            }
+        )
+        endpoint.roll_back_on([alarm.alarm_name for alarm in self.alarms.values()])
+
+
+class _FleetMetrics(InvocationMetrics):
+    """The metrics of the fleet that one endpoint configuration has."""
+
+    def __init__(self, *, endpoint_name: str, variant_name: str, endpoint_config_name: str) -> None:
+        super().__init__(endpoint_name=endpoint_name, variant_name=variant_name)
+        self._dimensions = {**self._dimensions, "EndpointConfigName": endpoint_config_name}
+
+    def error_percent_of_many(self, name: str, *, minimum_requests: float) -> cloudwatch.MathExpression:
+        """As that of the endpoint, and made of one metric."""
+        failed = self.metric(name)
+        return cloudwatch.MathExpression(
+            expression=(
+                f"IF(FILL(requests, 0) >= {math_number(minimum_requests)}, "
+                "FILL(failed, 0) / requests * 100, 0)"
+            ),
+            using_metrics={"requests": self.metric(name, statistic="SampleCount"), "failed": failed},
+            label=f"{failed.label}, %",
+            period=MINUTE,
+        )
+
+
+def _of_new_fleet(metrics: InvocationMetrics, limits: Thresholds) -> Iterator[AlarmDeclaration]:
+    for each in rolling_back(metrics, limits):
+        yield replace(each, name=f"NewFleet{each.name}", what=f"Of the newest fleet alone: {each.what}")

@@ -1,0 +1,72 @@
+"""Where normal ends, for the alarms of an endpoint and for those that roll a deployment back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from triton_fleet.arguments.findings import Problem
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.rules.alarm_thresholds import alarm_threshold
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """Where normal ends. Percentages are 0 to 100 of one instance, or of all requests.
+
+    Attributes:
+        server_error_percent: 5XX answers of all requests.
+        model_error_percent: Requests that the model's container did not answer with success. Above the server
+            errors, because a client's bad input counts as one.
+        latency_p99_ms: The slowest hundredth of requests, in the container, in milliseconds. Without the time
+            in which a model is loaded first.
+        cache_hit_percent: Evictions in minutes with fewer hits than this are thrash.
+        disk_percent: The disk that keeps downloaded models. When it is full, unloaded ones are deleted and
+            have to be downloaded again.
+        gpu_memory_percent: A cache is meant to be full; above this not even one more small model fits.
+        busy_percent: GPUs (or vCPUs, on a type without) busier than this while the fleet could grow: auto
+            scaling has long asked for an instance that does not come.
+        minimum_requests: Requests in a minute from which on shares and percentiles of them count. Of fewer,
+            one failure is a large share. Lower it for an endpoint that is seldom called.
+        oldest_request_seconds: How long a request may wait in the queue of an asynchronous endpoint.
+    """
+
+    server_error_percent: float = 1
+    model_error_percent: float = 5
+    latency_p99_ms: float = 1000
+    cache_hit_percent: float = 80
+    disk_percent: float = 85
+    gpu_memory_percent: float = 95
+    busy_percent: float = 90
+    minimum_requests: float = 10
+    oldest_request_seconds: float = 900
+
+    @typed
+    def problems(self, *, where: str) -> Iterator[Problem]:
+        """Thresholds that no metric can pass, or that any does."""
+        percentages = (
+            "server_error_percent",
+            "model_error_percent",
+            "cache_hit_percent",
+            "disk_percent",
+            "gpu_memory_percent",
+            "busy_percent",
+        )
+        ranges: dict[str, tuple[float, float | None, str]] = {
+            **dict.fromkeys(percentages, (0, 100, "%")),
+            "latency_p99_ms": (1, None, "ms"),
+            "minimum_requests": (1, None, "requests a minute"),
+            "oldest_request_seconds": (1, None, "s"),
+        }
+        for name, (lowest, below, unit) in ranges.items():
+            problem = alarm_threshold(
+                known(getattr(self, name)),
+                lowest=lowest,
+                below=below,
+                unit=unit,
+                where=f"{name}, {where}",
+            )
+            if problem is not None:
+                yield problem

@@ -1,0 +1,227 @@
+"""Loads models on a new fleet of an endpoint before the traffic comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from aws_cdk import Annotations as Advice
+from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.functions.inline_function import InlineFunction
+from triton_fleet.rules.warm_up_interval import warm_up_interval
+from triton_fleet.rules.warm_up_requests import warm_up_models, warm_up_request, warm_up_size
+from triton_models.manifest import MANIFEST_NAME
+
+_QUARTER_MINUTE = Duration.seconds(15)
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUpRequest:
+    """A request that loads a model.
+
+    Attributes:
+        model: The model's name in the repository, such as "minilm"; its artifact is looked up when the
+            request is sent.
+        body: The request, best the smallest that the model takes: any request loads the model.
+        content_type: The body's type.
+    """
+
+    model: str
+    body: str
+    content_type: str = "application/json"
+
+
+class WarmUp(Construct):
+    """Invokes chosen models while a new fleet of an endpoint is watched.
+
+    A new fleet starts with no model loaded: without a warm-up, its first requests wait for their models.
+    SageMaker announces a fleet that it begins to watch (status Baking) to EventBridge. A rule then starts a
+    function that sends every request to the endpoint, and again every few seconds: of a canary, only a share
+    of the requests reaches the new fleet. It ends when the endpoint is no longer watched, and after fifteen
+    minutes in any case; each further step of a deployment is announced again. Requests that fail are logged
+    with the model's name and change nothing else: a warm-up never fails a deployment.
+
+    SageMaker may announce a step twice. Two functions then send the same requests, which does no harm, so no
+    concurrency is reserved to prevent it: an account with the small quota of a new one could not deploy that.
+
+    Requests travel in the rule, 8192 characters together: unlike the 4 KB of a function's environment this
+    holds requests for dozens of models, and unlike an object in S3 it changes with the deployment, and needs
+    neither a bucket nor the permission to read one.
+
+    The function and the rule are made before the endpoint is, or is changed, so that the deployment which
+    brings them is warmed up already.
+
+    Sources, read on 2026-11-21:
+
+    * https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
+    * https://github.com/aws/event-ruler, "JSON Array Matching"
+
+    Attributes:
+        endpoint: What is warmed up.
+        requests: With what.
+        function: What sends the requests.
+        rule: What starts it.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: MultiModelEndpoint,
+        requests: Sequence[WarmUpRequest],
+        every: Duration = _QUARTER_MINUTE,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+    ) -> None:
+        """Create the function and the rule.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint: What to warm up. Its `deployment` has to wait, for that is when it is warmed up.
+            requests: A request for each model, 8192 characters together.
+            every: How often all of them are sent, 1 s to 5 minutes.
+            log_retention: How long the function's log is kept.
+
+        Raises:
+            FleetError: No request, two for one model, one that says to be JSON and is not, more than an
+                EventBridge rule can carry, or an interval out of range. All that apply are named.
+        """
+        super().__init__(scope, construct_id)
+        self.endpoint = endpoint
+        self.requests = tuple(requests)
+        self._check(every)
+        self.function = InlineFunction(
+            self,
+            "Function",
+            source="warm_up",
+            description=f"Loads models on a new fleet of the endpoint {endpoint.name}",
+            environment={
+                "ENDPOINT_NAME": endpoint.name,
+                "EVERY_SECONDS": f"{_seconds(every):g}",
+                "MANIFEST_BUCKET": endpoint.repository.bucket.bucket_name,
+                "MANIFEST_KEY": f"{endpoint.repository.prefix}{MANIFEST_NAME}",
+            },
+            memory_mb=256,  # eight requests at once
+            log_retention=log_retention,
+        )
+        for statement in self._statements():
+            self.function.role.add_to_policy(statement)
+        self.rule = self._on_baking()
+        permission = self._permission()
+        resource = endpoint.node.default_child
+        if resource is not None and Stack.of(self).node.path == Stack.of(endpoint).node.path:
+            resource.node.add_dependency(permission)  # which needs the function and the rule
+        for advice, text in self._advice():
+            Advice.of(self).add_warning_v2(advice, text)
+
+    def _check(self, every: Duration) -> None:
+        findings = Findings.of(self)
+        where = findings.where("requests")
+        findings.extend(warm_up_models([known(each.model) for each in self.requests], where=where))
+        for number, each in enumerate(self.requests, start=1):
+            findings.extend(
+                warm_up_request(
+                    model=known(each.model),
+                    body=known(each.body),
+                    content_type=known(each.content_type),
+                    where=f"request {number}, {where}",
+                )
+            )
+        findings.add(warm_up_size(len(self._input()), where=where))
+        findings.add(warm_up_interval(_seconds(every), where=findings.where("every")))
+        findings.raise_if_any()
+
+    def _input(self) -> str:
+        """What the rule passes to the function."""
+        passed = {"requests": [asdict(each) for each in self.requests]}
+        return json.dumps(passed, ensure_ascii=False, separators=(",", ":"))
+
+    def _statements(self) -> list[iam.PolicyStatement]:
+        """What the function may do besides logging.
+
+        The endpoint is named by its literal name, as the function exists before it does. SageMaker writes a
+        name in an ARN in lower case, and IAM compares as it is written.
+        """
+        name, repository = self.endpoint.name, self.endpoint.repository
+        endpoints = [
+            Stack.of(self.endpoint).format_arn(
+                service="sagemaker",
+                resource="endpoint",
+                resource_name=each,
+                arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+            )
+            for each in dict.fromkeys((name, name.lower()))
+        ]
+        manifest = repository.bucket.arn_for_objects(f"{repository.prefix}{MANIFEST_NAME}")
+        return [
+            iam.PolicyStatement(
+                sid="Endpoint",
+                actions=["sagemaker:InvokeEndpoint", "sagemaker:DescribeEndpoint"],
+                resources=endpoints,
+            ),
+            iam.PolicyStatement(sid="Manifest", actions=["s3:GetObject"], resources=[manifest]),
+            iam.PolicyStatement(sid="Key", actions=["kms:Decrypt"], resources=[repository.key.key_arn]),
+        ]
+
+    def _on_baking(self) -> events.CfnRule:
+        return events.CfnRule(
+            self,
+            "Rule",
+            description=f"A new fleet of the endpoint {self.endpoint.name} is watched: load its models",
+            event_pattern={
+                "source": ["aws.sagemaker"],
+                "detail-type": ["SageMaker Endpoint Deployment State Change"],
+                "detail": {
+                    "EndpointName": [self.endpoint.name],
+                    # Variants and statuses are arrays in the event; EventBridge looks into their objects.
+                    "PendingDeploymentSummary": {
+                        "ProductionVariants": {"VariantStatus": {"Status": ["Baking"]}}
+                    },
+                },
+            },
+            targets=[
+                events.CfnRule.TargetProperty(
+                    id="WarmUp", arn=self.function.function.attr_arn, input=self._input()
+                )
+            ],
+        )
+
+    def _permission(self) -> lambda_.CfnPermission:
+        return lambda_.CfnPermission(
+            self,
+            "Permission",
+            action="lambda:InvokeFunction",
+            function_name=self.function.function.attr_arn,
+            principal="events.amazonaws.com",
+            source_arn=self.rule.attr_arn,
+        )
+
+    def _advice(self) -> Iterator[tuple[str, str]]:
+        """What is accepted and yet does not do what it looks like: id and text of each warning."""
+        deployment = self.endpoint.deployment
+        if deployment is None or _seconds(deployment.wait) == 0:
+            given = "no deployment of its own" if deployment is None else "a deployment that waits 0 s"
+            yield (
+                "triton-fleet:warm-up-without-bake",
+                f"The endpoint has {given}, so a new fleet is never watched and never warmed up: it takes "
+                "all traffic with no model loaded. Give it deployment=Canary(), or another one with a wait.",
+            )
+
+
+def _seconds(duration: Duration) -> float | None:
+    """A duration in seconds; None if it is a token."""
+    return None if duration.is_unresolved() else duration.to_milliseconds() / 1000

@@ -1,0 +1,1 @@
+"""Where models are kept, and the job that builds them."""

@@ -1,0 +1,177 @@
+"""An endpoint's alias: the name that applications know, whichever endpoint serves it.
+
+SageMaker refuses to change the instance type of a variant that is scaled, and CloudFormation changes an
+endpoint before it touches the endpoint's scaling. So the instance type is part of the endpoint's name here.
+Another type is another name, for which CloudFormation makes another endpoint with its scaling; the alias
+moves there when both are ready, and the endpoint before is removed last. If the new one cannot be created,
+the deployment is rolled back and the alias has never moved.
+
+Both endpoints exist for some minutes: the account needs the quota for both, and pays for both so long. The
+new one starts without a loaded model.
+
+Source, read on 2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import ArnFormat, Stack, Tags, Token
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.typed import typed
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.rules.alias_name import alias_endpoint_name, alias_name_length
+from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+from triton_models.alias import alias_name
+from triton_models.errors import raise_if_any
+
+FLEET_TAG = "triton-fleet:fleet"
+"""The tag of an endpoint that says which fleet it serves; who may invoke the fleet is decided by it."""
+
+
+@typed
+def endpoint_name_for(fleet: str, *instance_types: str) -> str:
+    """The name of a fleet's endpoint on these instance types, such as TritonFleet-g5-2xlarge.
+
+    Args:
+        fleet: The fleet's name, letters, digits and hyphens.
+        *instance_types: The type of each variant; the same type counts once.
+
+    Raises:
+        FleetError: The name is longer than an endpoint's name may be.
+    """
+    types = dict.fromkeys(name.removeprefix("ml.").replace(".", "-") for name in instance_types)
+    name = "-".join((fleet, *types))
+    if not Token.is_unresolved(name):
+        raise_if_any(
+            problem
+            for problem in [alias_name_length(name, fleet=fleet, where=f"the name of the fleet {fleet!r}")]
+            if problem is not None
+        )
+    return name
+
+
+class EndpointAlias(Construct):
+    """A parameter of Systems Manager that names the endpoint which serves a fleet now.
+
+    It moves when the endpoint that it names can take all traffic: after that one and its scaling.
+    Applications read it, with `triton_models.client.Client(alias=...)` or on their own, and go on working
+    through a change of the instance type.
+
+    Attributes:
+        endpoint: What it names.
+        fleet: The fleet's name.
+        parameter_name: Its own name, which never changes: /triton-fleet/<fleet>/endpoint.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: Endpoint,
+        fleet: str,
+        scaling: Sequence[EndpointScaling] = (),
+    ) -> None:
+        """Create the parameter.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint: What to name. Its own name has to be `endpoint_name_for(fleet, instance_type)`.
+            fleet: The fleet's name. It must not change: it is in the name that applications know.
+            scaling: The scaling of the endpoint's variants, which has to be there before traffic is.
+
+        Raises:
+            FleetError: The endpoint is not named after its fleet and its instance types.
+        """
+        super().__init__(scope, construct_id)
+        self.endpoint = endpoint
+        self.fleet = fleet
+        self.parameter_name = alias_name(fleet)
+        self._check()
+        self._parameter = ssm.CfnParameter(
+            self,
+            "Parameter",
+            name=self.parameter_name,
+            type="String",
+            value=endpoint.endpoint_name,
+            description=f"The endpoint that serves the fleet {fleet} now",
+        )
+        # The endpoint alone: its model and configuration are nobody's to invoke.
+        Tags.of(endpoint.node.find_child("Resource")).add(FLEET_TAG, fleet)
+        for each in scaling:
+            self._parameter.node.add_dependency(each)
+
+    @property
+    def parameter_arn(self) -> str:
+        """The parameter's ARN."""
+        # The slash that the name begins with is the one that the ARN has anyway.
+        return Stack.of(self).format_arn(
+            service="ssm", resource="parameter", resource_name=self.parameter_name.removeprefix("/")
+        )
+
+    @typed
+    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to read which endpoint it is.
+
+        Args:
+            grantee: Who may read.
+        """
+        return iam.Grant.add_to_principal(
+            grantee=grantee, actions=["ssm:GetParameter"], resource_arns=[self.parameter_arn]
+        )
+
+    @typed
+    def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to read the alias, and to invoke the fleet's endpoint on whichever instance type it is.
+
+        The endpoint's own `grant_invoke` names one endpoint: while the fleet moves to the next, an
+        application would be denied the one or the other. This one allows every endpoint whose name begins
+        with the fleet's and a hyphen, and that is tagged with the fleet's name: the fleet "search" must not
+        open "search-internal", whose endpoints' names begin the same way.
+
+        The resource type endpoint supports aws:ResourceTag. Source, read on 2026-11-21:
+        https://docs.aws.amazon.com/service-authorization/latest/reference/list_sagemaker.html
+
+        Args:
+            grantee: Who may invoke.
+        """
+        # SageMaker writes a name in an ARN in lower case, and IAM compares as it is written.
+        names = dict.fromkeys((self.fleet, self.fleet.lower()))
+        arns = [
+            Stack.of(self).format_arn(
+                service="sagemaker",
+                resource="endpoint",
+                resource_name=f"{name}-*",
+                arn_format=ArnFormat.SLASH_RESOURCE_NAME,
+            )
+            for name in names
+        ]
+        return self.grant_read(grantee).combine(
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=["sagemaker:InvokeEndpoint"],
+                resource_arns=arns,
+                conditions={"StringEquals": {f"aws:ResourceTag/{FLEET_TAG}": self.fleet}},
+            )
+        )
+
+    def _check(self) -> None:
+        if Token.is_unresolved(self.endpoint.name) or Token.is_unresolved(self.fleet):
+            return
+        findings = Findings.of(self)
+        types = [variant.instance.name for variant in self.endpoint.variants.values()]
+        findings.add(
+            alias_endpoint_name(
+                self.endpoint.name,
+                expected=endpoint_name_for(self.fleet, *types),
+                where=findings.where("endpoint"),
+            )
+        )
+        findings.raise_if_any()

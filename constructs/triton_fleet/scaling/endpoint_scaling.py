@@ -1,0 +1,262 @@
+"""Auto scaling: as many instances of an endpoint's variant as its load needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from aws_cdk import Annotations, Duration, Stack
+from aws_cdk import aws_applicationautoscaling as autoscaling
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.tokens import deferred, known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.hosting.variants import DeployedVariant
+from triton_fleet.metrics.queue import QueueMetrics
+from triton_fleet.rules.async_features import target_published
+from triton_fleet.rules.capacity import capacity
+from triton_fleet.rules.number_range import number_range
+from triton_fleet.rules.one_scaling import one_scaling
+from triton_fleet.rules.scaling_hardware import scaling_hardware
+from triton_fleet.rules.scaling_names import FROM_ZERO, scaling_names
+from triton_fleet.rules.scaling_numbers import scaling_number, scaling_number_now
+from triton_fleet.rules.scaling_target import scaling_target
+from triton_fleet.scaling.schedules import ScheduledCapacity, schedule_problems
+from triton_fleet.scaling.steps import Step, StepPolicy, StepScaling
+from triton_fleet.scaling.suspension import Suspension
+from triton_fleet.scaling.tracking import Cooldowns, GpuMemoryUtilization, Target, default_targets
+from triton_fleet.scaling.values import (
+    LARGEST,
+    cooldown_values,
+    schedule_values,
+    step_values,
+    target_values,
+)
+
+_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+
+
+class EndpointScaling(Construct):
+    """Lets a variant of an endpoint have as many instances as its load needs.
+
+    With several targets the fleet grows if any asks for it, and shrinks only if all agree.
+
+    SageMaker refuses to change the instance type of a variant, or to remove it, for as long as it is scaled.
+    Give the endpoint a name with the instance type in it (`endpoint_name_for`) and applications an
+    `EndpointAlias`, and a change of the instance type is an ordinary deployment.
+
+    Attributes:
+        endpoint: What is scaled.
+        variant: The variant of it.
+        min_capacity: The fewest instances.
+        max_capacity: The most instances.
+        targets: What is kept constant.
+        steps: What is done when a metric is far off.
+        schedules: When the range changes.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        endpoint: Endpoint,
+        variant: str | None = None,
+        min_capacity: int = 1,
+        max_capacity: int = 4,
+        targets: Sequence[Target] | None = None,
+        steps: Sequence[StepScaling] = (),
+        schedules: Sequence[ScheduledCapacity] = (),
+        cooldowns: Cooldowns | None = None,
+        suspended: Suspension | None = None,
+    ) -> None:
+        """Register the variant, and create a policy for each target and for each set of steps.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            endpoint: What to scale.
+            variant: The name of the variant to scale; None for the only one, or the first. Give each further
+                one an EndpointScaling of its own.
+            min_capacity: The fewest instances, 1 or more. 0 is for asynchronous endpoints only: requests wait
+                in the queue meanwhile, and the first of them brings an instance back.
+            max_capacity: The most instances. The default is a new account's quota for one endpoint.
+            targets: What to keep constant, each metric once. By default the requests and the utilisation of
+                each GPU, or on an instance type without one the utilisation of the vCPUs; of an asynchronous
+                endpoint the backlog. None at all is possible beside steps or schedules.
+            steps: What to do when a metric is far off.
+            schedules: When to change the range.
+            cooldowns: How long to wait for what scaling has just done to show, for targets that do not say
+                it themselves.
+            suspended: What auto scaling does not do for now.
+
+        Raises:
+            FleetError: There is no such variant, or it is scaled already; a capacity below one, or a minimum
+                above the maximum; nothing to scale by; a target out of its metric's reach, for GPUs where
+                there are none, or of a metric that such an endpoint does not publish; two policies of one
+                name; steps that overlap or go the wrong way; a schedule that sets nothing, sets no range, or
+                never comes due. All that apply are named.
+        """
+        super().__init__(scope, construct_id)
+        self.endpoint = endpoint
+        self.variant = endpoint.variant(variant)
+        self.min_capacity = min_capacity
+        self.max_capacity = max_capacity
+        self.targets = default_targets(self.variant) if targets is None else tuple(targets)
+        self.steps = tuple(steps)
+        self.schedules = tuple(schedules)
+        self._suspended = suspended
+        self._resource_id = f"endpoint/{endpoint.name}/variant/{self.variant.name}"
+        self._check(cooldowns)
+        self._advise()
+        self._target = self._register()
+        for target in self.targets:
+            self._follow(target, cooldowns or Cooldowns.default())
+        for each in (*self.steps, *self._from_zero()):
+            StepPolicy(
+                self, each.name, scaling=each, prefix=self._prefix(), scaling_target_id=self._target.ref
+            )
+
+    def _register(self) -> autoscaling.CfnScalableTarget:
+        target = autoscaling.CfnScalableTarget(
+            self,
+            "Target",
+            service_namespace="sagemaker",
+            scalable_dimension=_DIMENSION,
+            resource_id=self._resource_id,
+            min_capacity=self.min_capacity,
+            max_capacity=self.max_capacity,
+            scheduled_actions=[each.render() for each in self.schedules] or None,
+            suspended_state=self._suspended.render() if self._suspended else None,
+        )
+        # The id above is a literal, so CloudFormation does not see that the endpoint has to be there first.
+        target.node.add_dependency(self.endpoint.node.find_child("Resource"))
+        return target
+
+    def _follow(self, target: Target, cooldowns: Cooldowns) -> None:
+        autoscaling.CfnScalingPolicy(
+            self,
+            target.policy,
+            policy_name=f"{self._prefix()}-{target.policy}",
+            policy_type="TargetTrackingScaling",
+            scaling_target_id=self._target.ref,
+            target_tracking_scaling_policy_configuration=target.tracking(self.variant, cooldowns=cooldowns),
+        )
+
+    def _from_zero(self) -> Iterator[StepScaling]:
+        """What brings the first instance back; the backlog of each instance says nothing while there is none.
+
+        Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
+        """
+        lowest = (self.min_capacity, *(each.min_capacity for each in self.schedules))
+        if self.variant.asynchronous and any(known(each) == 0 or deferred(each) for each in lowest):
+            yield StepScaling(
+                name=FROM_ZERO,
+                metric=QueueMetrics(endpoint_name=self.endpoint.name).without_capacity(),
+                steps=[Step(at=1, change=1)],
+                cooldown=Duration.minutes(5),
+                minutes=2,
+            )
+
+    def _prefix(self) -> str:
+        """What the names of policies begin with: the variant is in it where there is more than one."""
+        name = self.endpoint.name
+        return name if len(self.endpoint.variants) == 1 else f"{name}-{self.variant.name}"
+
+    def _check(self, cooldowns: Cooldowns | None) -> None:
+        findings = Findings.of(self)
+        where = findings.where
+        findings.extend(cooldown_values(cooldowns, where=where("cooldowns")))
+        findings.extend(target_values(self.targets, where=where("targets")))
+        findings.extend(schedule_values(self.schedules, where=where("schedules")))
+        findings.add(one_scaling(self._resource_id, already=self._scaled_by(), where=where("variant")))
+        findings.extend(self._bounds_problems(findings))
+        names = [*(target.policy for target in self.targets), *(each.name for each in self.steps)]
+        findings.extend(scaling_names(names, where=where("targets")))
+        if not (names or self.schedules):
+            findings.add(_nothing(where("targets")))
+        findings.extend(_target_problems(self.targets, self.variant, where=where("targets")))
+        for each in self.steps:
+            findings.extend(step_values(each, where=where("steps")))
+            findings.extend(each.problems(where=where("steps")))
+        standing = (self.min_capacity, self.max_capacity)
+        findings.extend(
+            schedule_problems(
+                self.schedules,
+                standing=standing,
+                where=where("schedules"),
+                has_queue=self.variant.asynchronous,
+            )
+        )
+        findings.raise_if_any()
+
+    def _bounds_problems(self, findings: Findings) -> Iterator[Problem | None]:
+        bounds = {"min_capacity": self.min_capacity, "max_capacity": self.max_capacity}
+        wrong = [
+            scaling_number(value, deferred=deferred(value), whole=True, name=name, where=findings.where(name))
+            for name, value in bounds.items()
+        ]
+        yield from wrong
+        for name, value in bounds.items():
+            place = findings.where(name)
+            yield number_range(known(value), least=-LARGEST, most=LARGEST, name=name, where=place)
+        if not any(wrong):
+            yield capacity(
+                *map(known, bounds.values()),
+                where=findings.where("min_capacity"),
+                has_queue=self.variant.asynchronous,
+            )
+
+    def _advise(self) -> None:
+        if isinstance(self.endpoint, MultiModelEndpoint) and any(
+            isinstance(target, GpuMemoryUtilization) for target in self.targets
+        ):
+            Annotations.of(self).add_warning_v2(
+                "triton-fleet:gpu-memory-of-many-models",
+                "GPU memory is the cache of a multi-model endpoint: it stays full however little is asked. "
+                "This target grows the fleet to its maximum and keeps it there. Use GpuUtilization.",
+            )
+
+    def _scaled_by(self) -> str | None:
+        """The path of what scales the variant already, in this stack."""
+        for each in Stack.of(self).node.find_all():
+            if isinstance(each, autoscaling.CfnScalableTarget) and each.resource_id == self._resource_id:
+                return each.node.path.rpartition("/")[0]
+        return None
+
+
+def _nothing(where: str) -> Problem:
+    return Problem(
+        what="no target",
+        where=where,
+        expected="one or more, such as GpuUtilization(percent=60), or steps or schedules",
+        why="without a target the fleet never changes its size",
+        fix="name a target, or leave EndpointScaling out",
+        rule="one-target-a-metric",
+    )
+
+
+def _target_problems(
+    targets: Sequence[Target], variant: DeployedVariant, *, where: str
+) -> Iterator[Problem | None]:
+    instance = variant.instance
+    for target in targets:
+        place = f"{target.policy}, {where}"
+        later = deferred(target.amount)
+        wrong = scaling_number(target.amount, deferred=later, name="the target", where=place)
+        yield wrong
+        if wrong is None:
+            yield scaling_target(known(target.amount), limit=target.limit, per=target.per, where=place)
+        reckoned = target.factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1
+        yield scaling_number_now(deferred=later and reckoned, name="the target", where=place)
+        yield target_published(
+            target.policy,
+            of_queue=target.of_queue,
+            of_answers=target.counts_answers,
+            has_queue=variant.asynchronous,
+            where=place,
+        )
+        yield scaling_hardware(instance, per_gpu=target.per == "GPU", policy=target.policy, where=place)

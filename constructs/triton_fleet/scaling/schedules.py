@@ -1,0 +1,110 @@
+"""Scheduled scaling: another range of instances at certain times.
+
+Source, read on 2026-11-21:
+https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-scheduled-scaling.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from aws_cdk import TimeZone
+from aws_cdk import aws_applicationautoscaling as autoscaling
+
+from triton_fleet.arguments.findings import Problem
+from triton_fleet.arguments.tokens import deferred, known
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.rules.scaling_numbers import is_number, scaling_number
+from triton_fleet.rules.scheduled_capacity import (
+    scheduled_names,
+    scheduled_period,
+    scheduled_range,
+    scheduled_something,
+    scheduled_zone,
+)
+
+_Action = autoscaling.CfnScalableTarget.ScheduledActionProperty
+_Bounds = autoscaling.CfnScalableTarget.ScalableTargetActionProperty
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledCapacity:
+    """The range that the fleet may move in from a certain time on, until another one sets it again.
+
+    An action is no period: "office hours" are two of them, one that opens and one that closes. A deployment
+    that changes the scaling's own range sets that range at once, until the next action comes due.
+
+    Attributes:
+        name: One of a kind in its scaling.
+        schedule: When: `Schedule.cron(...)`, `Schedule.at(...)` or `Schedule.rate(...)`. A new instance
+            takes minutes to serve and starts with no model loaded, so come that much earlier.
+        min_capacity: The fewest instances from then on, 1 or more, and 0 or more on an asynchronous endpoint;
+            None leaves it as it is.
+        max_capacity: The most instances from then on; None leaves it as it is.
+        time_zone: Where the hours of a cron schedule are read, with its daylight saving time. UTC if None.
+        start: Not before this moment.
+        end: Not after this moment.
+    """
+
+    name: str
+    schedule: autoscaling.Schedule
+    min_capacity: int | None = None
+    max_capacity: int | None = None
+    time_zone: TimeZone | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+    @typed
+    def problems(
+        self, *, standing: tuple[int, int], where: str, has_queue: bool = False
+    ) -> Iterator[Problem | None]:
+        """What is wrong between the values.
+
+        Args:
+            standing: The minimum and the maximum of the scaling itself.
+            where: What the problems are told about.
+            has_queue: Whether the endpoint is asynchronous.
+        """
+        where = f"{self.name}, {where}"
+        bounds = (self.min_capacity, self.max_capacity)
+        yield scheduled_something(sets_any=bounds != (None, None), where=where)
+        given = {
+            name: bound
+            for name, bound in zip(("min_capacity", "max_capacity"), bounds, strict=True)
+            if bound is not None
+        }
+        later = any(map(deferred, given.values()))
+        wrong = [
+            scaling_number(bound, deferred=deferred(bound), whole=True, name=name, where=where)
+            for name, bound in given.items()
+        ]
+        yield from wrong
+        # A token is set, though not known: the standing bound does not hold in its place, so nothing is told.
+        if given and not later and not any(wrong) and all(is_number(known(each)) for each in standing):
+            yield scheduled_range(bounds, standing, where=where, has_queue=has_queue)
+        yield from scheduled_period(self.start, self.end, where=where)
+        expression = known(self.schedule.expression_string)
+        yield scheduled_zone(expression, zoned=self.time_zone is not None, where=where)
+
+    def render(self) -> _Action:
+        """The action as the scalable target takes it."""
+        return _Action(
+            scheduled_action_name=self.name,
+            schedule=self.schedule.expression_string,
+            timezone=self.time_zone.timezone_name if self.time_zone else None,
+            start_time=self.start,
+            end_time=self.end,
+            scalable_target_action=_Bounds(min_capacity=self.min_capacity, max_capacity=self.max_capacity),
+        )
+
+
+def schedule_problems(
+    schedules: Sequence[ScheduledCapacity], *, standing: tuple[int, int], where: str, has_queue: bool = False
+) -> Iterator[Problem | None]:
+    """What is wrong with actions, each on its own and together; arguments as of `problems`."""
+    for each in schedules:
+        yield from each.problems(standing=standing, where=where, has_queue=has_queue)
+    yield from scheduled_names([each.name for each in schedules], where=where)

@@ -1,0 +1,204 @@
+"""Step scaling: the further a metric is off, the more instances come or go at once.
+
+Target tracking is the better choice where one number says how busy an instance is. Steps are for metrics that
+do not fall in proportion to the instances, and for answers that shall be larger than tracking gives.
+
+Source, read on 2026-11-21:
+https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import jsii
+from aws_cdk import Duration
+from aws_cdk import aws_applicationautoscaling as autoscaling
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Problem
+from triton_fleet.arguments.tokens import deferred, known
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.rules.scaling_numbers import scaling_number, scaling_number_now
+from triton_fleet.rules.scaling_steps import scaling_steps
+
+Adjustment = Literal["ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity"]
+Direction = Literal["out", "in"]
+
+_Configuration = autoscaling.CfnScalingPolicy.StepScalingPolicyConfigurationProperty
+_Adjustment = autoscaling.CfnScalingPolicy.StepAdjustmentProperty
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What to do from a value on, up to where the next step begins.
+
+    Attributes:
+        at: The metric's value where the step begins, itself included.
+        change: Instances to add, or with a minus to remove; percent, or the number to have, where the
+            policy's adjustment says so.
+    """
+
+    at: float
+    change: int
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepScaling:
+    """A policy of steps with the alarm that runs it. One direction each: out and in are two policies.
+
+    Attributes:
+        name: The construct's id and the last part of the names of policy and alarm.
+        metric: What is watched: a metric with any statistic, or a `MathExpression`.
+        steps: What to do, in any order.
+        direction: "out" for values at and above the steps, "in" for values at and below them.
+        adjustment: What a change is: a number of instances more or less, a percentage of those that are
+            there, or the number to have.
+        minimum_change: With percentages: the fewest instances to add or remove; None for one.
+        cooldown: How long to wait after scaling. Five minutes out and ten in by default, as for targets.
+        minutes: How many of the last minutes are looked at.
+        out_of: How many of them have to be at the first step or beyond; None for all.
+    """
+
+    name: str
+    metric: cloudwatch.IMetric
+    steps: Sequence[Step]
+    direction: Direction = "out"
+    adjustment: Adjustment = "ChangeInCapacity"
+    minimum_change: int | None = None
+    cooldown: Duration | None = None
+    minutes: int = 3
+    out_of: int | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether it adds instances when the metric rises."""
+        return self.direction == "out"
+
+    @typed
+    def problems(self, *, where: str) -> Iterator[Problem]:
+        """What is wrong between the values."""
+        where = f"{self.name}, {where}"
+        wrong = [problem for step in self.steps for problem in _step_problems(step, where=where) if problem]
+        yield from wrong
+        if not wrong:
+            yield from scaling_steps(
+                [step.at for step in self.steps],
+                [known(step.change) for step in self.steps],
+                grows=self.grows,
+                adjustment=self.adjustment,
+                where=where,
+            )
+
+    def threshold(self) -> float:
+        """Where the first step begins, and so where the alarm goes off."""
+        return self._ordered()[0].at
+
+    def configuration(self) -> _Configuration:
+        """The policy's configuration: each step as its distance from the alarm's threshold."""
+        wait = self.cooldown or Duration.minutes(5 if self.grows else 10)
+        return _Configuration(
+            adjustment_type=self.adjustment,
+            cooldown=wait.to_seconds(),
+            metric_aggregation_type="Average",
+            min_adjustment_magnitude=self.minimum_change,
+            step_adjustments=list(self._adjustments()),
+        )
+
+    def _ordered(self) -> list[Step]:
+        """The steps from the threshold on outwards."""
+        return sorted(self.steps, key=lambda step: step.at, reverse=not self.grows)
+
+    def _adjustments(self) -> Iterator[_Adjustment]:
+        threshold = self.threshold()
+        for step, following in pairwise([*self._ordered(), None]):
+            assert step is not None  # noqa: S101 -- only the last one is None, and nothing follows it
+            near = step.at - threshold
+            far = None if following is None else following.at - threshold
+            yield _Adjustment(
+                scaling_adjustment=step.change,
+                metric_interval_lower_bound=near if self.grows else far,
+                metric_interval_upper_bound=far if self.grows else near,
+            )
+
+
+def _step_problems(step: Step, *, where: str) -> Iterator[Problem | None]:
+    later = deferred(step.at)
+    yield scaling_number(step.at, deferred=later, name="a step's at", where=where)
+    yield scaling_number_now(deferred=later, name="a step's at", where=where)
+    yield scaling_number(
+        step.change, deferred=deferred(step.change), whole=True, name="a step's change", where=where
+    )
+
+
+class StepPolicy(Construct):
+    """The policy of a `StepScaling` and its alarm.
+
+    Attributes:
+        alarm: Runs the policy for as long as it is in alarm.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        scaling: StepScaling,
+        prefix: str,
+        scaling_target_id: str,
+    ) -> None:
+        """Create both.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            scaling: What to do when.
+            prefix: What the names of policy and alarm begin with.
+            scaling_target_id: The scalable target.
+        """
+        super().__init__(scope, construct_id)
+        policy = autoscaling.CfnScalingPolicy(
+            self,
+            "Policy",
+            policy_name=f"{prefix}-{scaling.name}",
+            policy_type="StepScaling",
+            scaling_target_id=scaling_target_id,
+            step_scaling_policy_configuration=scaling.configuration(),
+        )
+        comparison = cloudwatch.ComparisonOperator
+        self.alarm = cloudwatch.Alarm(
+            self,
+            "Alarm",
+            alarm_name=f"{prefix}-scaling-{scaling.name}",
+            alarm_description=f"Runs the scaling policy {prefix}-{scaling.name}; nobody has to do anything.",
+            metric=scaling.metric,
+            threshold=scaling.threshold(),
+            comparison_operator=(
+                comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+                if scaling.grows
+                else comparison.LESS_THAN_OR_EQUAL_TO_THRESHOLD
+            ),
+            evaluation_periods=scaling.minutes,
+            datapoints_to_alarm=scaling.out_of,
+            # Without requests SageMaker publishes nothing: that is no reason to scale either way.
+            treat_missing_data=cloudwatch.TreatMissingData.MISSING,
+        )
+        self.alarm.add_alarm_action(_Run(policy))
+
+
+@jsii.implements(cloudwatch.IAlarmAction)
+class _Run:
+    """An alarm's action that runs a policy."""
+
+    def __init__(self, policy: autoscaling.CfnScalingPolicy) -> None:
+        self._policy = policy
+
+    def bind(self, scope: Construct, alarm: cloudwatch.IAlarm) -> cloudwatch.AlarmActionConfig:  # noqa: ARG002
+        """The policy's ARN."""
+        return cloudwatch.AlarmActionConfig(alarm_action_arn=self._policy.ref)
