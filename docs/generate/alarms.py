@@ -9,6 +9,7 @@ from pathlib import Path
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet.metrics.published import EndpointMetrics
+from triton_fleet.metrics.queue import QueueMetrics
 from triton_fleet.operations.alarm_declarations import (
     AlarmDeclaration,
     Severity,
@@ -21,6 +22,7 @@ from triton_fleet.operations.alarm_declarations import (
     rolling_back,
     serving,
 )
+from triton_fleet.operations.queue_alarms import queueing
 from triton_fleet.operations.thresholds import Thresholds
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES
 
@@ -59,9 +61,17 @@ fleet starts with no model loaded, so in the minutes after a deployment requests
 None of these alarms looks at latency, cache or 4XX, so none mistakes that for a failure. All decide within
 half of the ten minutes for which a deployment waits.
 
-They see old and new instances together. While the old version fails already, no deployment gets through:
+`RollbackAlarms` see old and new instances together; `NewFleetAlarms` are the same alarms for the newest fleet
+alone. While the old version fails already, no deployment gets through:
 deploy without them then. And what is tried first has to be a larger share of the traffic than the threshold,
-or its failures are not noticed: a canary of 10 % that always fails makes 10 % of all requests fail.
+or the alarms of both fleets do not notice: a canary of 10 % that always fails makes 10 % of all requests fail.
+"""
+
+_QUEUE = """\
+# Alarms of an asynchronous endpoint
+
+AWS publishes no invocations of such an endpoint, but its queue. These stand in the place of all alarms above
+that look at requests or latency.
 """
 
 
@@ -89,6 +99,11 @@ def page() -> str:
         *(_section(each) for each in regular),
         _ROLLBACK,
         *(_section(each, rollback=True) for each in rolling_back(metrics, thresholds)),
+        _QUEUE,
+        *(
+            _section(each)
+            for each in queueing(QueueMetrics(endpoint_name="fleet"), thresholds, variant_name="AllTraffic")
+        ),
     ]
     return "\n".join(parts)
 
