@@ -62,9 +62,9 @@ None of these alarms looks at latency, cache or 4XX, so none mistakes that for a
 half of the ten minutes for which a deployment waits.
 
 `RollbackAlarms` see old and new instances together; `NewFleetAlarms` are the same alarms for the newest fleet
-alone. While the old version fails already, no deployment gets through:
-deploy without them then. And what is tried first has to be a larger share of the traffic than the threshold,
-or the alarms of both fleets do not notice: a canary of 10 % that always fails makes 10 % of all requests fail.
+alone. While the old version fails already, the former let no deployment through: deploy without them then.
+And what is tried first has to be a larger share of the traffic than their threshold, or they do not notice: a
+canary of 10 % that always fails makes 10 % of all requests fail.
 """
 
 _QUEUE = """\

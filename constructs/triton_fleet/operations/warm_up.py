@@ -61,7 +61,8 @@ class WarmUp(Construct):
     neither a bucket nor the permission to read one.
 
     The function and the rule are made before the endpoint is, or is changed, so that the deployment which
-    brings them is warmed up already.
+    brings them is warmed up already. A new endpoint is not: it has no fleet before it,
+    so SageMaker watches and announces none.
 
     Sources, read on 2026-11-21:
 
