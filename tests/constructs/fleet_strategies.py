@@ -25,9 +25,13 @@ from hypothesis import strategies as st
 
 from triton_fleet import (
     AllAtOnce,
+    AsyncInference,
+    BacklogPerInstance,
     Canary,
+    CapacityReservation,
     ConcurrentRequests,
     Cooldowns,
+    CoreDumps,
     CpuUtilization,
     DataCapture,
     GpuMemoryUtilization,
@@ -42,14 +46,17 @@ from triton_fleet import (
     Portion,
     Rolling,
     Routing,
+    S3Folder,
     ScheduledCapacity,
     Step,
     StepScaling,
+    Suspension,
     Thresholds,
     TritonMetrics,
     TritonServer,
     Variant,
     VpcService,
+    WarmUpRequest,
 )
 from triton_models.instances import INSTANCE_TYPES
 from triton_models.releases import RELEASES
@@ -226,9 +233,16 @@ _images = values(
 _tags = st.dictionaries(
     mostly(st.sampled_from(["team", "cost-centre"]), st.just("aws:reserved")), st.sampled_from(["a", ""])
 )
+_folders = values(
+    S3Folder, bucket_=st.just(BUCKET), prefix=mostly(st.sampled_from(["a/", "a/b", ""]), st.just("/a//b"))
+)
 _shared: dict[str, st.SearchStrategy[Any]] = {
     "server": _servers,
     "detailed_observability": st.booleans(),
+    "enhanced_metrics": st.booleans(),
+    "metric_interval": st.sampled_from([10, 30, 45, 60, 300]).map(
+        lambda amount: Made(Duration.seconds, {"amount": amount})
+    ),
     "log_retention": st.sampled_from(logs.RetentionDays),
     "deployment": _deployments,
     "rollback_alarms": st.lists(NAMES, max_size=12),
@@ -247,6 +261,13 @@ _hosting: dict[str, st.SearchStrategy[Any]] = {
     "volume_size_gb": mostly(st.none(), st.integers(0, 600)),
     "container_start_timeout": durations(60, 3600),
     "model_download_timeout": durations(60, 3600),
+    "capacity_reservation": values(
+        CapacityReservation,
+        arn_=mostly(
+            st.just("arn:aws:sagemaker:us-east-1:123456789012:training-plan/p4"), st.sampled_from(["p4", ""])
+        ),
+    ),
+    "core_dumps": values(CoreDumps, folder_=_folders, encryption_key=st.just(KEY)),
 }
 multi_model = sometimes_odd(
     st.fixed_dictionaries(
@@ -288,11 +309,29 @@ _captures = values(
     csv_content_types=st.lists(mostly(st.just("text/csv"), st.sampled_from(["", "a b"])), max_size=2),
     json_content_types=st.lists(st.sampled_from(["application/json"]), max_size=2),
 )
+_queues = values(
+    AsyncInference,
+    requests_=_folders,
+    output_=_folders,
+    failure=_folders,
+    success_topic=st.just(TOPIC),
+    error_topic=st.just(TOPIC),
+    include_inference_in=st.lists(st.sampled_from(["success", "error"]), max_size=2),
+    max_concurrent_invocations=mostly(st.integers(1, 1000), st.integers(-1, 1001)),
+    encryption_key=st.just(KEY),
+)
 _many = st.lists(_variants, min_size=1, max_size=3)
 single_model = sometimes_odd(
     st.fixed_dictionaries(
         {"variants": mostly(_variants.map(lambda one: [one]), _many), "endpoint_name": NAMES},
-        optional={**_shared, "release": _releases, "shadow_variant": _variants, "data_capture": _captures},
+        optional={
+            **_shared,
+            "release": _releases,
+            "shadow_variant": _variants,
+            "data_capture": _captures,
+            "async_inference": _queues,
+            "artifact_timeout": mostly(durations(60, 3600), st.none() | durations(0, 4000)),
+        },
     )
 )
 
@@ -311,6 +350,7 @@ _targets = st.one_of(
         ModelLatency, milliseconds_=_rates, statistic=st.sampled_from(["Average", "p90", "p", ""]), **_common
     ),
     values(ConcurrentRequests, per_model_=_percents, **_common),
+    values(BacklogPerInstance, requests=_percents, **_common),
     values(MetricTarget, name_=NAMES, metric_=st.just(METRIC), target_=_rates, **_common),
 )
 _steps = values(
@@ -353,6 +393,9 @@ scaling = sometimes_odd(
             "steps": st.lists(_steps, max_size=2),
             "schedules": st.lists(_schedules, max_size=2),
             "cooldowns": _cooldowns,
+            "suspended": values(
+                Suspension, scale_in=st.booleans(), scale_out=st.booleans(), schedules=st.booleans()
+            ),
         },
     )
 )
@@ -385,6 +428,24 @@ rollback = sometimes_odd(
     st.fixed_dictionaries(
         {"endpoint_name": NAMES}, optional={"variant_name": NAMES, "thresholds": thresholds}
     )
+)
+_greetings = values(
+    WarmUpRequest,
+    model_=mostly(st.sampled_from(["minilm", "resnet50"]), st.just("a b")),
+    body_=mostly(st.just('{"inputs": []}'), st.sampled_from(["", "{", "x" * 9000])),
+    content_type=st.sampled_from(["application/json", "application/octet-stream", ""]),
+)
+watched = st.fixed_dictionaries(
+    {
+        "warm_up": st.none()
+        | sometimes_odd(
+            st.fixed_dictionaries(
+                {"requests": st.lists(_greetings, max_size=3)}, optional={"every": durations(0, 400)}
+            )
+        ),
+        "new_fleet": st.none()
+        | sometimes_odd(st.fixed_dictionaries({}, optional={"thresholds": thresholds, "variant": NAMES})),
+    }
 )
 repository = sometimes_odd(
     st.fixed_dictionaries(

@@ -33,8 +33,10 @@ from triton_fleet import (
     ModelBuilds,
     ModelRepository,
     MultiModelEndpoint,
+    NewFleetAlarms,
     RollbackAlarms,
     SingleModelEndpoint,
+    WarmUp,
     endpoint_name_for,
 )
 
@@ -99,9 +101,10 @@ def _network(world: World, given: Given | None) -> dict[str, Any]:
     endpoint=some.multi_model,
     network=maybe_network,
     beside=some.around_an_endpoint,
+    watched=some.watched,
 )
 def test_any_multi_model_endpoint_is_a_good_template_or_our_error(
-    repository: Given, endpoint: Given, network: Given | None, beside: Given
+    repository: Given, endpoint: Given, network: Given | None, beside: Given, watched: Given
 ) -> None:
     def declare(world: World) -> None:
         models = ModelRepository(world.stack, "Repository", **realised(repository, world))
@@ -112,6 +115,10 @@ def test_any_multi_model_endpoint_is_a_good_template_or_our_error(
             **_network(world, network),
             **realised(endpoint, world),
         )
+        if watched["warm_up"] is not None:
+            WarmUp(world.stack, "WarmUp", endpoint=served, **realised(watched["warm_up"], world))
+        if watched["new_fleet"] is not None:
+            NewFleetAlarms(world.stack, "New", endpoint=served, **realised(watched["new_fleet"], world))
         _watched(world, served, **beside)
 
     _template_or_error(declare)
