@@ -109,6 +109,28 @@ def test_publishing_writes_and_cannot_delete(
     }
 
 
+def test_pruning_deletes_artifacts_and_writes_nothing_but_the_manifest(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    repository.grant_prune(_role(stack))
+    statements = _statements(resources)
+
+    assert _actions(statements) == {
+        "s3:ListBucket",
+        "s3:ListBucketMultipartUploads",
+        "s3:GetObject",
+        "s3:PutObject",
+        "s3:DeleteObject",
+        "s3:AbortMultipartUpload",
+        "sagemaker:ListModels",
+        "sagemaker:DescribeModel",
+        "kms:Decrypt",
+        "kms:GenerateDataKey",
+    }
+    [writing] = [each for each in statements if each["Action"] == "s3:PutObject"]
+    assert "manifest.json" in str(writing["Resource"])
+
+
 def test_a_grant_reports_that_it_was_made(stack: Stack, repository: ModelRepository) -> None:
     assert repository.grant_read(_role(stack)).success
     assert not repository.grant_read(iam.ServicePrincipal("glue.amazonaws.com")).success

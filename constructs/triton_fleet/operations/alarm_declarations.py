@@ -118,7 +118,7 @@ def serving(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[Alar
         runbook=(
             "Search the log group for 'failed to load' and for the target model. A plan for another GPU or "
             "TensorRT: publish it again from the build job. A version published just now: move the name back "
-            "to the artifact before it. Bad input from one client: tell its owner."
+            "with `fleet rollback NAME`. Bad input from one client: tell its owner."
         ),
     )
     yield AlarmDeclaration(
@@ -225,8 +225,8 @@ def load_failures(failures: cloudwatch.IMetric) -> AlarmDeclaration:
         ),
         runbook=(
             "The dashboard's table of failed loads says which model and why. A plan for another GPU or "
-            "TensorRT: publish it again from the build job. A broken version: move the name back to the "
-            "artifact before it."
+            "TensorRT: publish it again from the build job. A broken version: move the name back with "
+            "`fleet rollback NAME`."
         ),
     )
 

@@ -13,7 +13,7 @@ _RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "ModelErrors": (
             "Search the log group for 'failed to load' and for the target model. An artifact that was "
             "built for hardware that is not here: publish it again from the build job. A version "
-            "published just now: move the name back to the artifact before it. Bad input from one client: "
+            "published just now: move the name back with `fleet rollback NAME`. Bad input from one client: "
             "tell its owner."
         ),
         "Latency": (
@@ -29,7 +29,7 @@ _RUNBOOKS: Mapping[str, str] = MappingProxyType(
         "LoadFailures": (
             "The dashboard's table of failed loads says which model and why. An artifact that was built "
             "for hardware that is not here: publish it again from the build job. A broken version: move "
-            "the name back to the artifact before it."
+            "the name back with `fleet rollback NAME`."
         ),
         "NoCapacity": (
             "Read the scaling activities of the endpoint. A quota: ask for more. No capacity in the "

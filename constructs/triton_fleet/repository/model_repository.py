@@ -16,6 +16,7 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
 from triton_fleet.rules.repository_prefix import repository_prefix
 from triton_models.errors import Problem
+from triton_models.manifest import MANIFEST_NAME
 
 
 class ModelRepository(Construct):
@@ -118,6 +119,39 @@ class ModelRepository(Construct):
             self._grant_list(grantee)
             .combine(self._grant_objects(grantee, "s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"))
             .combine(self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey"))
+        )
+
+    @typed
+    def grant_prune(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow to delete artifacts that nothing needs any more, as `fleet prune` does: no new ones.
+
+        What it finds out first is which artifacts the account's SageMaker Models name, and SageMaker lists no
+        models by resource. A bucket with versions keeps what is deleted for ninety days.
+        """
+        uploads = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["s3:ListBucketMultipartUploads"],
+            resource_arns=[self.bucket.bucket_arn],
+        )
+        models = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["sagemaker:ListModels", "sagemaker:DescribeModel"],
+            resource_arns=["*"],
+        )
+        manifest = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["s3:PutObject"],
+            resource_arns=[self.bucket.arn_for_objects(f"{self.prefix}{MANIFEST_NAME}")],
+        )
+        objects = self._grant_objects(grantee, "s3:GetObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+        key = self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey")
+        return (
+            self._grant_list(grantee)
+            .combine(objects)
+            .combine(manifest)
+            .combine(uploads)
+            .combine(models)
+            .combine(key)
         )
 
     @typed
