@@ -18,8 +18,8 @@ synth: $(STAMPS)/synth node_modules/.package-lock.json ## Synthesise the stacks 
 test: setup ## Run every test, the rehearsal among them
 	pytest
 
-fuzz: setup ## Try thousands of combinations of the constructs' arguments
-	FLEET_FUZZ=1 pytest tests/constructs/test_any_combination.py
+fuzz: setup ## Try thousands of combinations of arguments, and of model directories against the real Triton
+	FLEET_FUZZ=1 pytest tests/constructs/test_any_combination.py tests/triton_models/test_check_agreement.py tests/triton_models/test_publish_faults.py
 
 lint: setup $(STAMPS)/dev ## ruff, mypy strict, and the direction of the imports
 	ruff check .

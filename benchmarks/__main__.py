@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import checking, command_line, packing, serving
+from benchmarks import checking, command_line, declarations, packing, publishing, serving
 
 
 def main() -> None:
@@ -15,7 +15,14 @@ def main() -> None:
         table.add_column(
             column, justify="right" if column in {"median", "ratio", "range"} else "left", overflow="fold"
         )
-    for ratio in (*command_line.ratios(), *checking.ratios(), *packing.ratios(), *serving.ratios()):
+    for ratio in (
+        *command_line.ratios(),
+        *declarations.ratios(),
+        *checking.ratios(),
+        *packing.ratios(),
+        *publishing.ratios(),
+        *serving.ratios(),
+    ):
         table.add_row(
             ratio.subject,
             ratio.ours,

@@ -75,7 +75,7 @@ def _predict_one(build: ModelBuild, client: Client, example: Example) -> Predict
         result=f"{list(output.shape)} {_beginning(output)}",
         reference=_beginning(expected[build.output]),
         difference=largest_difference(output, expected[build.output]),
-        tolerance=build.tolerance,
+        tolerance=build.allowed(),
     )
 
 

@@ -1,4 +1,9 @@
-"""What Triton or SageMaker would refuse or silently get wrong, found in milliseconds and without either."""
+"""What Triton or SageMaker would refuse or silently get wrong, found in milliseconds and without either.
+
+A model is checked for a target: what nobody said about the release, the GPU or the endpoint is not checked.
+What only loading can show is not found here: a file that the backend cannot read, names and shapes that are
+not the file's, a GPU or a library that the host lacks, and what a model's own code does.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +13,63 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from triton_models.config import CONFIG_FILE
 from triton_models.errors import FleetError, Problem
-from triton_models.layout import Layout, read_layout
-from triton_models.rules import config, ensemble, layout
-from triton_models.rules.subject import subject_of
+from triton_models.layout import BUILD_FILE, Layout, read_layout
+from triton_models.rules import (
+    config,
+    ensemble,
+    instances,
+    layout,
+    parameters,
+    release,
+    sagemaker,
+    scheduling,
+    warm_up,
+)
+from triton_models.rules.subject import Subject, subject_of
+from triton_models.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, Target, target
 
-RULES = (*layout.RULES, *config.RULES, *ensemble.RULES)
+RULES = (
+    *layout.RULES,
+    *sagemaker.RULES,
+    *config.RULES,
+    *scheduling.RULES,
+    *instances.RULES,
+    *warm_up.RULES,
+    *parameters.RULES,
+    *release.RULES,
+    *ensemble.RULES,
+)
 
 
-def check_layout(layout: Layout) -> list[Problem]:
-    """Everything wrong with an artifact's content; empty if it is accepted."""
-    subject = subject_of(layout)
-    return [
-        replace(problem, rule=problem.rule or rule.id) for rule in RULES for problem in rule.find(subject)
-    ]
+def check_layout(content: Layout, *, target: Target = MULTI_MODEL) -> list[Problem]:
+    """Everything wrong with what was read; empty if it is accepted.
+
+    Args:
+        content: What was read.
+        target: What it is checked for. What build.json says is added to it.
+    """
+    return _problems(subject_of(content, target))
 
 
-def check_path(path: Path) -> list[Problem]:
+def check_path(path: Path, *, target: Target = MULTI_MODEL) -> list[Problem]:
     """Everything wrong with what is at a path; empty if it is accepted.
 
     Args:
-        path: An artifact root, a bare model directory, or a .tar.gz, which is not unpacked to disk.
+        path: An artifact root, a bare model directory, a model repository, or a .tar.gz, which is not
+            unpacked to disk.
+        target: What it is checked for. For a plain Triton server links are followed wherever they lead, as
+            it does, and the composing models of an ensemble are looked for beside it.
     """
     try:
-        return check_layout(read_layout(path))
+        content = read_layout(path, follow_links=target.endpoint is None)
+        subject = subject_of(content, target)
+        if target.endpoint is None:
+            subject = _with_composing_models(subject, path, target)
     except FleetError as error:
         return list(error.problems)
+    return _problems(subject)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +102,51 @@ class Checked:
 
 
 def run(arguments: argparse.Namespace) -> Checked:
-    """`fleet check PATH...`."""
+    """`fleet check PATH... [--release R] [--gpu G] [--endpoint E]`.
+
+    Without --endpoint, what `fleet build` made, packed or not, is checked for the multi-model endpoint that
+    it is made for, and everything else for a plain Triton server.
+    """
+    asked = target(release=arguments.release, gpu=arguments.gpu, endpoint=arguments.endpoint)
     paths: list[Path] = arguments.paths
-    return Checked(problems={str(path): tuple(check_path(path)) for path in paths})
+    return Checked(problems={str(path): tuple(_check_as_asked(path, asked)) for path in paths})
+
+
+def _check_as_asked(path: Path, asked: Target) -> list[Problem]:
+    if asked.endpoint is not None or not path.exists():
+        return check_path(path, target=asked)
+    if path.is_dir():
+        return check_path(path, target=_ours(asked) if (path / BUILD_FILE).is_file() else asked)
+    try:
+        content = read_layout(path)
+    except FleetError as error:
+        return list(error.problems)
+    return check_layout(content, target=_ours(asked) if BUILD_FILE in content.texts else asked)
+
+
+def _ours(asked: Target) -> Target:
+    return replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=False)
+
+
+def _problems(subject: Subject) -> list[Problem]:
+    return [
+        replace(problem, rule=problem.rule or rule.id)
+        for rule in RULES
+        if rule.applies(subject.target)
+        for problem in rule.find(subject)
+    ]
+
+
+def _with_composing_models(subject: Subject, path: Path, target: Target) -> Subject:
+    """The same with the models beside a bare model directory that its ensemble runs."""
+    beside = path.absolute().parent
+    if len(subject.models) != 1 or not path.is_dir() or not (path / CONFIG_FILE).is_file():
+        return subject
+    content, tried = subject.layout, {subject.models[0].folder}
+    while missing := subject.step_names() - tried - {model.folder for model in subject.models}:
+        tried |= missing
+        for name in sorted(missing):
+            if name and "/" not in name and (beside / name).is_dir():
+                content = content.joined(read_layout(beside / name, follow_links=True))
+        subject = subject_of(content, target)
+    return subject

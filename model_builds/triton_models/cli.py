@@ -47,6 +47,8 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
+    from triton_models.target import ENDPOINTS
+
     parser.add_argument(
         "paths",
         nargs="+",
@@ -56,17 +58,17 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--release",
-        help="the Triton release that will serve it, such as 25.09; without it no rule is about one",
+        help="check for this Triton release, such as 25.09 (default: the one it was built for, if any)",
     )
     parser.add_argument(
-        "--gpu", help="the GPU that will serve it, such as A10G; without it no rule is about one"
+        "--gpu", help="check for this GPU, such as A10G (default: the one it was built for, if any)"
     )
     parser.add_argument(
         "--endpoint",
-        choices=("multi-model", "single-model"),
-        help="check for a SageMaker endpoint of this kind, with all inputs and outputs written down; without "
-        "it, what `fleet build` made is checked for the multi-model endpoint that it is made for, and "
-        "everything else as a Triton server of your own would take it, so that a working repository passes",
+        choices=ENDPOINTS,
+        help="check for a SageMaker endpoint of this kind, which loads with configuration auto-complete off; "
+        "by default what `fleet build` made is checked for the multi-model endpoint that it is made for, and "
+        "everything else as a Triton server of your own takes it, so that a repository that works passes",
     )
 
 
@@ -108,7 +110,7 @@ def _add_prune(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--older-than",
-        type=float,
+        type=int,
         default=7,
         metavar="DAYS",
         help="delete only what has not been current for so long (default: %(default)s)",

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from triton_models.alias import ALIAS_AGE_S, Alias
 from triton_models.errors import FleetError, Problem, raise_if_any
-from triton_models.manifest import Manifest, Repository
+from triton_models.manifest import Repository
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from triton_models.publishing.preflight import Fit
+    from triton_models.publishing.stored_manifest import StoredManifest
 
 Tensors = Mapping[str, "np.ndarray[Any, Any]"]
 _Tensor = tuple[str, "np.ndarray[Any, Any]", str]
@@ -50,7 +53,7 @@ class Client:
         session: A boto3 session; the default one if None.
         ready_limit_s: How long to wait for a model that is not loaded yet.
         manifest_age_s: For how long a model's name is known before the manifest is read again. A new
-            version reaches this client after at most that time.
+            version reaches this client after at most that time; longer while the manifest cannot be read.
         alias_age_s: For how long the alias' endpoint is known before the alias is read again.
         wait: Called with the seconds to wait before asking again.
 
@@ -74,7 +77,7 @@ class Client:
         import boto3
         from botocore.config import Config
 
-        from triton_models.publish import aws_errors
+        from triton_models.publishing.s3 import aws_errors
 
         raise_if_any(_either(endpoint_name, alias))
         self._endpoint_name = endpoint_name
@@ -85,7 +88,7 @@ class Client:
             max_pool_connections=64,
         )
         with aws_errors(self.repository.url):
-            session = session or boto3.Session()
+            self._session = session = session or boto3.Session()
             self._runtime = session.client("sagemaker-runtime", config=config)
             self._s3 = session.client("s3")
             self._alias = Alias(alias, ssm=session.client("ssm"), age_s=alias_age_s) if alias else None
@@ -93,7 +96,7 @@ class Client:
         self._manifest_age_s = manifest_age_s
         self._wait = wait
         self._lock = threading.Lock()
-        self._manifest: Manifest | None = None
+        self._stored: StoredManifest | None = None
         self._read_at = 0.0
 
     @property
@@ -112,13 +115,51 @@ class Client:
             FleetError: No model of the repository has that name, or the manifest cannot be read.
         """
         with self._lock:
-            manifest, age = self._manifest, time.monotonic() - self._read_at
-            if manifest is None or age >= self._manifest_age_s or model not in manifest.models:
-                from triton_models.publish import read_manifest
+            age = time.monotonic() - self._read_at
+            stored = self._stored
+            if stored is None or model not in stored.manifest.models:
+                stored = self._read_manifest()
+            elif age >= self._manifest_age_s:
+                try:
+                    stored = self._read_manifest()
+                except FleetError:  # a manifest that cannot be read now is no reason to stop serving
+                    self._read_at = time.monotonic()
+            return stored.manifest.target_model(model)
 
-                manifest = self._manifest = read_manifest(self.repository, s3=self._s3)
-                self._read_at = time.monotonic()
-            return manifest.target_model(model)
+    def _read_manifest(self) -> StoredManifest:
+        from triton_models.publishing.s3 import aws_errors
+        from triton_models.publishing.stored_manifest import read
+
+        with aws_errors(self.repository.url):
+            self._stored = read(self.repository, self._s3, known=self._stored)
+        self._read_at = time.monotonic()
+        return self._stored
+
+    def preflight(self, models: Sequence[str] = ()) -> Fit:
+        """Compare what the models were built for with the endpoint, before the first request meets an error.
+
+        For deployments: it asks SageMaker what the endpoint is, which an application's role need not be
+        allowed (sagemaker:DescribeEndpoint, DescribeEndpointConfig and DescribeModel).
+
+        Args:
+            models: Only these; all of the repository if empty.
+
+        Returns:
+            The models that were looked at.
+
+        Raises:
+            FleetError: Artifacts that the endpoint would refuse, all of them; no such model or endpoint, or
+                AWS refuses.
+        """
+        from triton_models.publishing.preflight import deployed, preflight
+        from triton_models.publishing.s3 import aws_errors
+
+        endpoint = self.endpoint_name
+        with aws_errors(f"endpoint {endpoint}"):
+            serving = deployed(endpoint, self._session.client("sagemaker"))
+        with self._lock:
+            manifest = self._read_manifest().manifest
+        return preflight(manifest, serving, models=models)
 
     def infer(
         self,

@@ -1,7 +1,8 @@
 """What an artifact holds: names, sizes and configuration texts, from a directory or straight from a .tar.gz.
 
 A directory is seen as it would be packed: what packing leaves out is not there. An archive is read once, from
-front to back, and never unpacked to disk.
+front to back, and never unpacked to disk. A directory may also be a whole model repository, of thousands of
+models: whatever takes time for each file is done only when it is asked for.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import json
 import os
 import posixpath
 import re
-import stat
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ LEFT_OUT = frozenset({"__pycache__", ".DS_Store", ".ipynb_checkpoints"})
 # A configuration is a few kilobytes; the limit keeps a hostile archive out of memory.
 _MAX_TEXT_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 20
+
+# What is kept of every other file of an archive: enough to tell a plan and the version that made it.
+_BEGINNING_BYTES = 64
 
 _ARTIFACT_NAME = re.compile(r"(?P<model>.+)-(?P<digest>[0-9a-f]{16})")
 
@@ -49,6 +52,7 @@ class Layout:
         directories: Every directory inside the artifact.
         texts: The content of each *.pbtxt and of build.json at the top.
         sources: Path inside the artifact -> the file on disk. Empty for an archive.
+        beginnings: The first bytes of each other file of an archive; all of a model.py.
     """
 
     where: str
@@ -57,10 +61,49 @@ class Layout:
     directories: frozenset[str]
     texts: Mapping[str, bytes]
     sources: Mapping[str, Path] = field(default_factory=dict)
+    beginnings: Mapping[str, bytes] = field(default_factory=dict)
+    _children: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        children: dict[str, list[str]] = {}
+        for directory in sorted(self.directories):
+            folder, _, name = directory.rpartition("/")
+            children.setdefault(folder, []).append(name)
+        frozen = {folder: tuple(names) for folder, names in children.items()}
+        object.__setattr__(self, "_children", frozen)
 
     def children(self, folder: str) -> tuple[str, ...]:
         """The names of the directories directly inside a directory ("" is the top), sorted."""
-        return tuple(sorted({posixpath.basename(d) for d in self.directories if _parent(d) == folder}))
+        return self._children.get(folder, ())
+
+    def beginning(self, path: str, size: int) -> bytes | None:
+        """Up to `size` first bytes of a file; None if they cannot be had.
+
+        Of an archive 64 bytes are kept, and all of a model.py and of what is in `texts`.
+        """
+        if path in self.texts:
+            return self.texts[path][:size]
+        if path in self.beginnings:
+            return self.beginnings[path][:size]
+        if path not in self.sources:
+            return None
+        try:
+            with self.sources[path].open("rb") as file:
+                return file.read(size)
+        except OSError:
+            return None
+
+    def joined(self, other: Layout) -> Layout:
+        """This layout with what another one holds beside it."""
+        return Layout(
+            where=self.where,
+            model=self.model,
+            files={**self.files, **other.files},
+            directories=self.directories | other.directories,
+            texts={**self.texts, **other.texts},
+            sources={**self.sources, **other.sources},
+            beginnings={**self.beginnings, **other.beginnings},
+        )
 
     def has(self, path: str) -> bool:
         """Whether there is a file or directory of that path."""
@@ -107,17 +150,22 @@ def model_name(archive: Path) -> str:
     return match["model"] if match else stem
 
 
-def read_layout(path: Path) -> Layout:
-    """The content of an artifact root, of a bare model directory, or of a .tar.gz.
+def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
+    """The content of an artifact root, of a bare model directory, of a model repository, or of a .tar.gz.
 
     A bare model directory is seen inside a folder of its own name, which is how it is packed.
+
+    Args:
+        path: What to read.
+        follow_links: See a directory as Triton does, which follows a link wherever it leads and has no use
+            for a broken one, and not as it is packed, which refuses both.
 
     Raises:
         FleetError: Nothing is there, it cannot be read, or something in it leads outside; everything at once.
     """
     try:
         if path.is_dir():
-            return _read_directory(path)
+            return _read_directory(path, follow_links=follow_links)
         if path.is_file():
             return _read_archive(path)
     except OSError as error:
@@ -144,27 +192,19 @@ def _parent(path: str) -> str:
 # Directories
 
 
-def _read_directory(root: Path) -> Layout:
+def _read_directory(root: Path, *, follow_links: bool) -> Layout:
     root = Path(os.path.abspath(root))  # noqa: PTH100 (resolve() would lose the name of a link)
-    files: dict[str, int] = {}
-    directories: set[str] = set()
-    sources: dict[str, Path] = {}
-    problems: list[Problem] = []
-    for found in _walk(root, folder="", real_root=root.resolve(), above=()):
-        if isinstance(found, Problem):
-            problems.append(found)
-        elif found.size is None:
-            directories.add(found.path)
-        else:
-            files[found.path], sources[found.path] = found.size, found.source
-    raise_if_any(problems)
+    walk = _Walk(root, follow_links=follow_links)
+    walk.directory(str(root), folder="", above=())
+    raise_if_any(walk.problems)
+    files, directories, sources = walk.files, walk.directories, walk.sources
     if _is_bare(files, directories):
         name = root.name
         files = {f"{name}/{path}": size for path, size in files.items()}
         sources = {f"{name}/{path}": source for path, source in sources.items()}
         directories = {name} | {f"{name}/{path}" for path in directories}
     texts = {
-        path: source.read_bytes()
+        path: Path(source).read_bytes()
         for path, source in sources.items()
         if _is_text(path) and files[path] <= _MAX_TEXT_BYTES
     }
@@ -174,7 +214,7 @@ def _read_directory(root: Path) -> Layout:
         files=files,
         directories=frozenset(directories),
         texts=texts,
-        sources=sources,
+        sources={path: Path(source) for path, source in sources.items()},
     )
 
 
@@ -186,51 +226,73 @@ def _is_bare(files: Mapping[str, int], directories: set[str]) -> bool:
     return not configured and any(is_version(top) for top in tops)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    path: str
-    source: Path
-    size: int | None  # None for a directory
+class _Walk:
+    """Everything below a directory, collected entry by entry, in the order of the names."""
+
+    def __init__(self, root: Path, *, follow_links: bool) -> None:
+        self.files: dict[str, int] = {}
+        self.directories: set[str] = set()
+        self.sources: dict[str, str] = {}
+        self.problems: list[Problem] = []
+        self._real_root = root.resolve()
+        self._follow_links = follow_links
+
+    def directory(self, directory: str, *, folder: str, above: tuple[tuple[int, int], ...]) -> None:
+        """Collect what is in a directory; `above` tells the directories that it is in from each other."""
+        found = Path(directory).stat()
+        above = (*above, (found.st_dev, found.st_ino))
+        with os.scandir(directory) as entries:
+            ordered = sorted((e for e in entries if e.name not in LEFT_OUT), key=lambda entry: entry.name)
+        for entry in ordered:
+            link = entry.is_symlink()
+            if self._follow_links and not self._is_seen(entry, above, link=link):
+                continue
+            problem = None if self._follow_links else self._refused(entry, above, link=link)
+            if problem is not None:
+                self.problems.append(problem)
+                continue
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_dir():
+                self.directories.add(path)
+                self.directory(entry.path, folder=path, above=above)
+            else:
+                self.files[path] = entry.stat().st_size
+                self.sources[path] = entry.path
+
+    @staticmethod
+    def _is_seen(entry: os.DirEntry[str], above: tuple[tuple[int, int], ...], *, link: bool) -> bool:
+        """Whether an entry has a name that a configuration can say, and leads on if it is a link."""
+        try:
+            entry.name.encode()
+            if not link:
+                return True
+            found = entry.stat()
+        except (UnicodeEncodeError, OSError):
+            return False
+        return (found.st_dev, found.st_ino) not in above
+
+    def _refused(
+        self, entry: os.DirEntry[str], above: tuple[tuple[int, int], ...], *, link: bool
+    ) -> Problem | None:
+        """Why an entry cannot be part of an artifact, or None if it can."""
+        place = Path(entry.path)
+        try:
+            entry.name.encode()
+        except UnicodeEncodeError:
+            return _unpackable(place, what=f"a name that is not UTF-8: {entry.name!r}", fix="rename it")
+        if link:
+            problem = _refused_link(place, real_root=self._real_root, above=above)
+            if problem is not None:
+                return problem
+        is_directory = entry.is_dir()
+        if not (is_directory or entry.is_file()):
+            return _unpackable(place, what="neither a file nor a folder", fix="remove it")
+        if not os.access(entry.path, os.R_OK | (os.X_OK if is_directory else 0)):
+            return _unpackable(place, what="not readable", fix="give yourself the right to read it")
+        return None
 
 
-def _walk(
-    directory: Path, *, folder: str, real_root: Path, above: tuple[Path, ...]
-) -> Iterator[_Found | Problem]:
-    """Everything below a directory. Links are followed as long as they stay below `real_root`."""
-    above = (*above, directory.resolve())
-    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
-        if entry.name in LEFT_OUT:
-            continue
-        path = f"{folder}/{entry.name}" if folder else entry.name
-        problem = _refused(entry, real_root=real_root, above=above)
-        if problem is not None:
-            yield problem
-        elif entry.is_dir():
-            yield _Found(path=path, source=entry, size=None)
-            yield from _walk(entry, folder=path, real_root=real_root, above=above)
-        else:
-            yield _Found(path=path, source=entry, size=entry.stat().st_size)
-
-
-def _refused(entry: Path, *, real_root: Path, above: tuple[Path, ...]) -> Problem | None:
-    """Why an entry cannot be part of an artifact, or None if it can."""
-    try:
-        entry.name.encode()
-    except UnicodeEncodeError:
-        return _unpackable(entry, what=f"a name that is not UTF-8: {entry.name!r}", fix="rename it")
-    if entry.is_symlink():
-        problem = _refused_link(entry, real_root=real_root, above=above)
-        if problem is not None:
-            return problem
-    mode = entry.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        return _unpackable(entry, what="neither a file nor a folder", fix="remove it")
-    if not os.access(entry, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0)):
-        return _unpackable(entry, what="not readable", fix="give yourself the right to read it")
-    return None
-
-
-def _refused_link(entry: Path, *, real_root: Path, above: tuple[Path, ...]) -> Problem | None:
+def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int], ...]) -> Problem | None:
     target = str(entry.readlink())
     real = Path(os.path.realpath(entry))  # unlike Path.resolve(), it does not raise on a loop
     if not real.exists():
@@ -242,7 +304,8 @@ def _refused_link(entry: Path, *, real_root: Path, above: tuple[Path, ...]) -> P
             why="its target is not part of the model and would not be there on the endpoint",
             fix="copy the file into the model",
         )
-    if real in above:
+    found = real.stat()
+    if (found.st_dev, found.st_ino) in above:
         return _unpackable(entry, what=f"a link to its own folder: {target!r}", fix="remove the link")
     return None
 
@@ -298,6 +361,7 @@ def _read_archive(path: Path) -> Layout:
         files=members.files,
         directories=frozenset(members.directories),
         texts=members.texts,
+        beginnings=members.beginnings,
     )
 
 
@@ -308,6 +372,7 @@ class _Members:
         self.files: dict[str, int] = {}
         self.directories: set[str] = set()
         self.texts: dict[str, bytes] = {}
+        self.beginnings: dict[str, bytes] = {}
         self.problems: list[Problem] = []
         self._where = where
         self._links: dict[str, str] = {}
@@ -325,9 +390,14 @@ class _Members:
         elif member.isfile():
             self._add_directory(_parent(path))
             self.files[path] = member.size
+            content = archive.extractfile(member)
+            if content is None:
+                return
             if _is_text(path) and member.size <= _MAX_TEXT_BYTES:
-                content = archive.extractfile(member)
-                self.texts[path] = content.read() if content else b""
+                self.texts[path] = content.read()
+            else:
+                whole = posixpath.basename(path) == "model.py"
+                self.beginnings[path] = content.read(_MAX_TEXT_BYTES if whole else _BEGINNING_BYTES)
         elif member.issym() or member.islnk():
             self._add_link(member, path)
         else:
@@ -341,8 +411,7 @@ class _Members:
                 target, hops = self._links[target], hops + 1
             if target in self.files:
                 self.files[path] = self.files[target]
-                if _is_text(path) and target in self.texts:
-                    self.texts[path] = self.texts[target]
+                self._copy_content(target, path)
             elif target in self.directories:
                 self._mirror(target, path)
             else:
@@ -357,8 +426,15 @@ class _Members:
         for name in [name for name in self.files if name.startswith(below)]:
             copy = f"{path}/{name.removeprefix(below)}"
             self.files[copy] = self.files[name]
-            if name in self.texts:
-                self.texts[copy] = self.texts[name]
+            self._copy_content(name, copy)
+
+    def _copy_content(self, target: str, path: str) -> None:
+        if target in self.texts and _is_text(path):
+            self.texts[path] = self.texts[target]
+        elif target in self.texts:
+            self.beginnings[path] = self.texts[target][:_BEGINNING_BYTES]
+        elif target in self.beginnings:
+            self.beginnings[path] = self.beginnings[target]
 
     def _add_directory(self, path: str) -> None:
         while path and path not in self.directories:

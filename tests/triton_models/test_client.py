@@ -75,8 +75,7 @@ def repository(aws):
 
 def write_manifest(aws, bucket, **models):
     records = {
-        name: {"current": artifact, "history": [artifact], "artifacts": {}}
-        for name, artifact in models.items()
+        name: {"current": artifact, "history": [], "artifacts": {}} for name, artifact in models.items()
     }
     document = {"version": 1, "models": records}
     aws.upload(bucket, "models/manifest.json", json.dumps(document).encode())
@@ -131,6 +130,47 @@ def test_a_new_name_is_found_at_once_and_a_moved_one_when_the_manifest_is_read_a
     assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
     assert client.target_model("other") == "other-1.tar.gz"
     assert client.target_model("minilm") == "minilm-new.tar.gz"
+
+
+def test_a_manifest_that_has_not_changed_is_not_sent_again(configured, session, aws, repository):
+    client = Client(
+        endpoint_name="fleet", repository=f"s3://{repository}/models/", session=session, manifest_age_s=0
+    )
+    answers = []
+    client._s3.meta.events.register(
+        "after-call.s3.GetObject", lambda http_response, **_: answers.append(http_response.status_code)
+    )
+    client.target_model("minilm")
+    client.target_model("minilm")
+    write_manifest(aws, repository, minilm="minilm-new.tar.gz")
+    assert client.target_model("minilm") == "minilm-new.tar.gz"
+    assert answers == [200, 304, 200]
+
+
+def test_a_manifest_that_cannot_be_read_any_more_is_no_reason_to_stop(configured, session, aws, repository):
+    client = Client(
+        endpoint_name="fleet", repository=f"s3://{repository}/models/", session=session, manifest_age_s=0
+    )
+    assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
+    aws.upload(repository, "models/manifest.json", b"half a manif")
+    assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
+    with pytest.raises(FleetError, match="not a manifest"):
+        client.target_model("a new one")
+
+
+def test_a_preflight_compares_the_models_with_the_deployed_endpoint(configured, session, aws, repository):
+    config = aws.endpoint_config(repository)
+    aws.client("sagemaker").create_endpoint(EndpointName=f"on-{config}", EndpointConfigName=config)
+    record = {"size": 1, "sha256": "00", "build": {"gpu": "no such"}, "plans": [], "portable": False}
+    model = {"current": "minilm-1", "history": [], "artifacts": {"minilm-1": record}}
+    document = json.dumps({"version": 1, "models": {"minilm": model}})
+    aws.upload(repository, "models/manifest.json", document.encode())
+    client = Client(endpoint_name=f"on-{config}", repository=f"s3://{repository}/models/", session=session)
+    with pytest.raises(FleetError) as caught:
+        client.preflight()
+    (problem,) = caught.value.problems
+    assert problem.what == "a plan for no such"
+    assert f"endpoint on-{config}" in problem.where
 
 
 def test_a_model_that_is_not_ready_is_asked_again_after_growing_waits(client, runtime):

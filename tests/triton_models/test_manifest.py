@@ -1,36 +1,69 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from triton_models.errors import FleetError
-from triton_models.manifest import ArtifactRecord, Manifest, Repository
+from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
 
 RECORD = ArtifactRecord(size=3, sha256="ab" * 32, build={"gpu": "A10G"})
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+
+
+def _with(manifest: Manifest, *artifacts: str, record: ArtifactRecord = RECORD) -> Manifest:
+    """The manifest after these were published at once, a model's name being what is before the dash."""
+    wanted = [
+        Publication(model=artifact.partition("-")[0], artifact=artifact, record=record)
+        for artifact in artifacts
+    ]
+    return manifest.with_published(wanted, at=NOON, by="ann")
 
 
 def _manifest(*artifacts: str) -> Manifest:
     manifest = Manifest()
     for artifact in artifacts:
-        manifest = manifest.with_current(model=artifact.partition("-")[0], artifact=artifact, record=RECORD)
+        manifest = _with(manifest, artifact)
     return manifest
+
+
+def _model(*artifacts: str) -> ModelRecord:
+    """The model `m` after artifacts were published; "<3" rolls back to the artifact 3."""
+    manifest = Manifest()
+    for number, artifact in enumerate(artifacts):
+        at = NOON + timedelta(days=number)
+        if artifact.startswith("<"):
+            manifest = manifest.with_rollback(model="m", to=artifact[1:], at=at, by="ann")
+        else:
+            wanted = [Publication(model="m", artifact=artifact, record=RECORD)]
+            manifest = manifest.with_published(wanted, at=at, by="ann")
+    return manifest.models["m"]
 
 
 @given(
     st.lists(
         st.tuples(
-            st.text(min_size=1), st.text(min_size=1), st.integers(0), st.dictionaries(st.text(), st.text())
+            st.text(min_size=1),
+            st.text(min_size=1),
+            st.integers(0),
+            st.dictionaries(st.text(), st.text()),
+            st.lists(st.text()).map(tuple),
+            st.booleans(),
+            st.datetimes(timezones=st.just(timezone.utc)).map(lambda at: at.replace(microsecond=0)),
+            st.text(),
         )
-    )
+    ),
+    st.dictionaries(st.text(), st.text()),
 )
-def test_a_manifest_survives_writing_and_reading(entries) -> None:
-    manifest = Manifest()
-    for model, artifact, size, build in entries:
-        record = ArtifactRecord(size=size, sha256="00", build=build)
-        manifest = manifest.with_current(model=model, artifact=artifact, record=record)
+def test_a_manifest_survives_writing_and_reading(entries, deleting) -> None:
+    manifest = Manifest(deleting=deleting)
+    for model, artifact, size, build, plans, portable, at, by in entries:
+        record = ArtifactRecord(size=size, sha256="00", build=build, plans=plans, portable=portable)
+        wanted = [Publication(model=model, artifact=artifact, record=record)]
+        manifest = manifest.with_published(wanted, at=at, by=by)
 
     assert Manifest.from_json(manifest.to_json()) == manifest
 
@@ -43,17 +76,90 @@ def test_the_order_of_publication_does_not_change_the_text(order) -> None:
 def test_the_document_has_the_documented_shape() -> None:
     assert json.loads(_manifest("minilm-1", "minilm-2").to_json()) == {
         "version": 1,
+        "deleting": {},
         "models": {
             "minilm": {
                 "current": "minilm-2",
-                "history": ["minilm-1", "minilm-2"],
+                "history": [
+                    {"artifact": name, "how": "publish", "at": "2026-11-21T12:00:00Z", "by": "ann"}
+                    for name in ("minilm-1", "minilm-2")
+                ],
                 "artifacts": {
-                    name: {"size": 3, "sha256": "ab" * 32, "build": {"gpu": "A10G"}}
+                    name: {
+                        "size": 3,
+                        "sha256": "ab" * 32,
+                        "build": {"gpu": "A10G"},
+                        "plans": [],
+                        "portable": False,
+                    }
                     for name in ("minilm-1", "minilm-2")
                 },
             }
         },
     }
+
+
+def test_each_model_is_one_line_so_that_two_versions_can_be_compared() -> None:
+    old, new = _manifest("a-1", "b-1", "c-1"), _manifest("a-1", "b-1", "c-1", "b-2")
+
+    changed = set(new.to_json().splitlines()) - set(old.to_json().splitlines())
+
+    assert [line.partition(":")[0] for line in changed] == ['"b"']
+
+
+def test_five_thousand_models_are_published_in_one_step() -> None:
+    names = [f"model{number}-1" for number in range(5000)]
+    manifest = _with(Manifest(), *names)
+
+    assert len(manifest.models) == 5000
+    assert _with(manifest, *names) is manifest
+
+
+@pytest.mark.parametrize(
+    ("done", "back_to"),
+    [
+        (["1"], []),
+        (["1", "2"], ["1"]),
+        (["1", "2", "3"], ["1", "2"]),
+        (["1", "2", "3", "<2"], ["1"]),
+        (["1", "2", "3", "<2", "<1"], []),
+        (["1", "2", "3", "<2", "4"], ["1", "2"]),
+        (["1", "2", "3", "<1", "<3"], ["1"]),
+        (["1", "2", "1"], ["2"]),
+        (["1", "2", "1", "<2"], []),
+    ],
+)
+def test_a_rollback_goes_further_back_and_never_to_what_was_rolled_back_from(done, back_to) -> None:
+    assert list(_model(*done).earlier()) == back_to
+
+
+def test_an_artifact_that_is_published_again_is_the_newest() -> None:
+    assert _model("1", "2", "3", "<2", "1").by_publication() == ("2", "3", "1")
+
+
+def test_it_is_known_when_a_name_left_an_artifact() -> None:
+    model = _model("1", "2", "<1", "3")
+
+    assert model.left_at("1") == NOON + timedelta(days=3)
+    assert model.left_at("2") == NOON + timedelta(days=2)
+    assert model.left_at("3") is None
+    assert model.left_at("never") is None
+
+
+def test_what_is_being_deleted_belongs_to_no_model() -> None:
+    manifest = _manifest("m-1", "m-2", "m-3").without(["m-1"], run="r")
+
+    assert [change.artifact for change in manifest.models["m"].history] == ["m-2", "m-3"]
+    assert set(manifest.models["m"].artifacts) == {"m-2", "m-3"}
+    assert manifest.deleting == {"m-1": "r"}
+    assert manifest.with_deleted(["m-1"]).deleting == {}
+
+
+def test_an_error_does_not_list_thousands_of_models() -> None:
+    manifest = _with(Manifest(), *(f"model{number:04}-1" for number in range(5000)))
+
+    with pytest.raises(FleetError, match="and 4980 more"):
+        manifest.target_model("resnet50")
 
 
 def test_a_name_stands_for_the_artifact_that_was_made_current_last() -> None:
@@ -63,19 +169,19 @@ def test_a_name_stands_for_the_artifact_that_was_made_current_last() -> None:
 def test_what_is_current_already_changes_nothing() -> None:
     manifest = _manifest("minilm-1")
 
-    assert manifest.with_current(model="minilm", artifact="minilm-1", record=RECORD) is manifest
+    assert _with(manifest, "minilm-1") is manifest
 
 
 def test_an_older_artifact_can_become_current_again() -> None:
     model = _manifest("minilm-1", "minilm-2", "minilm-1").models["minilm"]
 
     assert model.current == "minilm-1"
-    assert model.history == ("minilm-1", "minilm-2", "minilm-1")
+    assert [change.artifact for change in model.history] == ["minilm-1", "minilm-2", "minilm-1"]
 
 
 def test_making_an_artifact_current_leaves_the_old_manifest_as_it_was() -> None:
     old = _manifest("minilm-1")
-    old.with_current(model="minilm", artifact="minilm-2", record=RECORD)
+    _with(old, "minilm-2")
 
     assert old == _manifest("minilm-1")
 
@@ -104,6 +210,7 @@ def test_an_empty_repository_says_so() -> None:
         '{"version": 1}',
         '{"version": 1, "models": []}',
         '{"version": 1, "models": {"a": {}}}',
+        '{"version": 1, "models": {"a": {"current": "a", "artifacts": {}, "history": [{"at": "noon"}]}}}',
         b"\xff",
     ],
 )

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
+import itertools
 import json
+import os
+import random
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
+from tests.triton_models.publishing_aws import client
 from triton_models import publish as publish_module
 from triton_models.errors import FleetError
 from triton_models.manifest import Manifest, Repository
 from triton_models.pack import Artifact, pack
 from triton_models.publish import publish, read_manifest
+from triton_models.publishing.upload import MAX_PARTS, PART_BYTES, parts_of, upload
 
 BUCKETS = iter(range(10**6))
 
@@ -49,9 +58,14 @@ def environment(endpoint: str, monkeypatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+def another_client() -> Any:
+    """A client without the test's hooks. It shares a session, for reading the API models takes long."""
+    return client(os.environ["AWS_ENDPOINT_URL_S3"])
+
+
 @pytest.fixture
 def s3(environment: None) -> Any:
-    return boto3.session.Session().client("s3")
+    return another_client()
 
 
 @pytest.fixture
@@ -82,6 +96,10 @@ def _manifest(repository: str, s3: Any) -> Manifest:
     return read_manifest(Repository.parse(repository), s3=s3)
 
 
+def _arguments(*paths: Path, repository: str | None, portable: bool = False) -> argparse.Namespace:
+    return argparse.Namespace(artifacts=list(paths), repository=repository, portable=portable)
+
+
 def _on_put(s3: Any, act, *, key_ends: str, times: int = 1) -> list[str]:
     """Before each PUT of such a key, let something happen; at most so many times."""
     seen: list[str] = []
@@ -98,7 +116,7 @@ def _on_put(s3: Any, act, *, key_ends: str, times: int = 1) -> list[str]:
 def test_artifacts_and_the_manifest_are_there_afterwards(
     resnet50: Artifact, minilm: Artifact, repository: str, s3
 ) -> None:
-    published = publish([resnet50, minilm], repository=repository)
+    published = publish([resnet50, minilm], repository=repository, s3=another_client())
 
     where = Repository.parse(repository)
     for artifact in (resnet50, minilm):
@@ -112,7 +130,7 @@ def test_artifacts_and_the_manifest_are_there_afterwards(
 
 
 def test_s3_is_given_the_checksum_to_verify(resnet50: Artifact, repository: str, s3) -> None:
-    publish([resnet50], repository=repository)
+    publish([resnet50], repository=repository, s3=another_client())
 
     where = Repository.parse(repository)
     stored = s3.head_object(Bucket=where.bucket, Key=where.key(resnet50.path.name), ChecksumMode="ENABLED")
@@ -133,7 +151,7 @@ def test_the_manifest_is_written_last(resnet50: Artifact, minilm: Artifact, repo
 
 
 def test_publishing_again_sends_nothing(resnet50: Artifact, repository: str, s3) -> None:
-    publish([resnet50], repository=repository)
+    publish([resnet50], repository=repository, s3=another_client())
     puts = _on_put(s3, lambda: None, key_ends="", times=99)
 
     again = publish([resnet50], repository=repository, s3=s3)
@@ -146,12 +164,12 @@ def test_publishing_again_sends_nothing(resnet50: Artifact, repository: str, s3)
 def test_a_new_version_becomes_current_and_the_old_object_stays(
     resnet50: Artifact, newer: Artifact, repository: str, s3
 ) -> None:
-    publish([resnet50], repository=repository)
-    publish([newer], repository=repository)
+    publish([resnet50], repository=repository, s3=another_client())
+    publish([newer], repository=repository, s3=another_client())
 
     model = _manifest(repository, s3).models["resnet50"]
     assert model.current == newer.path.name
-    assert model.history == (resnet50.path.name, newer.path.name)
+    assert [change.artifact for change in model.history] == [resnet50.path.name, newer.path.name]
     where = Repository.parse(repository)
     assert s3.head_object(Bucket=where.bucket, Key=where.key(resnet50.path.name))
 
@@ -159,10 +177,14 @@ def test_a_new_version_becomes_current_and_the_old_object_stays(
 def test_a_publisher_that_was_faster_is_not_undone(
     resnet50: Artifact, minilm: Artifact, repository: str, s3
 ) -> None:
-    publish([resnet50], repository=repository)  # so that the manifest is replaced, not created
+    publish(
+        [resnet50], repository=repository, s3=another_client()
+    )  # so that the manifest is replaced, not created
     root = write_plain(minilm.path.parent / "other", name="other")
     other = pack(root, output=minilm.path.parent)
-    lost = _on_put(s3, lambda: publish([other], repository=repository), key_ends="manifest.json")
+    lost = _on_put(
+        s3, lambda: publish([other], repository=repository, s3=another_client()), key_ends="manifest.json"
+    )
 
     publish([minilm], repository=repository, s3=s3)
 
@@ -173,7 +195,9 @@ def test_a_publisher_that_was_faster_is_not_undone(
 def test_a_publisher_that_created_the_manifest_first_is_not_undone(
     resnet50: Artifact, minilm: Artifact, repository: str, s3
 ) -> None:
-    lost = _on_put(s3, lambda: publish([resnet50], repository=repository), key_ends="manifest.json")
+    lost = _on_put(
+        s3, lambda: publish([resnet50], repository=repository, s3=another_client()), key_ends="manifest.json"
+    )
 
     publish([minilm], repository=repository, s3=s3)
 
@@ -184,9 +208,9 @@ def test_a_publisher_that_created_the_manifest_first_is_not_undone(
 def test_a_manifest_that_vanishes_meanwhile_is_made_again(
     resnet50: Artifact, minilm: Artifact, repository: str, s3
 ) -> None:
-    publish([resnet50], repository=repository)
+    publish([resnet50], repository=repository, s3=another_client())
     where = Repository.parse(repository)
-    rival = boto3.session.Session().client("s3")
+    rival = another_client()
     _on_put(
         s3,
         lambda: rival.delete_object(Bucket=where.bucket, Key=where.key("manifest.json")),
@@ -199,9 +223,9 @@ def test_a_manifest_that_vanishes_meanwhile_is_made_again(
 
 
 def test_losing_every_round_is_one_error(resnet50: Artifact, repository: str, s3, monkeypatch) -> None:
-    monkeypatch.setattr(publish_module, "_MANIFEST_ROUNDS", 3)
+    monkeypatch.setattr(publish_module, "ROUNDS", 3)
     where = Repository.parse(repository)
-    rival = boto3.session.Session().client("s3")
+    rival = another_client()
     rounds = iter(range(100))
 
     def interfere() -> None:
@@ -221,7 +245,11 @@ def test_losing_every_round_is_one_error(resnet50: Artifact, repository: str, s3
 def test_the_same_object_from_a_faster_publisher_counts_as_there(
     resnet50: Artifact, repository: str, s3
 ) -> None:
-    _on_put(s3, lambda: publish([resnet50], repository=repository), key_ends=resnet50.path.name)
+    _on_put(
+        s3,
+        lambda: publish([resnet50], repository=repository, s3=another_client()),
+        key_ends=resnet50.path.name,
+    )
 
     published = publish([resnet50], repository=repository, s3=s3)
 
@@ -235,7 +263,7 @@ def test_an_object_of_that_name_with_other_content_is_not_overwritten(
     s3.put_object(Bucket=where.bucket, Key=where.key(resnet50.path.name), Body=b"something else")
 
     with pytest.raises(FleetError) as caught:
-        publish([resnet50], repository=repository)
+        publish([resnet50], repository=repository, s3=another_client())
 
     assert caught.value.problems[0].rule == "artifact-changed"
     stored = s3.get_object(Bucket=where.bucket, Key=where.key(resnet50.path.name))
@@ -250,7 +278,7 @@ def test_what_check_refuses_is_not_published(tmp_path: Path, repository: str, s3
     broken = replace(artifact, path=_tar_as_artifact(two, tmp_path))
 
     with pytest.raises(FleetError) as caught:
-        publish([artifact, broken], repository=repository)
+        publish([artifact, broken], repository=repository, s3=another_client())
 
     assert "several-models" in {problem.rule for problem in caught.value.problems}
     assert "Contents" not in s3.list_objects_v2(Bucket=Repository.parse(repository).bucket)
@@ -266,14 +294,9 @@ def test_two_artifacts_of_one_model_are_refused(
     resnet50: Artifact, newer: Artifact, repository: str, s3
 ) -> None:
     with pytest.raises(FleetError, match="2 artifacts of the model 'resnet50'"):
-        publish([resnet50, newer], repository=repository)
+        publish([resnet50, newer], repository=repository, s3=another_client())
 
     assert "Contents" not in s3.list_objects_v2(Bucket=Repository.parse(repository).bucket)
-
-
-def test_an_artifact_too_large_for_one_request_is_refused(resnet50: Artifact, repository: str) -> None:
-    with pytest.raises(FleetError, match=r"an artifact of 6\.0 GiB"):
-        publish([replace(resnet50, size=6 * 1024**3)], repository=repository)
 
 
 def test_a_foreign_manifest_is_not_overwritten(resnet50: Artifact, repository: str, s3) -> None:
@@ -281,7 +304,7 @@ def test_a_foreign_manifest_is_not_overwritten(resnet50: Artifact, repository: s
     s3.put_object(Bucket=where.bucket, Key=where.key("manifest.json"), Body=b'{"mine": true}')
 
     with pytest.raises(FleetError) as caught:
-        publish([resnet50], repository=repository)
+        publish([resnet50], repository=repository, s3=another_client())
 
     assert caught.value.problems[0].where == f"{repository}manifest.json"
     assert len(s3.list_objects_v2(Bucket=where.bucket)["Contents"]) == 1
@@ -338,23 +361,282 @@ def test_an_endpoint_that_does_not_answer_is_one_error(
 
 def test_no_repository_is_one_error(resnet50: Artifact) -> None:
     with pytest.raises(FleetError, match="FLEET_REPOSITORY"):
-        publish_module.run(argparse.Namespace(artifacts=[resnet50.path], repository=None))
+        publish_module.run(_arguments(resnet50.path, repository=None))
 
 
 def test_every_unreadable_artifact_is_named_at_once(tmp_path: Path, repository: str) -> None:
     with pytest.raises(FleetError) as caught:
-        publish_module.run(
-            argparse.Namespace(artifacts=[tmp_path / "a", tmp_path / "b"], repository=repository)
-        )
+        publish_module.run(_arguments(tmp_path / "a", tmp_path / "b", repository=repository))
 
     assert len(caught.value.problems) == 2
 
 
 def test_the_outcome_says_what_each_name_stands_for(resnet50: Artifact, repository: str) -> None:
-    arguments = argparse.Namespace(artifacts=[resnet50.path], repository=repository)
+    arguments = _arguments(resnet50.path, repository=repository)
 
     first, second = publish_module.run(arguments), publish_module.run(arguments)
 
     assert list(first.lines()) == [f"resnet50 -> {repository}{resnet50.path.name} (uploaded)"]
     assert list(second.lines()) == [f"resnet50 -> {repository}{resnet50.path.name} (already there)"]
     assert first.as_dict()["targets"] == {"resnet50": resnet50.path.name}
+
+
+def _requests(s3: Any) -> list[str]:
+    """The S3 operations from now on."""
+    seen: list[str] = []
+    s3.meta.events.register("before-call.s3", lambda model, **_: seen.append(model.name))
+    return seen
+
+
+@pytest.fixture
+def many(resnet50: Artifact) -> list[Artifact]:
+    """More artifacts than are asked for one by one: the same content under many names."""
+    found = []
+    for number in range(40):
+        path = resnet50.path.with_name(f"model{number}-{resnet50.digest}.tar.gz")
+        path.write_bytes(resnet50.path.read_bytes())
+        found.append(replace(resnet50, model=f"model{number}", path=path))
+    return found
+
+
+@pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the check, to which copies under other names are unfit."""
+    monkeypatch.setattr("triton_models.publishing.local.check_layout", lambda layout: [])
+
+
+def test_many_unchanged_artifacts_are_found_with_one_list(
+    many: list[Artifact], unchecked: None, repository: str, s3
+) -> None:
+    publish(many, repository=repository, s3=another_client())
+    asked = _requests(s3)
+
+    again = publish(many, repository=repository, s3=s3)
+
+    assert asked == ["GetObject", "ListObjectsV2"]
+    assert len(again.present) == len(many)
+
+
+def test_of_many_artifacts_only_the_changed_ones_are_sent(
+    many: list[Artifact], unchecked: None, newer: Artifact, repository: str, s3
+) -> None:
+    publish(many, repository=repository, s3=another_client())
+    asked = _requests(s3)
+
+    again = publish([*many, newer], repository=repository, s3=s3)
+
+    assert again.uploaded == (newer.path.name,)
+    assert asked == ["GetObject", "ListObjectsV2", "PutObject", "PutObject"]
+
+
+def test_one_artifact_does_not_make_it_list_thousands(resnet50: Artifact, repository: str, s3) -> None:
+    asked = _requests(s3)
+
+    publish([resnet50], repository=repository, s3=s3)
+
+    assert asked == ["GetObject", "HeadObject", "PutObject", "PutObject"]
+
+
+def test_an_object_that_somebody_deleted_is_sent_again(
+    many: list[Artifact], unchecked: None, repository: str, s3
+) -> None:
+    publish(many, repository=repository, s3=another_client())
+    where, gone = Repository.parse(repository), many[7].path.name
+    s3.delete_object(Bucket=where.bucket, Key=where.key(gone))
+
+    again = publish(many, repository=repository, s3=another_client())
+
+    assert again.uploaded == (gone,)
+    assert s3.head_object(Bucket=where.bucket, Key=where.key(gone))
+
+
+def test_what_the_manifest_does_not_record_is_not_believed_because_of_its_name(
+    many: list[Artifact], unchecked: None, repository: str, s3
+) -> None:
+    where, foreign = Repository.parse(repository), many[3]
+    body = b"x" * foreign.size
+    s3.put_object(Bucket=where.bucket, Key=where.key(foreign.path.name), Body=body)
+
+    with pytest.raises(FleetError) as caught:
+        publish(many, repository=repository, s3=another_client())
+
+    assert [problem.where for problem in caught.value.problems] == [f"{repository}{foreign.path.name}"]
+    assert _manifest(repository, s3).models == {}
+
+
+def test_what_an_interrupted_publication_left_is_not_sent_again(
+    many: list[Artifact], unchecked: None, repository: str, s3
+) -> None:
+    publish(many, repository=repository, s3=another_client())
+    where = Repository.parse(repository)
+    s3.delete_object(Bucket=where.bucket, Key=where.key("manifest.json"))
+
+    again = publish(many, repository=repository, s3=another_client())
+
+    assert again.uploaded == ()
+    assert len(_manifest(repository, s3).models) == len(many)
+
+
+def test_small_artifacts_are_sent_side_by_side(
+    many: list[Artifact], unchecked: None, repository: str, s3
+) -> None:
+    together = threading.Barrier(8, timeout=30)
+    numbers = itertools.count()
+
+    def wait(params: dict[str, Any], **_: object) -> None:
+        if next(numbers) < 8:
+            together.wait()  # broken, and so an error, unless eight are under way at once
+
+    s3.meta.events.register("before-parameter-build.s3.PutObject", wait)
+
+    publish(many, repository=repository, s3=s3)
+
+
+@pytest.fixture
+def large(resnet50: Artifact, tmp_path: Path) -> Artifact:
+    """An artifact of a bit more than two of the smallest parts that S3 takes."""
+    root = write_plain(tmp_path / "large" / "resnet50")
+    noise = random.Random(1).randbytes(11 << 20)  # noqa: S311 -- repeatable, and does not compress
+    write(root / "resnet50" / "1" / "model.onnx", noise)
+    return pack(root, output=tmp_path / "out")
+
+
+LEAST_PART = 5 << 20
+
+
+def test_a_large_artifact_goes_in_parts_with_a_checksum_each(large: Artifact, repository: str, s3) -> None:
+    sent: list[dict[str, Any]] = []
+    s3.meta.events.register(
+        "before-parameter-build.s3.UploadPart", lambda params, **_: sent.append(dict(params))
+    )
+
+    publish([large], repository=repository, s3=s3, part_bytes=LEAST_PART)
+
+    content = large.path.read_bytes()
+    for part in sent:
+        start = (part["PartNumber"] - 1) * LEAST_PART
+        digest = hashlib.sha256(content[start : start + LEAST_PART]).digest()
+        assert part["ChecksumSHA256"] == base64.b64encode(digest).decode()
+    assert sorted(part["PartNumber"] for part in sent) == [1, 2, 3]
+    where = Repository.parse(repository)
+    stored = s3.get_object(Bucket=where.bucket, Key=where.key(large.path.name))
+    assert stored["Body"].read() == content
+    assert stored["Metadata"] == {"sha256": large.sha256}
+
+
+def test_parts_are_put_together_only_where_nothing_is(large: Artifact, repository: str, s3) -> None:
+    where = Repository.parse(repository)
+    rival = another_client()
+
+    def interfere(params: dict[str, Any], **_: object) -> None:
+        rival.put_object(Bucket=where.bucket, Key=where.key(large.path.name), Body=b"something else")
+
+    s3.meta.events.register("before-parameter-build.s3.CompleteMultipartUpload", interfere)
+
+    with pytest.raises(FleetError, match="holds something else"):
+        publish([large], repository=repository, s3=s3, part_bytes=LEAST_PART)
+
+    stored = s3.get_object(Bucket=where.bucket, Key=where.key(large.path.name))
+    assert stored["Body"].read() == b"something else"
+    assert "Uploads" not in s3.list_multipart_uploads(Bucket=where.bucket)
+
+
+def test_a_file_that_changed_after_it_was_read_is_not_sent(large: Artifact, repository: str, s3) -> None:
+    with large.path.open("r+b") as file:
+        file.seek(6 << 20)
+        file.write(b"other")
+
+    with pytest.raises(FleetError) as caught:
+        upload([large], Repository.parse(repository), s3, part_bytes=LEAST_PART)
+
+    assert caught.value.problems[0].rule == "artifact-changed"
+    assert "Contents" not in s3.list_objects_v2(Bucket=Repository.parse(repository).bucket)
+
+
+def test_what_is_larger_than_one_request_takes_has_parts_that_s3_takes(tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.truncate(90_001)
+    whole = hashlib.sha256(bytes(90_001)).hexdigest()
+    artifact = Artifact(model="m", digest="0" * 16, path=path, size=90_001, sha256=whole, build={})
+
+    parts = parts_of(artifact, part_bytes=1)
+
+    assert len(parts) <= MAX_PARTS
+    assert sum(part.size for part in parts) == artifact.size
+    assert [part.start for part in parts] == list(range(0, artifact.size, parts[0].size))
+    assert MAX_PARTS * PART_BYTES > 500 << 30  # and at the default size, half a terabyte without growing
+
+
+def test_a_manifest_of_a_newer_version_is_not_touched(resnet50: Artifact, repository: str, s3) -> None:
+    where = Repository.parse(repository)
+    newer = b'{"version": 2, "models": []}'
+    s3.put_object(Bucket=where.bucket, Key=where.key("manifest.json"), Body=newer)
+
+    with pytest.raises(FleetError, match="a manifest of version 2"):
+        publish([resnet50], repository=repository, s3=another_client())
+
+    assert s3.get_object(Bucket=where.bucket, Key=where.key("manifest.json"))["Body"].read() == newer
+    assert len(s3.list_objects_v2(Bucket=where.bucket)["Contents"]) == 1
+
+
+def test_the_time_is_that_of_s3_whatever_the_clock_here_says(resnet50: Artifact, repository: str, s3) -> None:
+    def answer(parsed: dict[str, Any], **_: object) -> None:
+        parsed["ResponseMetadata"]["HTTPHeaders"]["date"] = "Wed, 21 Oct 2015 07:28:00 GMT"
+
+    s3.meta.events.register("after-call.s3.GetObject", answer)
+
+    publish([resnet50], repository=repository, s3=s3)
+
+    (change,) = _manifest(repository, s3).models["resnet50"].history
+    assert change.at == datetime(2015, 10, 21, 7, 28, tzinfo=timezone.utc)
+
+
+def test_a_build_is_named_as_the_publisher(resnet50: Artifact, repository: str, s3, monkeypatch) -> None:
+    monkeypatch.setenv("CODEBUILD_BUILD_ID", "builds:1c8f")
+
+    publish([resnet50], repository=repository, s3=another_client())
+
+    (change,) = _manifest(repository, s3).models["resnet50"].history
+    assert change.by == "CodeBuild builds:1c8f"
+
+
+def test_a_file_that_differs_from_what_was_published_under_its_name_is_refused(
+    resnet50: Artifact, newer: Artifact, repository: str
+) -> None:
+    publish([resnet50], repository=repository, s3=another_client())
+    resnet50.path.write_bytes(newer.path.read_bytes())
+
+    with pytest.raises(FleetError, match="artifact-changed"):
+        publish_module.run(_arguments(resnet50.path, repository=repository))
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("AccessDenied", "access to the repository is denied"),
+        ("ExpiredToken", "the AWS credentials have expired"),
+        ("RequestTimeTooSkewed", "this machine's clock differs"),
+        ("PermanentRedirect", "another region"),
+        ("AuthorizationHeaderMalformed", "another region"),
+        ("BadDigest", "changed while it was sent"),
+        ("SlowDown", "slow down"),
+        ("SomethingNew", "AWS refused: SomethingNew"),
+    ],
+)
+def test_what_s3_refuses_is_one_error_that_says_what_to_do(
+    resnet50: Artifact, repository: str, s3, code: str, what: str
+) -> None:
+    def refuse(**_: object) -> None:
+        raise ClientError({"Error": {"Code": code, "Message": "no"}}, "PutObject")
+
+    s3.meta.events.register("before-call.s3.PutObject", refuse)
+
+    with pytest.raises(FleetError) as caught:
+        publish([resnet50], repository=repository, s3=s3)
+
+    (problem,) = caught.value.problems
+    assert what in problem.what
+    assert problem.fix
+    assert problem.why == f"PutObject: {code}: no"
+    assert _manifest(repository, s3).models == {}

@@ -1,115 +1,84 @@
 """Rules about one config.pbtxt: what Triton's core refuses in it, whatever the other models are.
 
-They follow ValidateModelConfig and ValidateIOShape of Triton core (src/model_config_utils.cc), as read on
-2026-11-21.
+They follow ValidateModelConfig, ValidateIOShape, ValidateModelInput, ValidateModelOutput and ValidateBatchIO
+of Triton core (src/model_config_utils.cc; release 24.10, compared with main of 2026-06-09; read 2026-11-21).
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from triton_models.config import ModelConfig, schema
 from triton_models.errors import Problem
-from triton_models.rules.subject import PLATFORM_BACKENDS, Model, Rule, Subject
+from triton_models.rules.backend import PLATFORM_BACKENDS
+from triton_models.rules.subject import Model, Rule, Subject, type_name
+from triton_models.target import ENDPOINTS
+
+_CHECKED_PAIRS = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
+_VARIABLE = -1
+_IMAGE_DIMS = 3
 
 
-def ensemble_undetected(subject: Subject) -> Iterator[Problem]:
-    """An ensemble is declared so that SageMaker sees it."""
-    for model in subject.ensembles:
-        if not model.looks_like_ensemble:
-            yield Problem(
-                what=f"{model.folder!r} is an ensemble that SageMaker does not recognise as one",
-                where=subject.place(model, "platform"),
-                expected='exactly platform: "ensemble", in double quotes and with no space before the colon',
-                why="SageMaker would serve one of the composing models instead, without an error",
-                fix='write platform: "ensemble" and leave backend out',
-            )
-
-
-def ensemble_in_comment(subject: Subject) -> Iterator[Problem]:
-    """A plain model's text is not taken for an ensemble's."""
-    for model, _ in subject.parsed():
-        if model.looks_like_ensemble and not model.is_ensemble and len(subject.models) > 1:
-            yield Problem(
-                what=f'{model.folder!r} is no ensemble but its text holds platform: "ensemble"',
-                where=subject.place(model),
-                expected="that text only in the ensemble's configuration, not even in a comment elsewhere",
-                why="SageMaker searches the raw text, and may serve this model instead of the ensemble",
-                fix="reword the comment",
-            )
-
-
-def composing_name(subject: Subject) -> Iterator[Problem]:
-    """A composing model is called what its folder is."""
-    if not subject.ensembles:
-        return  # SageMaker gives a plain model, and the ensemble itself, the target model's name
+def model_name(subject: Subject) -> Iterator[Problem]:
+    """A model is called what its directory is."""
     for model, config in subject.parsed():
-        if not model.is_ensemble and config.name and config.name != model.folder:
-            yield Problem(
-                what=f"the model in folder {model.folder!r} says its name is {config.name!r}",
-                where=subject.place(model, "name"),
-                expected=f"name: {model.folder!r}, or no name",
-                why='Triton refuses the ensemble: the composing model is "not available or ambiguous"',
-                fix="make folder and name equal, or leave the name out",
-            )
+        # SageMaker's multi-model hosting gives the model, or the ensemble itself, the target model's name.
+        renamed = subject.target.endpoint == "multi-model" and (model.is_ensemble or not subject.ensembles)
+        if renamed or not model.path or not config.name or config.name == model.folder:
+            continue
+        yield subject.refuse(
+            model,
+            "name",
+            f"the model in folder {model.folder!r} says its name is {config.name!r}",
+            expected=f"name: {model.folder!r}, or no name",
+            why='Triton refuses the model, and an ensemble of it: "not available or ambiguous"',
+            fix="make folder and name equal, or leave the name out",
+        )
 
 
 def backend_missing(subject: Subject) -> Iterator[Problem]:
-    """It can be told which backend runs a model."""
+    """It can be told which backend runs a model, and the platform fits it."""
     for model, config in subject.parsed():
-        if model.is_ensemble:
+        backend = model.backend
+        if backend.platform == "ensemble" or model.is_ensemble:
             continue
-        if not subject.backend(model):
-            yield Problem(
-                what=f"neither backend nor platform for {model.folder!r}",
-                where=subject.place(model),
+        if not backend.name:
+            yield subject.refuse(
+                model,
+                "",
+                f"platform {config.platform!r} tells no backend"
+                if config.platform
+                else f"neither backend nor platform for {model.folder!r}",
                 expected='a line such as backend: "onnxruntime"',
                 why="Triton cannot tell from the files in the version folder how to run the model",
                 fix="name the backend",
             )
-        known = PLATFORM_BACKENDS.get(config.platform)
-        if config.backend and known is not None and known != config.backend:
-            yield Problem(
-                what=f"platform {config.platform!r} with backend {config.backend!r}",
-                where=subject.place(model, "platform"),
-                expected=f"backend {known!r} for that platform, or no platform",
+        elif backend.name in _CHECKED_PAIRS and PLATFORM_BACKENDS.get(backend.platform) != backend.name:
+            known = [platform for platform, name in PLATFORM_BACKENDS.items() if name == backend.name]
+            yield subject.refuse(
+                model,
+                "platform",
+                f"platform {backend.platform!r} with backend {backend.name!r}",
+                expected=f"one of {', '.join(known)} for that backend",
                 why="Triton refuses the pair",
-                fix="leave platform out",
+                fix=f"write platform: {known[0]!r}" if backend.name == "tensorflow" else "leave platform out",
             )
 
 
 def max_batch_size(subject: Subject) -> Iterator[Problem]:
     """The batch size is not negative."""
-    for model, config in subject.parsed():
+    for model, config in subject.having("max_batch_size"):
         if config.max_batch_size < 0:
-            yield Problem(
-                what=f"max_batch_size: {config.max_batch_size}",
-                where=subject.place(model, "max_batch_size"),
+            yield subject.refuse(
+                model,
+                "max_batch_size",
+                f"max_batch_size: {config.max_batch_size}",
                 expected="0 for a model without a batch dimension, else the largest batch",
-                why="Triton refuses the model",
                 fix="set it to 0 or more",
             )
-
-
-def preferred_batch_size(subject: Subject) -> Iterator[Problem]:
-    """Preferred batch sizes are batches that the model takes."""
-    for model, config in subject.parsed():
-        preferred = {
-            "dynamic_batching": config.dynamic_batching.preferred_batch_size,
-            "sequence_batching.oldest": config.sequence_batching.oldest.preferred_batch_size,
-        }
-        for part, sizes in preferred.items():
-            wrong = [size for size in sizes if not 0 < size <= max(config.max_batch_size, 0)]
-            if wrong:
-                yield Problem(
-                    what=f"preferred_batch_size {wrong} with max_batch_size {config.max_batch_size}",
-                    where=subject.place(model, part),
-                    expected="every preferred size from 1 to max_batch_size",
-                    why="Triton refuses the model",
-                    fix="raise max_batch_size or drop the size",
-                )
 
 
 def tensors_missing(subject: Subject) -> Iterator[Problem]:
@@ -117,39 +86,54 @@ def tensors_missing(subject: Subject) -> Iterator[Problem]:
     for model, config in subject.parsed():
         for part, tensors in (("input", config.input), ("output", config.output)):
             if not tensors:
-                yield Problem(
-                    what=f"{model.folder!r} lists no {part}",
-                    where=subject.place(model, part),
+                yield subject.refuse(
+                    model,
+                    part,
+                    f"{model.folder!r} lists no {part}",
                     expected=f"every {part} with name, data_type and dims",
                     why="the endpoint loads with configuration auto-complete off, so nothing fills them in",
                     fix=f"add the {part}s",
                 )
 
 
-def tensor_name(subject: Subject) -> Iterator[Problem]:
-    """Every tensor has a name of its own."""
+def tensor_twice(subject: Subject) -> Iterator[Problem]:
+    """No two inputs and no two outputs have one name."""
     for model, config in subject.parsed():
         for part, tensors in (("input", config.input), ("output", config.output)):
             for name, count in Counter(tensor.name for tensor in tensors).items():
-                if count > 1 or not name:
-                    yield Problem(
-                        what=f"{count} {part}s called {name!r}" if name else f"an {part} without a name",
-                        where=subject.place(model, part),
+                if count > 1 and name:
+                    yield subject.refuse(
+                        model,
+                        part,
+                        f"{count} {part}s called {name!r}",
                         expected="a name that no other has",
-                        why="Triton refuses the model or keeps only one of them",
+                        why="Triton keeps only one of them",
                         fix="name it as the model does",
                     )
+
+
+def tensor_name(subject: Subject) -> Iterator[Problem]:
+    """Every tensor has a name."""
+    for model, part, tensor in _tensors(subject):
+        if not tensor.name:
+            yield subject.refuse(
+                model,
+                part,
+                f"an {part} without a name",
+                expected="the name that the model itself gives it",
+                fix="name it as the model does",
+            )
 
 
 def tensor_type(subject: Subject) -> Iterator[Problem]:
     """Every tensor has a data type."""
     for model, part, tensor in _tensors(subject):
-        if tensor.data_type == schema().DataType.Value("TYPE_INVALID"):
-            yield Problem(
-                what=f"{part} {tensor.name!r} has no data_type",
-                where=subject.place(model, f"{part} {tensor.name!r}"),
+        if tensor.name and not tensor.data_type and not model.completes:
+            yield subject.refuse(
+                model,
+                f"{part} {tensor.name!r}",
+                f"{part} {tensor.name!r} has no data_type",
                 expected="a line such as data_type: TYPE_FP32",
-                why="Triton refuses the model",
                 fix="add the data type",
             )
 
@@ -157,30 +141,179 @@ def tensor_type(subject: Subject) -> Iterator[Problem]:
 def tensor_dims(subject: Subject) -> Iterator[Problem]:
     """Every tensor has a shape."""
     for model, part, tensor in _tensors(subject):
-        wrong = [size for size in (*tensor.dims, *tensor.reshape.shape) if size < 1 and size != -1]
-        if wrong or not tensor.dims:
-            yield Problem(
-                what=f"{part} {tensor.name!r} has dims {list(tensor.dims)}"
-                if not wrong
-                else f"{part} {tensor.name!r} has a size of {wrong[0]}",
-                where=subject.place(model, f"{part} {tensor.name!r}"),
+        wrong = [size for size in (*tensor.dims, *tensor.reshape.shape) if size < 1 and size != _VARIABLE]
+        if wrong or not (tensor.dims or model.completes):
+            yield subject.refuse(
+                model,
+                f"{part} {tensor.name!r}",
+                f"{part} {tensor.name!r} has a size of {wrong[0]}"
+                if wrong
+                else f"{part} {tensor.name!r} has no dims",
                 expected="sizes of at least 1, or -1 for a variable one, without the batch dimension",
-                why="Triton refuses the model",
                 fix="write the shape of one item, such as dims: [ -1 ]",
             )
 
 
-def decoupled(subject: Subject) -> Iterator[Problem]:
-    """A model answers once, because SageMaker's multi-model hosting cannot stream."""
-    served = subject.step_names() | {model.folder for model in subject.ensembles or subject.models}
-    for model, config in subject.parsed():
-        if config.model_transaction_policy.decoupled and model.folder in served:
-            yield Problem(
-                what=f"{model.folder!r} is decoupled",
-                where=subject.place(model, "model_transaction_policy"),
-                expected="one response for each request",
-                why="the model loads, and then every invocation is answered with 400",
-                fix="leave model_transaction_policy out, or host the model on an endpoint of its own",
+def tensor_format(subject: Subject) -> Iterator[Problem]:
+    """An image and a tensor of a special memory layout have three dimensions."""
+    for model, part, tensor in _tensors(subject):
+        if not tensor.dims or len(tensor.dims) == _IMAGE_DIMS:
+            continue
+        image = part == "input" and tensor.format in {
+            schema().ModelInput.FORMAT_NHWC,
+            schema().ModelInput.FORMAT_NCHW,
+        }
+        if image or tensor.is_non_linear_format_io:
+            said = "is_non_linear_format_io" if not image else "format"
+            yield subject.refuse(
+                model,
+                f"{part} {tensor.name!r}: {said}",
+                f"{part} {tensor.name!r} has {said} and {len(tensor.dims)} dims",
+                expected="three dims, without the batch dimension",
+                fix="write all three sizes, or leave the format out",
+            )
+
+
+def tensor_tensorrt(subject: Subject) -> Iterator[Problem]:
+    """Shape tensors and special memory layouts belong to TensorRT."""
+    for model, part, tensor in _tensors(subject):
+        if model.backend.platform == "tensorrt_plan" or not (model.backend.name or model.is_ensemble):
+            continue
+        for said in ("is_shape_tensor", "is_non_linear_format_io"):
+            if getattr(tensor, said):
+                yield subject.refuse(
+                    model,
+                    f"{part} {tensor.name!r}: {said}",
+                    f"{said} in a model of {model.backend.name or 'an ensemble'!r}",
+                    expected="that only with the TensorRT backend",
+                    fix=f"leave {said} out",
+                )
+
+
+def reshape(subject: Subject) -> Iterator[Problem]:
+    """A reshape keeps the number of elements, on both sides of every variable size."""
+    for model, part, tensor in _tensors(subject):
+        if not tensor.HasField("reshape") or not tensor.dims:
+            continue
+        dims, shape = list(tensor.dims), list(tensor.reshape.shape)
+        if any(size < 1 and size != _VARIABLE for size in (*dims, *shape)):
+            continue
+        batched = model.config is not None and model.config.max_batch_size != 0
+        if (not shape and (dims_count(dims) != 1 or not batched)) or (
+            shape and _trunks(dims) != _trunks(shape)
+        ):
+            yield subject.refuse(
+                model,
+                f"{part} {tensor.name!r}: reshape",
+                f"{part} {tensor.name!r} has dims {dims} and the reshape {shape}",
+                expected="the same number of elements, and the same between variable sizes"
+                if shape
+                else "an empty reshape only for one element of a model that takes batches",
+                fix="make the products of the sizes equal, or leave reshape out",
+            )
+
+
+def batch_tensors(subject: Subject) -> Iterator[Problem]:
+    """Tensors that the server makes of a batch name the tensors that they are made of."""
+    for model, config in subject.having("batch_input", "batch_output"):
+        complete = not model.completes
+        for number, entry in enumerate(config.batch_input):
+            yield from _batch_input(subject, model, config, number, entry, complete=complete)
+        for number, entry in enumerate(config.batch_output):
+            yield from _batch_output(subject, model, config, number, entry, complete=complete)
+
+
+def dims_count(dims: Sequence[int]) -> int:
+    """The number of elements as Triton counts it: -1 if a size is variable, 0 for no dims at all."""
+    return -1 if _VARIABLE in dims else math.prod(dims) if dims else 0
+
+
+def _trunks(dims: Sequence[int]) -> list[int]:
+    """The number of elements before, between and after the variable sizes."""
+    counts = [1]
+    for size in dims:
+        if size == _VARIABLE:
+            counts.append(1)
+        else:
+            counts[-1] *= size
+    return counts
+
+
+def _batch_input(
+    subject: Subject, model: Model, config: ModelConfig, number: int, entry: Any, *, complete: bool
+) -> Iterator[Problem]:
+    kinds = schema().BatchInput.Kind.DESCRIPTOR.values_by_number
+    where = f"batch_input {number}"
+    if entry.kind not in kinds or len(entry.source_input) != 1:
+        yield subject.refuse(
+            model,
+            where,
+            f"a batch_input with {len(entry.source_input)} source_input",
+            expected="a kind that Triton has, and one source_input",
+            fix="name the input that it is made of",
+        )
+    if type_name(entry.data_type) not in {"TYPE_INT32", "TYPE_FP32"}:
+        yield subject.refuse(
+            model,
+            where,
+            f"a batch_input of {type_name(entry.data_type)}",
+            expected="data_type: TYPE_INT32 or TYPE_FP32",
+            fix="use one of the two",
+        )
+    yield from _unknown(
+        subject, model, where, entry.source_input, tensors=config.input, part="input", complete=complete
+    )
+
+
+def _batch_output(
+    subject: Subject, model: Model, config: ModelConfig, number: int, entry: Any, *, complete: bool
+) -> Iterator[Problem]:
+    kinds = schema().BatchOutput.Kind.DESCRIPTOR.values_by_number
+    where = f"batch_output {number}"
+    if entry.kind not in kinds or len(entry.source_input) != 1:
+        yield subject.refuse(
+            model,
+            where,
+            f"a batch_output with {len(entry.source_input)} source_input",
+            expected="a kind that Triton has, and one source_input",
+            fix="name the input whose shape it follows",
+        )
+    for name, count in Counter(entry.target_name).items():
+        if count > 1:
+            yield subject.refuse(
+                model,
+                where,
+                f"target_name {name!r} {count} times",
+                expected="every target once",
+                fix="name it once",
+            )
+    yield from _unknown(
+        subject, model, where, entry.source_input, tensors=config.input, part="input", complete=complete
+    )
+    yield from _unknown(
+        subject, model, where, entry.target_name, tensors=config.output, part="output", complete=complete
+    )
+
+
+def _unknown(
+    subject: Subject,
+    model: Model,
+    where: str,
+    names: Sequence[str],
+    *,
+    tensors: Sequence[Any],
+    part: str,
+    complete: bool,
+) -> Iterator[Problem]:
+    known = {tensor.name for tensor in tensors}
+    for name in dict.fromkeys(names):
+        if name not in known and (complete or known):
+            yield subject.refuse(
+                model,
+                where,
+                f"there is no {part} {name!r}",
+                expected=f"one of {', '.join(sorted(known)) or 'the ' + part + 's, of which there are none'}",
+                fix=f"name an {part} of the model",
             )
 
 
@@ -193,15 +326,16 @@ def _tensors(subject: Subject) -> Iterator[tuple[Model, str, Any]]:
 
 
 RULES = (
-    Rule(id="ensemble-undetected", find=ensemble_undetected),
-    Rule(id="ensemble-in-comment", find=ensemble_in_comment),
-    Rule(id="composing-name", find=composing_name),
+    Rule(id="composing-name", find=model_name),
     Rule(id="backend-missing", find=backend_missing),
     Rule(id="max-batch-size", find=max_batch_size),
-    Rule(id="preferred-batch-size", find=preferred_batch_size),
-    Rule(id="tensors-missing", find=tensors_missing),
+    Rule(id="tensors-missing", find=tensors_missing, endpoints=ENDPOINTS),
     Rule(id="tensor-name", find=tensor_name),
+    Rule(id="tensor-twice", find=tensor_twice, endpoints=ENDPOINTS),
     Rule(id="tensor-type", find=tensor_type),
     Rule(id="tensor-dims", find=tensor_dims),
-    Rule(id="decoupled", find=decoupled),
+    Rule(id="tensor-format", find=tensor_format),
+    Rule(id="tensor-tensorrt", find=tensor_tensorrt),
+    Rule(id="reshape", find=reshape),
+    Rule(id="batch-tensors", find=batch_tensors),
 )

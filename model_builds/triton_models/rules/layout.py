@@ -1,33 +1,18 @@
-"""Rules about folders: what SageMaker picks from an artifact, and what Triton must find in it.
-
-SageMaker takes the last directory that the file system lists, unless one says it is an ensemble (Triton
-server, src/sagemaker_server.cc). So an artifact must leave it no choice.
-"""
+"""Rules about folders and files: what Triton must find in a model directory."""
 
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 
 from triton_models.config import CONFIG_FILE
 from triton_models.errors import FleetError, Problem
-from triton_models.rules.subject import MODEL_FILES, PORTABLE_FILES, Rule, Subject
+from triton_models.rules.backend import MODEL_FILES
+from triton_models.rules.subject import PORTABLE_FILES, Model, Rule, Subject, version_number
 
-# It becomes an object key and SageMaker's TargetModel. Releases from 26.03 refuse a slash there.
-_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
-
-
-def model_name(subject: Subject) -> Iterator[Problem]:
-    """The model's name can be an object key and a target model."""
-    if not _MODEL_NAME.fullmatch(subject.layout.model):
-        yield Problem(
-            what=f"the name {subject.layout.model!r}",
-            where=subject.layout.where,
-            expected="a letter or digit, then up to 199 letters, digits, dots, underscores and hyphens",
-            why="the name becomes an S3 key and SageMaker's TargetModel",
-            fix="rename the folder or file",
-        )
+_MAX_VERSION = 2**63 - 1
+_LFS_POINTER = b"version https://git-lfs"
+_LFS_POINTER_BYTES = range(100, 300)  # three short lines: a version, a digest and a size
 
 
 def no_model(subject: Subject) -> Iterator[Problem]:
@@ -37,7 +22,7 @@ def no_model(subject: Subject) -> Iterator[Problem]:
             what="no model directory",
             where=subject.layout.where,
             expected=f"a folder with {CONFIG_FILE} and a version folder such as 1/",
-            why="SageMaker would find nothing to load",
+            why="there is nothing to load",
             fix="`fleet build NAME` writes one",
         )
 
@@ -50,7 +35,7 @@ def too_deep(subject: Subject) -> Iterator[Problem]:
             what=f"a model directory one level too deep: {', '.join(nested)}",
             where=subject.layout.where,
             expected="model directories at the top",
-            why="SageMaker looks for models only in the top-level folders",
+            why="Triton and SageMaker look for models only in the top-level folders",
             fix=f"give {posixpath.join(subject.layout.where, posixpath.dirname(nested[0]))} instead"
             if subject.layout.sources
             else "pack the folder that holds the model directories",
@@ -58,16 +43,28 @@ def too_deep(subject: Subject) -> Iterator[Problem]:
 
 
 def config_missing(subject: Subject) -> Iterator[Problem]:
-    """Every model directory has a configuration."""
+    """Every model directory has a configuration, unless the backend makes one."""
+    if subject.target.auto_complete:
+        for model in subject.models:
+            if (
+                model.text is None
+                and model.backend.name
+                and not model.completes
+                and model.backend.name != "python"
+            ):
+                yield _no_config(
+                    subject,
+                    model.path,
+                    why=f"the backend {model.backend.name!r} cannot tell inputs and outputs",
+                )
+        return
     steps = subject.step_names()
     for folder in subject.unconfigured():
         if not subject.ensembles or folder in steps:
-            yield Problem(
-                what=f"no {CONFIG_FILE} in {folder!r}",
-                where=subject.layout.place(folder),
-                expected=f"{folder}/{CONFIG_FILE}",
+            yield _no_config(
+                subject,
+                folder,
                 why="the endpoint loads with configuration auto-complete off, which is ten times faster",
-                fix=f"write {CONFIG_FILE} with name, backend, max_batch_size, inputs and outputs",
             )
 
 
@@ -84,64 +81,24 @@ def build_record(subject: Subject) -> Iterator[Problem]:
         yield from error.problems
 
 
-def several_models(subject: Subject) -> Iterator[Problem]:
-    """One plain model, or one ensemble."""
-    plain = [model.folder for model in subject.models]
-    if len(plain) > 1 and not subject.ensembles:
-        yield Problem(
-            what=f"{len(plain)} plain models in one artifact: {', '.join(plain)}",
-            where=subject.layout.where,
-            expected="exactly one plain model, or one ensemble with its composing models",
-            why="SageMaker would serve only the one that the file system lists last, whichever that is",
-            fix="make one artifact of each, or an ensemble of them",
-        )
-
-
-def several_ensembles(subject: Subject) -> Iterator[Problem]:
-    """One ensemble."""
-    names = [model.folder for model in subject.ensembles]
-    if len(names) > 1:
-        yield Problem(
-            what=f"{len(names)} ensembles in one artifact: {', '.join(names)}",
-            where=subject.layout.where,
-            expected="exactly one ensemble with its composing models",
-            why="SageMaker would serve the one that the file system lists last, whichever that is",
-            fix="make one artifact of each, with its own copies of the composing models",
-        )
-
-
-def stray_directory(subject: Subject) -> Iterator[Problem]:
-    """Nothing beside a plain model that SageMaker could take for it."""
-    if subject.ensembles or not subject.models or subject.models[0].path == "":
-        return
-    known = {model.folder for model in subject.models} | set(subject.unconfigured())
-    for folder in subject.layout.children(""):
-        if folder not in known:
-            yield Problem(
-                what=f"a folder {folder!r} beside a plain model",
-                where=subject.layout.place(folder),
-                expected="the model directory and loose files, no other folder",
-                why="SageMaker may take the other folder for the model, and the load fails",
-                fix=f"move {folder!r} into the model directory, or remove it",
-            )
-
-
 def version_missing(subject: Subject) -> Iterator[Problem]:
     """Every model has a version that its policy makes available."""
     for model in subject.models:
         if model.available_versions():
             continue
-        other = [name for name in subject.layout.children(model.path) if name.isdigit()]
+        zero = [
+            name for name in subject.layout.children(model.path) if len(name) > 1 and name.startswith("0")
+        ]
         if model.versions:
             what = f"no version of {model.folder!r} is available under its version_policy"
-        elif other:
-            what = f"no version folder in {model.folder!r}; {', '.join(other)} begins with a zero"
+        elif zero:
+            what = f"no version folder in {model.folder!r}; {', '.join(zero)} begins with a zero"
         else:
             what = f"no version folder in {model.folder!r}"
         yield Problem(
             what=what,
             where=subject.layout.place(model.path),
-            expected="a folder whose name is a number from 1 up, such as 1/; an ensemble needs one as well",
+            expected="a folder whose name is a number, such as 1/; an ensemble needs one as well",
             why='Triton refuses the model: "at least one version must be available under the version policy"',
             fix=f"make {posixpath.join(model.path, '1')}/ and put the model's file into it"
             if not model.is_ensemble
@@ -149,35 +106,114 @@ def version_missing(subject: Subject) -> Iterator[Problem]:
         )
 
 
+def version_number_size(subject: Subject) -> Iterator[Problem]:
+    """A version's number is one that a server can count to."""
+    for model in subject.models:
+        for name in subject.layout.children(model.path):
+            number = version_number(name)
+            if number is not None and abs(number) > _MAX_VERSION:
+                yield Problem(
+                    what=f"a version folder {name!r}",
+                    where=subject.layout.place(model.path),
+                    expected=f"a number of at most {_MAX_VERSION}",
+                    why="it ends the whole server: it does not expect a number of more than 64 bits",
+                    fix="use a shorter number",
+                )
+
+
 def model_file_missing(subject: Subject) -> Iterator[Problem]:
     """Every available version holds what its backend opens."""
-    for model, config in subject.parsed():
-        backend = subject.backend(model)
-        if model.is_ensemble:
-            continue
-        names = (
-            (config.default_model_filename,)
-            if config.default_model_filename
-            else MODEL_FILES.get(backend, ())
-        )
-        if subject.portable:
-            names += PORTABLE_FILES.get(backend, ())
+    for model, config in subject.served():
+        names = _opened(subject, model)
         # A file for a compute capability replaces the default one on that GPU, so the default may be absent.
-        alternatives = tuple(config.cc_model_filenames.values())
+        alternatives = tuple(config.cc_model_filenames.values()) if names else ()
         for version in model.available_versions():
             folder = posixpath.join(model.path, str(version))
             if names and not any(subject.layout.has(posixpath.join(folder, n)) for n in names + alternatives):
-                yield _file_missing(subject, folder=folder, names=names, backend=backend)
+                yield _file_missing(subject, model, folder=folder, names=names)
             for name in alternatives:
                 if not subject.layout.has(posixpath.join(folder, name)):
-                    yield _file_missing(subject, folder=folder, names=(name,), backend=backend)
+                    yield _file_missing(subject, model, folder=folder, names=(name,))
 
 
-def _file_missing(subject: Subject, *, folder: str, names: tuple[str, ...], backend: str) -> Problem:
+def label_file(subject: Subject) -> Iterator[Problem]:
+    """The files of labels that outputs name are there."""
+    for model, config in subject.parsed():
+        labelled: set[str] = set()
+        for output in config.output:
+            name = output.label_filename
+            if not name:
+                continue
+            where = f"output {output.name!r}: label_filename"
+            path = subject.inside(model, name)
+            if output.name in labelled:
+                yield subject.refuse(
+                    model,
+                    where,
+                    f"two files of labels for {output.name!r}",
+                    expected="one",
+                    fix="list the output once",
+                )
+            labelled.add(output.name)
+            if path is not None and path not in subject.layout.files:
+                folder = path in subject.layout.directories
+                yield subject.refuse(
+                    model,
+                    where,
+                    f"{name!r} is a folder" if folder else f"there is no file {name!r}",
+                    expected=f"a text file {path}, a label on each line",
+                    why="it ends the whole server" if folder else "Triton refuses the model",
+                    fix="put it beside config.pbtxt, or leave label_filename out",
+                )
+
+
+def lfs_pointer(subject: Subject) -> Iterator[Problem]:
+    """A model's file is the file, and not what stands for it in Git."""
+    for model, config in subject.served():
+        names = (*_opened(subject, model), *config.cc_model_filenames.values())
+        for version in model.available_versions():
+            for name in names:
+                path = posixpath.join(model.path, str(version), name)
+                if subject.layout.files.get(path, 0) not in _LFS_POINTER_BYTES:
+                    continue
+                if subject.layout.beginning(path, len(_LFS_POINTER)) == _LFS_POINTER:
+                    yield Problem(
+                        what=f"{name} is a Git LFS pointer, not the file itself",
+                        where=subject.layout.place(path),
+                        expected="the model's own content",
+                        why="the backend cannot read it",
+                        fix="run `git lfs pull` and pack the model again",
+                    )
+
+
+def _opened(subject: Subject, model: Model) -> tuple[str, ...]:
+    """The files of which a model's backend opens one in a version folder; empty if it may need none."""
+    config, backend = model.config, model.backend.name
+    named = config.default_model_filename if config is not None else ""
+    if named:
+        names: tuple[str, ...] = (named,) if backend in MODEL_FILES else ()
+    elif model.backend.filename and backend != "pytorch":
+        names = (model.backend.filename,) if backend in MODEL_FILES else ()
+    else:
+        names = MODEL_FILES.get(backend, ())
+    return names + PORTABLE_FILES.get(backend, ()) if subject.portable else names
+
+
+def _no_config(subject: Subject, folder: str, *, why: str) -> Problem:
+    return Problem(
+        what=f"no {CONFIG_FILE} in {folder!r}",
+        where=subject.layout.place(folder),
+        expected=f"{folder}/{CONFIG_FILE}",
+        why=why,
+        fix=f"write {CONFIG_FILE} with name, backend, max_batch_size, inputs and outputs",
+    )
+
+
+def _file_missing(subject: Subject, model: Model, *, folder: str, names: tuple[str, ...]) -> Problem:
     return Problem(
         what=f"no {' or '.join(names)} in {folder}/",
         where=subject.layout.place(folder),
-        expected=f"the file that the backend {backend!r} opens",
+        expected=f"the file that the backend {model.backend.name!r} opens",
         why="Triton refuses the model",
         fix=f"put it there, or name another one with default_model_filename in {CONFIG_FILE}",
     )
@@ -185,6 +221,8 @@ def _file_missing(subject: Subject, *, folder: str, names: tuple[str, ...], back
 
 def _nested(subject: Subject) -> tuple[str, ...]:
     """Folders one level down that hold a configuration."""
+    if subject.models:
+        return ()
     return tuple(
         sorted(
             posixpath.dirname(path)
@@ -195,15 +233,14 @@ def _nested(subject: Subject) -> tuple[str, ...]:
 
 
 RULES = (
-    Rule(id="model-name", find=model_name),
     Rule(id="no-model", find=no_model),
     Rule(id="too-deep", find=too_deep),
     Rule(id="config-missing", find=config_missing),
     Rule(id="config-syntax", find=config_syntax),
     Rule(id="build-record", find=build_record),
-    Rule(id="several-models", find=several_models),
-    Rule(id="several-ensembles", find=several_ensembles),
-    Rule(id="stray-directory", find=stray_directory),
     Rule(id="version-missing", find=version_missing),
+    Rule(id="version-number", find=version_number_size),
     Rule(id="model-file-missing", find=model_file_missing),
+    Rule(id="label-file", find=label_file),
+    Rule(id="lfs-pointer", find=lfs_pointer),
 )

@@ -1,0 +1,48 @@
+"""The first bytes of a TensorRT plan, which say the version of TensorRT that compiled it.
+
+The layout is what TensorRT's own `trtexec --getPlanVersionOnly` reads (samples/common/sampleEngines.cpp of
+NVIDIA/TensorRT, read 2026-11-21): a 32-bit tag, a 32-bit version of the layout that must be 0, 16 bytes that
+do not matter here, and four bytes: major, minor, patch and build. Everything is little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+HEADER_BYTES = 28
+
+_TAG = 0x74727466
+_LAYOUT = 0
+_VERSION = slice(24, 28)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanHeader:
+    """What a plan says about itself without being loaded.
+
+    Attributes:
+        tensorrt: The version of TensorRT that compiled it, with four numbers.
+    """
+
+    tensorrt: str
+
+    def loads_in(self, tensorrt: str) -> bool:
+        """Whether that version of TensorRT loads the plan, judged by the numbers that both state."""
+        return all(
+            own == other for own, other in zip(self.tensorrt.split("."), tensorrt.split("."), strict=False)
+        )
+
+
+def read_plan_header(beginning: bytes) -> PlanHeader | None:
+    """The header at the beginning of a file; None if that is not the beginning of a plan.
+
+    Args:
+        beginning: At least the first 28 bytes of the file, or all of a shorter one.
+    """
+    if len(beginning) < HEADER_BYTES:
+        return None
+    tag, layout = struct.unpack_from("<II", beginning)
+    if (tag, layout) != (_TAG, _LAYOUT):
+        return None
+    return PlanHeader(tensorrt=".".join(str(number) for number in beginning[_VERSION]))

@@ -1,0 +1,146 @@
+"""`fleet releases`: what was published of each model, for what, when and by whom."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from triton_models.errors import FleetError, Problem, raise_if_any
+from triton_models.manifest import ArtifactRecord, Change, Manifest, ModelRecord, Repository, in_json
+from triton_models.publishing.s3 import aws_errors, repository_client, wanted_repository
+from triton_models.publishing.stored_manifest import read
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedArtifact:
+    """One artifact of a model.
+
+    Attributes:
+        model: The model's name.
+        artifact: Its file name.
+        state: "current"; "previous", which `fleet rollback` makes current; else "".
+        record: Its size, and what it was built from and for.
+        change: When it was last published, and by whom; None if nobody noted it.
+    """
+
+    model: str
+    artifact: str
+    state: str
+    record: ArtifactRecord
+    change: Change | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "model": self.model,
+            "artifact": self.artifact,
+            "state": self.state,
+            "size": self.record.size,
+            "sha256": self.record.sha256,
+            "portable": self.record.portable,
+            "build": dict(self.record.build),
+            "plans": list(self.record.plans),
+            "published": in_json(self.change.at) if self.change else None,
+            "by": self.change.by if self.change else None,
+        }
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table."""
+        return (
+            self.model,
+            self.artifact,
+            self.state,
+            f"{self.record.size / 1e6:,.1f}",
+            built_for(self.record),
+            in_json(self.change.at) if self.change else "?",
+            self.change.by if self.change else "?",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifacts:
+    """The outcome of `fleet releases`: the artifacts of each model, newest first."""
+
+    repository: str
+    rows: tuple[PublishedArtifact, ...]
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every artifact."""
+        return {"repository": self.repository, "artifacts": [row.as_dict() for row in self.rows]}
+
+    def lines(self) -> Iterator[str]:
+        """A table."""
+        if not self.rows:
+            yield f"nothing is published in {self.repository}"
+            return
+        heads = ("model", "artifact", "state", "MB", "built for", "published", "by")
+        yield from _table([heads, *(row.cells() for row in self.rows)], right=heads.index("MB"))
+
+
+def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedArtifact]:
+    """The artifacts of some models, or of all, newest first.
+
+    Raises:
+        FleetError: Models of that name are unknown; all of them.
+    """
+    problems: list[Problem] = []
+    rows: list[PublishedArtifact] = []
+    for name in dict.fromkeys(models) or sorted(manifest.models):
+        try:
+            rows.extend(_of(name, manifest.model(name)))
+        except FleetError as error:
+            problems.extend(error.problems)
+    raise_if_any(problems)
+    return rows
+
+
+def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifacts:
+    """`fleet releases [NAME...]`."""
+    where = Repository.parse(wanted_repository(arguments.repository))
+    with aws_errors(where.url):
+        manifest = read(where, s3 or repository_client()).manifest
+    return Artifacts(repository=where.url, rows=tuple(published(manifest, arguments.models)))
+
+
+def built_for(record: ArtifactRecord) -> str:
+    """What an artifact was built for, in a few words."""
+    build, tensorrt = record.build, ", ".join(record.plans) or record.build.get("tensorrt")
+    if record.portable:
+        return "rehearsals only (portable)"
+    parts = [
+        build.get("gpu"),
+        f"release {build['release']}" if build.get("release") else None,
+        f"TensorRT {tensorrt}" if tensorrt else None,
+    ]
+    return ", ".join(str(part) for part in parts if part) or "not recorded"
+
+
+def _of(name: str, model: ModelRecord) -> Iterator[PublishedArtifact]:
+    changes = {change.artifact: change for change in model.history if change.how == "publish"}
+    previous = model.earlier()[-1:]
+    for artifact in reversed(model.by_publication()):
+        state = "current" if artifact == model.current else "previous" if artifact in previous else ""
+        yield PublishedArtifact(
+            model=name,
+            artifact=artifact,
+            state=state,
+            record=model.artifacts[artifact],
+            change=changes.get(artifact),
+        )
+
+
+def _table(rows: Sequence[Sequence[str]], *, right: int) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(_padded(row, widths, right)).rstrip()
+
+
+def _padded(row: Iterable[str], widths: Sequence[int], right: int) -> Iterator[str]:
+    for number, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        yield cell.rjust(width) if number == right else cell.ljust(width)

@@ -1,0 +1,131 @@
+"""A small AWS to publish to, artifacts to publish, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import boto3.session
+from botocore.config import Config
+from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
+from tests.triton_models.model_folders import write, write_plain
+from triton_models.manifest import ArtifactRecord, Manifest, Publication, Repository
+from triton_models.pack import Artifact, pack
+from triton_models.publishing.stored_manifest import read_manifest
+
+EARLIER = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": "/dev/null",
+    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+}
+
+_numbers = itertools.count(1)
+_session = boto3.session.Session()  # it reads the API models once
+
+
+@contextmanager
+def small_aws() -> Iterator[str]:
+    """The address of a server that answers for every service."""
+    from moto.s3 import models
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    least, models.S3_UPLOAD_PART_MIN_SIZE = models.S3_UPLOAD_PART_MIN_SIZE, 1  # small parts are quick
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        models.S3_UPLOAD_PART_MIN_SIZE = least
+        server.stop()
+
+
+def client(url: str, service: str = "s3", *, attempts: int = 1) -> Any:
+    """A client of a service there, which asks so often."""
+    return _session.client(
+        service,
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+        config=Config(retries={"mode": "standard", "total_max_attempts": attempts}, max_pool_connections=16),
+    )
+
+
+def new_repository(s3: Any) -> str:
+    """The URL of an empty repository."""
+    bucket = f"models-{next(_numbers)}"
+    s3.create_bucket(Bucket=bucket)
+    return f"s3://{bucket}/models/"
+
+
+def artifact(folder: Path, *, name: str, weights: bytes) -> Artifact:
+    """A packed model."""
+    root = write_plain(folder / hashlib.sha256(weights).hexdigest()[:8] / name, name=name)
+    write(root / name / "1" / "model.onnx", weights)
+    return pack(root, output=folder / "artifacts")
+
+
+def repository_of(versions: Sequence[Artifact], s3: Any) -> str:
+    """A repository in which versions of a model were published, one after the other."""
+    url = new_repository(s3)
+    where, manifest = Repository.parse(url), Manifest()
+    for version in versions:
+        s3.put_object(
+            Bucket=where.bucket,
+            Key=where.key(version.path.name),
+            Body=version.path.read_bytes(),
+            Metadata={"sha256": version.sha256},
+        )
+        record = ArtifactRecord(size=version.size, sha256=version.sha256, build=version.build)
+        wanted = [Publication(model=version.model, artifact=version.path.name, record=record)]
+        manifest = manifest.with_published(wanted, at=EARLIER, by="ann")
+    write_manifest(url, json.loads(manifest.to_json()), s3)
+    return url
+
+
+def consistent_manifest(repository: str, s3: Any) -> Manifest:
+    """What a reader sees, after a look at every object that it refers to.
+
+    Every artifact that the manifest records is there, with the recorded size and SHA-256, and every name
+    stands for one of them.
+    """
+    where = Repository.parse(repository)
+    manifest = read_manifest(where, s3=s3)
+    for model in manifest.models.values():
+        assert model.current in model.artifacts
+        assert model.history[-1].artifact == model.current
+        for name, record in model.artifacts.items():
+            content = s3.get_object(Bucket=where.bucket, Key=where.key(name))["Body"].read()
+            assert (len(content), hashlib.sha256(content).hexdigest()) == (record.size, record.sha256)
+            assert name not in manifest.deleting
+    return manifest
+
+
+def objects(repository: str, s3: Any) -> set[str]:
+    """The names of the objects in a repository."""
+    where = Repository.parse(repository)
+    listed = s3.list_objects_v2(Bucket=where.bucket, Prefix=where.prefix).get("Contents", [])
+    return {each["Key"].removeprefix(where.prefix) for each in listed}
+
+
+def unfinished_uploads(repository: str, s3: Any) -> list[str]:
+    """The keys of uploads in parts that were begun and not ended."""
+    listed = s3.list_multipart_uploads(Bucket=Repository.parse(repository).bucket)
+    return [each["Key"] for each in listed.get("Uploads", [])]
+
+
+def write_manifest(repository: str, document: Any, s3: Any) -> None:
+    """Put any document in the manifest's place."""
+    where = Repository.parse(repository)
+    s3.put_object(Bucket=where.bucket, Key=where.key("manifest.json"), Body=json.dumps(document).encode())

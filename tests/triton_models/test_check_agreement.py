@@ -1,0 +1,309 @@
+"""`fleet check` accepts exactly the generated model directories that the real Triton server loads.
+
+`make fuzz` tries thousands. What is told only by loading is left out by what the server says about it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.triton_models.config_strategies import (
+    Folder,
+    changed,
+    changed_ensemble,
+    valid_ensembles,
+    valid_folders,
+)
+from tests.triton_models.model_folders import write_ensemble, write_plain
+from tests.triton_models.plain_server import COMPILER, PlainServer
+from tests.triton_models.test_check import ENSEMBLE, VALID, VALID_ENSEMBLES, Break
+from tests.triton_models.test_check import PLAIN as BROKEN
+from triton_models.check import check_path
+from triton_models.config import to_text
+from triton_models.releases import RELEASES
+from triton_models.target import PLAIN, Target
+
+FUZZ = os.environ.get("FLEET_FUZZ") == "1"
+EXAMPLES = int(os.environ.get("FLEET_FUZZ_EXAMPLES", "2000")) if FUZZ else 60
+
+# What the bundled server is: 2.51.0.
+SERVED = replace(PLAIN, release=RELEASES["24.10"])
+COMPLETE = replace(SERVED, auto_complete=False)
+
+# What the server says about what cannot be known without it, and why that is.
+ONLY_LOADING = {
+    "unable to find backend library": "whether the server has a backend of that name",
+    "unable to find 'libtritonrepoagent_": "whether the server has a repository agent of that name",
+    "has kind KIND_GPU but no GPUs are available": "whether the host has a GPU",
+    "has kind KIND_CPU but specifies one or more GPUs": "whether the host has the GPUs that are named",
+    "must specify 'data_type'": "whether a backend completes its configuration",
+    "must specify 'dims'": "whether a backend completes its configuration",
+}
+
+# What the real backends refuse. The library that stands in for them here opens nothing and takes every batch.
+BACKENDS_OWN = {"accelerator", "model-file-missing", "onnxruntime-parameter", "plan-type", "pytorch-output"}
+FILES = {
+    "model.onnx": "onnxruntime",
+    "model.plan": "tensorrt",
+    "model.pt": "pytorch",
+    "model.xml": "openvino",
+}
+
+# What only SageMaker or a certain release minds, and what is wrong around the model directory.
+ELSEWHERE = {
+    "backend-removed",
+    "build-record",
+    "config-missing",
+    "decoupled",
+    "label-outside",
+    "lfs-pointer",
+    "model-metrics",
+    "no-model",
+    "several-models",
+    "stray-directory",
+    "tensor-twice",
+    "tensors-missing",
+    "too-deep",
+}
+
+# What an endpoint does not mind, what needs a GPU or a backend of the user's own, and what only the real
+# backend of that name minds.
+NOT_HERE = {
+    "a backend of the user's own",
+    "a warm-up of more than a batch",
+    "another name than the folder's",
+    "groups on chosen GPUs",
+}
+
+HAND_MADE = {
+    name: change
+    for name, change in [
+        *((name, broken) for name, (rule, broken) in BROKEN.items() if rule not in ELSEWHERE | BACKENDS_OWN),
+        *VALID.items(),
+    ]
+    if name not in NOT_HERE
+}
+
+SAGEMAKERS_OWN = {
+    "config-missing",
+    "decoupled",
+    "ensemble-in-comment",
+    "ensemble-undetected",
+    "several-ensembles",
+}
+HAND_MADE_ENSEMBLES = {
+    **{name: broken for name, (rule, broken) in ENSEMBLE.items() if rule not in SAGEMAKERS_OWN},
+    **VALID_ENSEMBLES,
+}
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler, for a backend without weights")
+
+settled = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    derandomize=not FUZZ,
+    suppress_health_check=list(HealthCheck),
+)
+numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory) -> Iterator[PlainServer]:
+    """A server that fills nothing in."""
+    with PlainServer(tmp_path_factory.mktemp("strict"), auto_complete=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lenient(tmp_path_factory) -> Iterator[PlainServer]:
+    """A server as it is started without flags."""
+    with PlainServer(tmp_path_factory.mktemp("lenient"), auto_complete=True) as server:
+        yield server
+
+
+def _write(folder: Folder, directory: Path) -> None:
+    directory.mkdir()
+    for version in folder.versions:
+        (directory / version).mkdir()
+    for name, content in folder.files.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_bytes(content)
+    (directory / "config.pbtxt").write_text(to_text(folder.config))
+
+
+def _agree(server: PlainServer, name: str, folders: Mapping[str, Folder], served: Target) -> None:
+    for folder, content in folders.items():
+        _write(content, server.repository / folder)
+    try:
+        problems = check_path(server.repository / name, target=served)
+        loaded, said = server.load(name)
+        if loaded:
+            server.unload(name)
+    finally:
+        for folder in folders:
+            shutil.rmtree(server.repository / folder)
+    problems = [
+        problem
+        for problem in problems
+        if problem.rule not in BACKENDS_OWN
+        and not (problem.rule == "warm-up" and "batch_size" in problem.what)
+    ]
+    if loaded or not any(reason in said for reason in ONLY_LOADING):
+        assert (not problems) == loaded, f"check: {[str(p) for p in problems]}\nserver: {said}"
+
+
+TEXT = b"""name: 'NAME' backend: "null" max_batch_size: 4
+input { name: "a" data_type: TYPE_FP32 dims: -1 }
+output { name: "b" data_type: TYPE_FP32 dims: [ 2, 3 ] }
+"""
+
+# One spelling each that only one of two parsers might take.
+SPELLINGS: dict[str, tuple[bytes, bytes]] = {
+    "as it is": (b"4", b"4"),
+    "a byte order mark": (b"name: 'NAME'", b"\xef\xbb\xbfname: 'NAME'"),
+    "a comment in Latin-1": (b"input", b"# caf\xe9\ninput"),
+    "a string in Latin-1": (b"output", b'parameters { key: "a" value { string_value: "\xe9" } } output'),
+    "the number of a type": (b"TYPE_FP32 dims: -1", b"11 dims: -1"),
+    "the number of no type": (b"TYPE_FP32 dims: -1", b"99 dims: -1"),
+    "the name of no type": (b"TYPE_FP32 dims: -1", b"TYPE_FLOAT dims: -1"),
+    "a type in quotes": (b"TYPE_FP32 dims: -1", b'"TYPE_FP32" dims: -1'),
+    "a field twice": (b"max_batch_size: 4", b"max_batch_size: 4 max_batch_size: 4"),
+    "two schedulers": (b"output", b"dynamic_batching { } sequence_batching { } output"),
+    "one scheduler twice": (b"output", b"dynamic_batching { } dynamic_batching { } output"),
+    "a comma at the end": (b"[ 2, 3 ]", b"[ 2, 3, ]"),
+    "no commas": (b"[ 2, 3 ]", b"[ 2 3 ]"),
+    "an empty list": (b"output", b"output { name: 'c' data_type: TYPE_INT8 dims: [] dims: 3 } output"),
+    "a list of messages": (b"input {", b"instance_group [ { count: 1 }, { count: 2 } ] input {"),
+    "a hexadecimal number": (b"max_batch_size: 4", b"max_batch_size: 0x4"),
+    "an octal number": (b"max_batch_size: 4", b"max_batch_size: 04"),
+    "a decimal number": (b"max_batch_size: 4", b"max_batch_size: 4.0"),
+    "a number in quotes": (b"max_batch_size: 4", b'max_batch_size: "4"'),
+    "a number too large": (b"max_batch_size: 4", b"max_batch_size: 4294967296"),
+    "a minus with a space": (b"dims: -1", b"dims: - 1"),
+    "semicolons": (b"max_batch_size: 4", b"max_batch_size: 4;"),
+    "commas": (b"max_batch_size: 4", b"max_batch_size: 4,"),
+    "two commas": (b"max_batch_size: 4", b"max_batch_size: 4,,"),
+    "no colon": (b"max_batch_size: 4", b"max_batch_size 4"),
+    "a colon before braces": (b"input {", b"input: {"),
+    "angle brackets": (b"output", b"response_cache < enable: false > output"),
+    "brackets of two kinds": (b"output", b"response_cache < enable: false } output"),
+    "yes as a number": (b"output", b"response_cache { enable: 0 } output"),
+    "yes as a letter": (b"output", b"response_cache { enable: f } output"),
+    "yes in capitals": (b"output", b"response_cache { enable: FALSE } output"),
+    "yes with a capital": (b"output", b"response_cache { enable: False } output"),
+    "lines of Windows": (b"\n", b"\r\n"),
+    "a string in two parts": (b"'NAME'", b"'' \"NAME\""),
+    "a string over two lines": (b'"null"', b'"nu\nll"'),
+    "an escaped letter": (b'"null"', b'"\\156ull"'),
+    "an unknown escape": (b'"null"', b'"\\null\\y"'),
+    "a zero byte": (b"output", b"\0output"),
+    "an end in the middle": (b"dims: [ 2, 3 ] }", b"dims: [ 2, 3 ]"),
+    "a brace too many": (b"dims: [ 2, 3 ] }", b"dims: [ 2, 3 ] } }"),
+    "an extension": (b"output", b"[nothing.known]: 3 output"),
+    "a name in capitals": (b"max_batch_size", b"Max_Batch_Size"),
+    "a float with an f": (
+        b"output",
+        b"sequence_batching { direct { minimum_slot_utilization: 0.5f } } output",
+    ),
+    "a float without a number": (
+        b"output",
+        b"sequence_batching { direct { minimum_slot_utilization: nan } } output",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), SPELLINGS.values(), ids=SPELLINGS.keys())
+def test_they_agree_on_spellings(old: bytes, new: bytes, strict: PlainServer) -> None:
+    name = f"h{next(numbers)}"
+    folder = strict.repository / name
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_bytes(TEXT.replace(old, new).replace(b"NAME", name.encode()))
+
+    problems = check_path(folder, target=COMPLETE)
+    loaded, said = strict.load(name)
+
+    assert (not problems) == loaded, f"check: {[str(p) for p in problems]}\nserver: {said}"
+
+
+@pytest.mark.parametrize("change", HAND_MADE.values(), ids=HAND_MADE.keys())
+def test_they_agree_on_hand_made_models(change: Break, strict: PlainServer, tmp_path: Path) -> None:
+    name = f"h{next(numbers)}"
+    root = write_plain(tmp_path / "root")
+    change(root)
+    config = root / "resnet50" / "config.pbtxt"
+    config.write_bytes(config.read_bytes().replace(b'name: "resnet50"', f'name: "{name}"'.encode()))
+    shutil.copytree(root / "resnet50", strict.repository / name)
+
+    problems = check_path(strict.repository / name, target=COMPLETE)
+    loaded, said = strict.load(name)
+
+    assert (not problems) == loaded, said
+
+
+@pytest.mark.parametrize("change", HAND_MADE_ENSEMBLES.values(), ids=HAND_MADE_ENSEMBLES.keys())
+def test_they_agree_on_hand_made_ensembles(change: Break, strict: PlainServer, tmp_path: Path) -> None:
+    name = f"h{next(numbers)}"
+    root = write_ensemble(tmp_path / "root")
+    (root / "minilm_encoder" / "1" / "model.plan").write_bytes(b"plan")
+    (root / "build.json").unlink()
+    change(root)
+    for folder in root.iterdir():
+        renamed = strict.repository / folder.name.replace("minilm", name)
+        shutil.copytree(folder, renamed)
+        config = renamed / "config.pbtxt"
+        if config.exists():
+            text = config.read_text().replace("minilm", name).replace('"python"', '"null"')
+            config.write_text(text)
+
+    problems = check_path(strict.repository / name, target=COMPLETE)
+    loaded, said = strict.load(name)
+
+    assert (not problems) == loaded, said
+
+
+@settled
+@given(data=st.data())
+def test_check_accepts_the_models_that_the_server_loads(data: st.DataObject, strict: PlainServer) -> None:
+    name = f"m{next(numbers)}"
+    folder = data.draw(valid_folders(name=name, backend="null"))
+    for _ in range(data.draw(st.sampled_from([0, 1, 1, 1, 2]))):
+        folder = data.draw(changed(folder))
+
+    _agree(strict, name, {name: folder}, COMPLETE)
+
+
+@settled
+@given(data=st.data())
+def test_check_accepts_the_ensembles_that_the_server_loads(data: st.DataObject, strict: PlainServer) -> None:
+    name = f"e{next(numbers)}"
+    folders = data.draw(valid_ensembles(name=name, backend="null"))
+    for _ in range(data.draw(st.sampled_from([0, 1, 1, 1, 2]))):
+        folders = data.draw(changed_ensemble(folders, name=name))
+
+    _agree(strict, name, folders, COMPLETE)
+
+
+@settled
+@given(data=st.data())
+def test_they_agree_with_auto_complete_as_well(data: st.DataObject, lenient: PlainServer) -> None:
+    name = f"a{next(numbers)}"
+    folder = data.draw(valid_folders(name=name, backend="null"))
+    file = data.draw(st.sampled_from([*FILES, "x"]))
+    for version in folder.versions:
+        folder.files[f"{version}/{file}"] = b"weights"
+    folder.config.backend = data.draw(st.sampled_from(["", FILES.get(file, "null"), "null"]))
+    folder.config.platform = data.draw(st.sampled_from(["", "", "", "onnxruntime_onnx", "tensorrt_plan"]))
+    for _ in range(data.draw(st.sampled_from([0, 1, 2]))):
+        folder = data.draw(changed(folder))
+
+    _agree(lenient, name, {name: folder}, SERVED)

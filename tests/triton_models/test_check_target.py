@@ -1,0 +1,434 @@
+"""What is checked depends on the target: the release, the GPU and the endpoint, as far as they are known."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.triton_models.config_strategies import messages
+from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
+from triton_models import check
+from triton_models.check import check_layout, check_path
+from triton_models.cli import main
+from triton_models.config import plain, read_config, tensor, to_text, write_config
+from triton_models.errors import FleetError
+from triton_models.instances import GPUS
+from triton_models.layout import Layout
+from triton_models.plan_header import read_plan_header
+from triton_models.releases import RELEASES
+from triton_models.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, Target, target
+
+
+def plan(tensorrt: str) -> bytes:
+    """The beginning of a plan of that version of TensorRT."""
+    return struct.pack("<II", 0x74727466, 0) + bytes(16) + bytes(map(int, tensorrt.split("."))) + b"engine"
+
+
+def write_plan(root: Path, *, tensorrt: str, record: dict[str, object] | None = None) -> Path:
+    """An artifact root with one plan."""
+    config = plain(
+        name="bert",
+        backend="tensorrt",
+        max_batch_size=8,
+        inputs=[tensor("ids", "INT32", [-1])],
+        outputs=[tensor("hidden", "FP32", [-1, 384])],
+    )
+    write_config(config, root / "bert" / "config.pbtxt")
+    write(root / "bert" / "1" / "model.plan", plan(tensorrt))
+    if record is not None:
+        write(root / "build.json", json.dumps(record).encode())
+    return root
+
+
+def rules(path: Path, wanted: Target) -> set[str]:
+    return {problem.rule for problem in check_path(path, target=wanted)}
+
+
+def run(path: Path, **options: str) -> set[str]:
+    given = {"release": None, "gpu": None, "endpoint": None, **options}
+    outcome = check.run(argparse.Namespace(paths=[path], **given))
+    return {problem.rule for problem in outcome.problems[str(path)]}
+
+
+# The header of a plan
+
+
+def test_the_header_of_a_plan_says_its_tensorrt() -> None:
+    header = read_plan_header(plan("10.13.3.9"))
+
+    assert header is not None
+    assert header.tensorrt == "10.13.3.9"
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"", plan("10.13.3.9")[:27], b"onnx" + plan("10.13.3.9")[4:], b"ftrt\x01" + bytes(40)]
+)
+def test_what_is_no_plan_has_no_header(beginning: bytes) -> None:
+    assert read_plan_header(beginning) is None
+
+
+@pytest.mark.parametrize(
+    ("own", "loads"), [("10.4.0.26", True), ("10.4.1.0", False), ("10.5.0.0", False), ("8.4.0.0", False)]
+)
+def test_versions_are_compared_as_far_as_both_state_them(own: str, loads: bool) -> None:
+    header = read_plan_header(plan(own))
+
+    assert header is not None
+    assert header.loads_in("10.4.0") is loads
+
+
+# The release
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["directory", "archive"])
+def test_a_plan_of_another_tensorrt_is_refused_for_the_release(packed: bool, tmp_path: Path) -> None:
+    root = write_plan(tmp_path / "bert", tensorrt="10.9.0.34")
+    path = tar(root, tmp_path / "bert.tar.gz") if packed else root
+
+    assert run(path, release="25.09") == {"plan-version"}
+    assert run(path, release="25.04") == set()
+    assert run(path) == set()
+
+
+def test_a_plan_is_checked_for_the_release_that_its_build_names(tmp_path: Path) -> None:
+    record = {"release": "25.09", "gpu": "A10G"}
+
+    assert rules(write_plan(tmp_path / "a", tensorrt="10.13.3.9", record=record), MULTI_MODEL) == set()
+    assert rules(write_plan(tmp_path / "b", tensorrt="10.9.0.34", record=record), MULTI_MODEL) == {
+        "plan-version"
+    }
+
+
+def test_the_release_that_is_given_counts_and_not_the_one_it_was_built_for(tmp_path: Path) -> None:
+    root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9", record={"release": "25.09", "gpu": "A10G"})
+
+    assert rules(root, replace(MULTI_MODEL, release=RELEASES["25.04"])) == {"plan-version"}
+
+
+def test_a_plan_for_each_compute_capability_is_checked_too(tmp_path: Path) -> None:
+    root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9")
+    with Edit(root / "bert") as config:
+        config.cc_model_filenames["7.5"] = "t4.plan"
+    write(root / "bert" / "1" / "t4.plan", plan("10.9.0.34"))
+
+    (problem,) = check_path(root, target=target(release="25.09"))
+
+    assert problem.where == str(root / "bert" / "1" / "t4.plan")
+
+
+def test_int64_belongs_to_tensorrt_10(tmp_path: Path) -> None:
+    root = write_plan(tmp_path / "bert", tensorrt="8.6.1.6")
+    with Edit(root / "bert") as config:
+        config.input[0].data_type = "TYPE_INT64"
+
+    assert run(root, release="24.01") == {"plan-int64"}
+    assert run(root) == set()
+
+
+# The GPU
+
+
+def test_a_plan_of_another_gpu_is_refused_where_both_are_known(tmp_path: Path) -> None:
+    root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9", record={"release": "25.09", "gpu": "A10G"})
+
+    assert run(root, gpu="L4") == {"plan-gpu"}
+    assert run(root, gpu="A10G") == set()
+
+
+def test_a_gpu_that_the_release_has_dropped_is_refused_for_plans(tmp_path: Path) -> None:
+    root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9")
+
+    assert run(root, release="25.09", gpu="V100") == {"gpu-removed"}
+    assert run(write_plain(tmp_path / "resnet50"), release="25.09", gpu="V100") == set()
+
+
+# The endpoint
+
+
+def _decouple(root: Path) -> None:
+    with Edit(root / "resnet50") as config:
+        config.model_transaction_policy.decoupled = True
+
+
+def _clear_inputs(root: Path) -> None:
+    with Edit(root / "resnet50") as config:
+        config.ClearField("input")
+
+
+SAGEMAKER_ONLY = {
+    "two plain models": lambda root: write_plain(root, name="other"),
+    "a folder beside it": lambda root: write(root / "shared" / "labels.txt", b"cat"),
+    "a streaming model": _decouple,
+    "no inputs, which the backend knows": _clear_inputs,
+    "no configuration, which the backend makes": lambda root: (root / "resnet50/config.pbtxt").unlink(),
+}
+
+
+@pytest.mark.parametrize("change", SAGEMAKER_ONLY.values(), ids=SAGEMAKER_ONLY.keys())
+def test_what_only_sagemaker_minds_passes_as_a_plain_repository(change, tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "repository")
+    change(root)
+
+    assert run(root) == set()
+    assert run(root, endpoint="multi-model") != set()
+
+
+def test_what_a_build_made_is_checked_for_a_multi_model_endpoint(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    write_plain(root, name="other")
+    write(root / "build.json", b"{}")
+
+    assert run(root) == {"several-models"}
+    assert run(tar(root, tmp_path / "resnet50.tar.gz")) == {"several-models"}
+
+
+def test_a_streaming_model_may_be_on_an_endpoint_of_its_own(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    _decouple(root)
+
+    assert rules(root, SINGLE_MODEL) == set()
+
+
+def test_a_single_model_endpoint_wants_a_folder_around_the_model(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "root")
+    archive = tar(root / "resnet50", tmp_path / "resnet50.tar.gz")
+
+    assert rules(archive, SINGLE_MODEL) == {"root-config"}
+    assert rules(archive, MULTI_MODEL) == set()
+
+
+def test_a_plain_server_minds_the_name_that_an_endpoint_replaces(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    with Edit(root / "resnet50") as config:
+        config.name = "net"
+
+    assert rules(root, PLAIN) == {"composing-name"}
+    assert rules(root, MULTI_MODEL) == set()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("release", "25.99"), ("gpu", "A11"), ("endpoint", "multimodel")]
+)
+def test_an_unknown_target_is_a_users_mistake(option: str, value: str) -> None:
+    with pytest.raises(FleetError, match=value):
+        target(**{option: value})
+
+
+# Without a configuration
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "model.plan", "model.xml", "model.py"])
+def test_a_backend_that_the_file_tells_may_do_without_a_configuration(file: str, tmp_path: Path) -> None:
+    write(tmp_path / "net" / "1" / file, b"weights")
+
+    assert run(tmp_path / "net") == set()
+
+
+def test_a_torchscript_file_cannot_do_without_a_configuration(tmp_path: Path) -> None:
+    write(tmp_path / "net" / "1" / "model.pt", b"weights")
+
+    assert run(tmp_path / "net") == {"config-missing"}
+
+
+def test_a_file_that_tells_no_backend_cannot_either(tmp_path: Path) -> None:
+    write(tmp_path / "net" / "1" / "weights.bin", b"weights")
+
+    assert run(tmp_path / "net") == {"backend-missing"}
+
+
+def test_a_name_may_tell_the_backend(tmp_path: Path) -> None:
+    write(tmp_path / "net.identity" / "1" / "weights.bin", b"weights")
+
+    assert run(tmp_path / "net.identity") == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [("class TritonPythonModel: ...", {"tensor-type"}), ("def auto_complete_config(c): ...", set())],
+)
+def test_a_python_model_completes_what_it_says_it_completes(
+    code: str, found: set[str], tmp_path: Path
+) -> None:
+    root = tmp_path / "repository"
+    config = plain(
+        name="net", backend="python", max_batch_size=0, inputs=[tensor("x", "FP32", [1])], outputs=[]
+    )
+    config.input[0].ClearField("data_type")
+    write_config(config, root / "net" / "config.pbtxt")
+    write(root / "net" / "1" / "model.py", code.encode())
+
+    assert run(root) == found
+    assert run(tar(root, tmp_path / "net.tar.gz")) == found
+
+
+def test_a_torchscript_file_does_not_tell_its_outputs(tmp_path: Path) -> None:
+    root = tmp_path / "repository"
+    config = plain(
+        name="net", backend="pytorch", max_batch_size=0, inputs=[tensor("x", "FP32", [1])], outputs=[]
+    )
+    write_config(config, root / "net" / "config.pbtxt")
+    write(root / "net" / "1" / "model.pt", b"weights")
+
+    assert run(root) == {"pytorch-output"}
+
+
+# The Python backend
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("FORCE_CPU_ONLY_INPUT_TENSORS", "No"), ("EXECUTION_ENV_PATH", "$$TRITON_MODEL_DIRECTORY/env.tar.gz")],
+)
+def test_a_parameter_of_the_python_backend_that_it_refuses(name: str, value: str, tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    with Edit(root / "minilm_pooling") as config:
+        config.parameters[name].string_value = value
+
+    assert rules(root, MULTI_MODEL) == {"python-parameter"}
+
+
+def test_a_python_model_is_a_python_file(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    (root / "minilm_pooling/1/model.py").rename(root / "minilm_pooling/1/pooling.bin")
+    with Edit(root / "minilm_pooling") as config:
+        config.default_model_filename = "pooling.bin"
+
+    assert rules(root, MULTI_MODEL) == {"python-file"}
+
+
+def test_an_environment_beside_the_model_is_found(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    with Edit(root / "minilm_pooling") as config:
+        config.parameters["EXECUTION_ENV_PATH"].string_value = "$$TRITON_MODEL_DIRECTORY/../env.tar.gz"
+
+    assert rules(root, MULTI_MODEL) == {"python-parameter"}
+    write(root / "env.tar.gz", b"env")
+    assert rules(root, MULTI_MODEL) == set()
+
+
+# Ensembles on a plain server
+
+
+def test_an_ensemble_finds_its_models_beside_it(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "repository")
+    write(root / "minilm_encoder" / "1" / "model.plan", b"plan")
+
+    assert run(root / "minilm") == set()
+    shutil.rmtree(root / "minilm_pooling")
+    assert run(root / "minilm") == {"step-model"}
+
+
+def test_ensembles_may_run_ensembles_but_not_each_other(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "repository")
+    (root / "build.json").unlink()
+    for name, inner in (("outer", "minilm"), ("first", "second"), ("second", "first")):
+        config = read_config(root / "minilm" / "config.pbtxt")
+        config.name = name
+        config.ensemble_scheduling.ClearField("step")
+        step = config.ensemble_scheduling.step.add(model_name=inner, model_version=-1)
+        step.input_map["TEXT"] = "TEXT"
+        step.output_map["embedding"] = "embedding"
+        write_config(config, root / name / "config.pbtxt")
+        write(root / name / "1" / ".keep", b"")
+
+    found = check_path(root, target=PLAIN)
+
+    assert [problem.rule for problem in found if "model-file" not in problem.rule] == ["ensemble-cycle"] * 2
+
+
+def test_a_step_cannot_join_two_streams(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    (root / "build.json").unlink()
+    write(root / "minilm_encoder" / "1" / "model.plan", b"plan")
+    with Edit(root / "minilm_encoder") as config:
+        config.model_transaction_policy.decoupled = True
+
+    assert rules(root, PLAIN) == {"decoupled-inputs"}
+
+
+# Links
+
+
+def test_a_plain_server_follows_links_wherever_they_lead(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "repository")
+    (root / "resnet50/1/model.onnx").unlink()
+    write(tmp_path / "store" / "weights", b"weights")
+    (root / "resnet50/1/model.onnx").symlink_to(tmp_path / "store" / "weights")
+    (root / "resnet50" / "broken").symlink_to("nowhere")
+    (root / "resnet50" / "circle").symlink_to(".")
+
+    assert run(root) == set()
+    assert run(root, endpoint="multi-model") == {"unpackable"}
+
+
+def test_a_name_that_no_configuration_can_say_is_passed_over(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "repository")
+    (root / "resnet50" / os.fsdecode(b"\xff")).mkdir()
+
+    assert run(root) == set()
+    assert run(root, endpoint="multi-model") == {"unpackable"}
+
+
+def test_a_link_to_nothing_is_no_file(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "repository")
+    (root / "resnet50/1/model.onnx").unlink()
+    (root / "resnet50/1/model.onnx").symlink_to("nowhere")
+
+    assert run(root) == {"model-file-missing"}
+
+
+# Any message
+
+
+@given(message=messages(), other=messages(), wanted=st.sampled_from([PLAIN, MULTI_MODEL, SINGLE_MODEL]))
+def test_no_configuration_is_a_traceback(message, other, wanted: Target) -> None:
+    layout = Layout(
+        where="/models",
+        model="net",
+        files={"net/config.pbtxt": 1, "net/1/model.onnx": 1, "other/config.pbtxt": 1},
+        directories=frozenset({"net", "net/1", "other", "other/1"}),
+        texts={"net/config.pbtxt": to_text(message).encode(), "other/config.pbtxt": to_text(other).encode()},
+    )
+
+    for problem in check_layout(layout, target=replace(wanted, release=RELEASES["25.09"], gpu=GPUS["T4"])):
+        assert problem.rule
+        assert str(problem)
+
+
+# The command line
+
+
+def test_the_command_line_names_the_target(tmp_path: Path, capsys) -> None:
+    root = write_plan(tmp_path / "bert", tensorrt="10.9.0.34")
+
+    assert main(["check", str(root), "--release", "25.09", "--gpu", "A10G", "--endpoint", "multi-model"]) == 1
+    assert "plan-version" in capsys.readouterr().out
+    assert main(["check", str(root), "--release", "25.04"]) == 0
+
+
+def test_an_unknown_release_is_told_before_anything_is_read(tmp_path: Path, capsys) -> None:
+    assert main(["check", str(tmp_path), "--release", "25.99"]) == 1
+    assert "25.99" in capsys.readouterr().err
+
+
+# Repositories
+
+
+def test_every_model_of_a_repository_is_checked(tmp_path: Path) -> None:
+    for number in range(300):
+        write_plain(tmp_path, name=f"model{number}")
+    for number in (7, 250):
+        shutil.rmtree(tmp_path / f"model{number}" / "1")
+
+    found = check_path(tmp_path, target=PLAIN)
+
+    assert [problem.what.split("'")[1] for problem in found] == ["model250", "model7"]

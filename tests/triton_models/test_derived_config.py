@@ -1,0 +1,226 @@
+"""Configurations derived from a network's own inputs and outputs, and an ensemble's from its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from triton_models.check import check_path
+from triton_models.config import plain, tensor, write_config
+from triton_models.derived import derived_ensemble, served_tensors
+from triton_models.errors import FleetError
+from triton_models.export.signature import onnx_signature
+from triton_models.releases import release
+from triton_models.spec import Ensemble, OpenSize, Step, Tensor
+
+Value = tuple[str, int, Sequence[Any] | None]
+
+FP32, INT64, INT32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
+
+
+def network(folder: Path, inputs: Sequence[Value], outputs: Sequence[Value], **extra: Any) -> Path:
+    """An ONNX file with those inputs and outputs; what it would calculate does not matter here."""
+    sides = [[helper.make_tensor_value_info(*value) for value in side] for side in (inputs, outputs)]
+    nodes = [helper.make_node("Identity", [inputs[0][0]], [value[0]]) for value in outputs]
+    path = folder / "model.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *sides, **extra)), path)
+    return path
+
+
+def served(path: Path, **given: Any) -> tuple[list[Tensor], list[Tensor]]:
+    options = {"backend": "onnxruntime", "max_batch_size": 8, "release": release("25.09"), **given}
+    return served_tensors(onnx_signature(path), name="m", **options)
+
+
+def refusal(path: Path, **given: Any) -> list[tuple[str, str]]:
+    with pytest.raises(FleetError) as caught:
+        served(path, **given)
+    assert all(problem.where == "the network of 'm'" for problem in caught.value.problems)
+    return [(problem.rule, problem.what) for problem in caught.value.problems]
+
+
+def test_the_batch_is_left_out_and_open_sizes_are_minus_one(tmp_path: Path) -> None:
+    path = network(
+        tmp_path,
+        [("ids", INT64, ["batch", "tokens"]), ("image", FP32, ["batch", 3, None, 224])],
+        [("scores", FP32, ["batch", "tokens", 7]), ("old", FP32, ["Addold_dim_0", 5]), ("no", FP32, [None, 5])],
+    )
+    assert served(path) == (
+        [Tensor("ids", "TYPE_INT64", (-1,)), Tensor("image", "TYPE_FP32", (3, -1, 224))],
+        [Tensor("scores", "TYPE_FP32", (-1, 7)), Tensor("old", "TYPE_FP32", (5,)), Tensor("no", "TYPE_FP32", (5,))],
+    )  # fmt: skip
+
+
+def test_without_batches_every_dimension_stays(tmp_path: Path) -> None:
+    path = network(tmp_path, [("x", FP32, [2, "n"])], [("y", FP32, ["n"])])
+    assert served(path, max_batch_size=0) == (
+        [Tensor("x", "TYPE_FP32", (2, -1))],
+        [Tensor("y", "TYPE_FP32", (-1,))],
+    )
+
+
+def test_weights_that_old_files_list_among_the_inputs_are_no_inputs(tmp_path: Path) -> None:
+    weight = helper.make_tensor("w", FP32, [1], [1.0])
+    path = network(
+        tmp_path,
+        [("x", FP32, ["batch", 1]), ("w", FP32, [1])],
+        [("y", FP32, ["batch", 1])],
+        initializer=[weight],
+    )
+    assert [each.name for each in served(path)[0]] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("onnx_type", "data_type"),
+    [
+        (TensorProto.FLOAT16, "TYPE_FP16"),
+        (TensorProto.BFLOAT16, "TYPE_BF16"),
+        (TensorProto.DOUBLE, "TYPE_FP64"),
+        (TensorProto.BOOL, "TYPE_BOOL"),
+        (TensorProto.STRING, "TYPE_STRING"),
+        (TensorProto.UINT16, "TYPE_UINT16"),
+    ],
+)
+def test_types_are_tritons(onnx_type: int, data_type: str, tmp_path: Path) -> None:
+    path = network(tmp_path, [("x", onnx_type, ["b", 1])], [("y", onnx_type, ["b", 1])])
+    assert [each.data_type for side in served(path) for each in side] == [data_type, data_type]
+
+
+@pytest.mark.parametrize("kind", ["sequence", "optional", "map", "FLOAT8E4M3FN", "COMPLEX64", "INT4"])
+def test_what_triton_has_no_type_for_is_refused(kind: str, tmp_path: Path) -> None:
+    path = network(tmp_path, [("x", FP32, ["b", 1])], [("y", FP32, ["b", 1])])
+    model = onnx.load(path)
+    inner = helper.make_tensor_type_proto(FP32, ["b", 1])
+    kinds = {
+        "sequence": lambda: helper.make_sequence_type_proto(inner),
+        "optional": lambda: helper.make_optional_type_proto(inner),
+        "map": lambda: helper.make_map_type_proto(INT64, inner),
+    }
+    made = (
+        kinds[kind]() if kind in kinds else helper.make_tensor_type_proto(TensorProto.DataType.Value(kind), [1])
+    )
+    model.graph.output[0].type.CopyFrom(made)
+    onnx.save(model, path)
+    assert refusal(path)[0] == ("network-type", f"output 'y' is of the type {kind}")
+
+
+@pytest.mark.parametrize(
+    ("onnx_type", "what"),
+    [(TensorProto.STRING, "input 'x' is TYPE_STRING"), (TensorProto.DOUBLE, "input 'x' is TYPE_FP64")],
+)
+def test_types_that_no_plan_has_are_refused_with_tensorrt(onnx_type: int, what: str, tmp_path: Path) -> None:
+    path = network(tmp_path, [("x", onnx_type, ["b", 1])], [("y", FP32, ["b", 1])])
+    assert refusal(path, backend="tensorrt") == [("network-type", what)]
+
+
+def test_int64_is_served_by_tensorrt_10_and_refused_for_8_which_would_change_it(tmp_path: Path) -> None:
+    path = network(tmp_path, [("x", INT64, ["b", 1])], [("y", FP32, ["b", 1])])
+    assert served(path, backend="tensorrt", release=release("24.09"))[0] == [Tensor("x", "TYPE_INT64", (1,))]
+    ((rule, what),) = refusal(path, backend="tensorrt", release=release("24.03"))
+    assert (rule, "TensorRT 8" in what) == ("network-type", True)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "what"),
+    [
+        ([("x", FP32, [4, 3])], [("y", FP32, ["b", 3])], "input 'x' has the shape [4, 3]: its first size is fixed to 4"),
+        ([("x", FP32, ["b", 3])], [("y", FP32, [1, 3])], "output 'y' has the shape [1, 3]: its first size is fixed to 1"),
+        ([("x", FP32, ["b", 3]), ("z", FP32, ["t", 3])], [("y", FP32, ["b", 3])], "the first size of input 'z' is 't', not 'b'"),
+        ([("x", FP32, ["b", "t"])], [("y", FP32, ["t", "b"])], "the first size of output 'y' is 't', not 'b'"),
+    ],
+)  # fmt: skip
+def test_a_first_dimension_that_is_no_batch_is_refused(
+    inputs: list[Value], outputs: list[Value], what: str, tmp_path: Path
+) -> None:
+    assert refusal(network(tmp_path, inputs, outputs)) == [("network-batch", what)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "said"),
+    [
+        (["b"], 8, "output 'y' has the shape [b], which leaves no dimension"),
+        ([], 0, "output 'y' has the shape [], which leaves no dimension"),
+        (None, 8, "output 'y' has no number of dimensions"),
+        (["b", 0], 8, "output 'y' has the shape [b, 0], with nothing in it"),
+    ],
+)
+def test_a_shape_that_would_need_a_guess_is_refused(
+    shape: list[Any] | None, batch: int, said: str, tmp_path: Path
+) -> None:
+    path = network(tmp_path, [("x", FP32, ["b", 3])], [("y", FP32, shape)])
+    ((rule, what),) = refusal(path, max_batch_size=batch)
+    assert rule == "network-shape"
+    assert what.startswith(said)
+
+
+def test_a_declaration_that_differs_from_the_network_is_refused(tmp_path: Path) -> None:
+    path = network(
+        tmp_path, [("ids", TensorProto.FLOAT16, ["b", "t"]), ("more", FP32, ["b", 1])], [("y", FP32, ["b", 1])]
+    )
+    tokens = OpenSize(name="t", max=8)
+    assert [what for _, what in refusal(path, declared=[Tensor("ids", "FP32", [tokens])])] == [
+        "input 'ids' is declared as TYPE_FP32 [-1]",
+        "the network has an input 'more' that is not declared",
+    ]
+    served(path, declared=[Tensor("ids", "FP16", [tokens]), Tensor("more", "FP32", [1])])
+
+
+def test_everything_about_a_network_is_told_at_once(tmp_path: Path) -> None:
+    path = network(tmp_path, [("x", TensorProto.COMPLEX64, [4, 3])], [("y", FP32, [])])
+    assert len(refusal(path)) >= 3
+
+
+def test_a_file_that_is_no_network_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"<html>404</html>")
+    with pytest.raises(FleetError, match="cannot be read as ONNX"):
+        onnx_signature(tmp_path / "model.onnx")
+
+
+def _step(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], batch: int = 8) -> Any:
+    return plain(name=name, backend="python", max_batch_size=batch, inputs=inputs, outputs=outputs)
+
+
+TEXT, IDS, SCORES = tensor("TEXT", "STRING", [1]), tensor("ids", "INT32", [-1]), tensor("scores", "FP32", [7])
+
+
+def test_an_ensembles_tensors_and_maps_are_those_of_its_steps(tmp_path: Path) -> None:
+    steps = {"a": _step("a", [TEXT], [IDS]), "b": _step("b", [IDS], [SCORES], batch=4)}
+    config = derived_ensemble(Ensemble(name="e", steps=["a", "b"]), steps)
+
+    assert [(each.name, list(each.dims)) for each in config.input] == [("TEXT", [1])]
+    assert [(each.name, list(each.dims)) for each in config.output] == [("scores", [7])]
+    assert config.max_batch_size == 4
+    for name, each in {**steps, "e": config}.items():
+        write_config(each, tmp_path / name / "config.pbtxt")
+        (tmp_path / name / "1").mkdir()
+        (tmp_path / name / "1" / "model.py").touch()
+    assert check_path(tmp_path) == []
+
+
+def test_names_that_differ_are_mapped(tmp_path: Path) -> None:
+    steps = {"a": _step("a", [TEXT], [IDS]), "b": _step("b", [tensor("x", "INT32", [-1])], [SCORES])}
+    mapped = Step(model_name="b", inputs={"x": "ids"}, outputs={"scores": "ANSWER"})
+    config = derived_ensemble(Ensemble(name="e", steps=["a", mapped]), steps)
+
+    assert [each.name for each in config.output] == ["ANSWER"]
+    assert dict(config.ensemble_scheduling.step[1].input_map) == {"x": "ids"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "second", "said"),
+    [
+        (["a", "b"], _step("b", [tensor("ids", "INT64", [-1])], [SCORES]), "TYPE_INT32 [-1] and TYPE_INT64 [-1]"),
+        (["a", "b"], _step("b", [IDS], [IDS]), "two steps of 'e' make 'ids'"),
+        (["a", "b"], _step("b", [IDS], [SCORES], batch=0), "b of 'e' takes no batches"),
+        (["a", Step(model_name="b", inputs={"id": "ids"})], _step("b", [IDS], [SCORES]), "maps the input 'id'"),
+    ],
+)  # fmt: skip
+def test_steps_that_do_not_fit_together_are_refused(steps: list[str | Step], second: Any, said: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        derived_ensemble(Ensemble(name="e", steps=steps), {"a": _step("a", [TEXT], [IDS]), "b": second})
+    assert any(said in problem.what for problem in caught.value.problems)

@@ -1,0 +1,195 @@
+"""What an endpoint could not load is found before it is asked."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from tests.triton_models.publishing_aws import ENVIRONMENT, client, new_repository, small_aws, write_manifest
+from triton_models.errors import FleetError
+from triton_models.instances import INSTANCE_TYPES
+from triton_models.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.publishing import preflight as preflight_module
+from triton_models.publishing.preflight import RULE, Serving, deployed, preflight, serving_with
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
+WITHOUT_PLAN = {"gpu": None, "release": "25.09", "tensorrt": None}
+IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.09-py3"
+
+
+def _manifest(**models: Any) -> Manifest:
+    wanted = [Publication(model=name, artifact=f"{name}-1", record=record) for name, record in models.items()]
+    return Manifest().with_published(wanted, at=NOON, by="ann")
+
+
+def _record(build: dict[str, Any], **fields: Any) -> ArtifactRecord:
+    return ArtifactRecord(size=1, sha256="00", build=build, **fields)
+
+
+G5, OLD_G5 = (serving_with(instance_type="ml.g5.2xlarge", release=name) for name in ("25.09", "25.04"))
+G6 = serving_with(instance_type="ml.g6.2xlarge", release="25.09")
+CPU = serving_with(instance_type="ml.c5.xlarge", release="25.09")
+
+
+@pytest.mark.parametrize(
+    "record", [_record(FOR_A10G), _record(WITHOUT_PLAN), _record({}), _record({"gpu": "A10G"})]
+)
+def test_what_was_built_for_the_endpoint_or_needs_no_plan_passes(record: ArtifactRecord) -> None:
+    assert preflight(_manifest(m=record), G5).models == ("m",)
+
+
+@pytest.mark.parametrize(
+    ("record", "serving", "what", "expected"),
+    [
+        (_record(FOR_A10G), G6, "a plan for A10G", "ml.g6.2xlarge has L4"),
+        (_record(FOR_A10G), CPU, "a plan for A10G", "ml.c5.xlarge has no GPU"),
+        (_record(FOR_A10G), OLD_G5, "a plan of TensorRT 10.13.3.9", "release 25.04 has TensorRT 10.9.0.34"),
+        (
+            _record({}, plans=("8.6.1.6",)),
+            G5,
+            "a plan of TensorRT 8.6.1.6",
+            "release 25.09 has TensorRT 10.13.3.9",
+        ),
+        (
+            _record(WITHOUT_PLAN, portable=True),
+            G5,
+            "portable: a TensorRT model in it has no plan",
+            "an artifact built for the endpoint",
+        ),
+    ],
+)
+def test_what_the_endpoint_would_refuse_is_told(
+    record: ArtifactRecord, serving: Serving, what: str, expected: str
+) -> None:
+    with pytest.raises(FleetError) as caught:
+        preflight(_manifest(m=record), serving)
+
+    (problem,) = caught.value.problems
+    assert (problem.what, problem.expected, problem.rule) == (what, expected, RULE)
+    assert "m-1" in problem.where
+
+
+def test_every_model_that_does_not_fit_is_told_at_once() -> None:
+    manifest = _manifest(a=_record(FOR_A10G), b=_record(WITHOUT_PLAN), c=_record(FOR_A10G))
+
+    with pytest.raises(FleetError) as caught:
+        preflight(manifest, G6)
+
+    assert [problem.where[:1] for problem in caught.value.problems] == ["a", "c"]
+
+
+def test_only_the_models_asked_for_are_compared() -> None:
+    manifest = _manifest(a=_record(FOR_A10G), b=_record(WITHOUT_PLAN))
+
+    assert preflight(manifest, G6, models=["b"]).models == ("b",)
+    with pytest.raises(FleetError, match="there is no model 'd'"):
+        preflight(manifest, G6, models=["d"])
+
+
+def test_a_model_that_nothing_is_known_about_is_named_and_passes() -> None:
+    fit = preflight(_manifest(a=_record({}), b=_record(WITHOUT_PLAN)), G6)
+
+    assert fit.unrecorded == ("a",)
+    assert list(fit.lines())[1] == "without a build record, so not compared: a"
+
+
+def test_every_pool_of_an_endpoint_has_to_fit() -> None:
+    both = Serving(
+        instance_types=(INSTANCE_TYPES["ml.g5.2xlarge"], INSTANCE_TYPES["ml.g6.2xlarge"]),
+        release=None,
+        where="endpoint x",
+    )
+
+    with pytest.raises(FleetError) as caught:
+        preflight(_manifest(m=_record(FOR_A10G)), both)
+
+    assert [problem.expected for problem in caught.value.problems] == ["ml.g6.2xlarge has L4"]
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    with small_aws() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def sagemaker(aws: str) -> Any:
+    return client(aws, "sagemaker")
+
+
+def deploy(sagemaker: Any, name: str, *, image: str = IMAGE) -> str:
+    """An endpoint on an instance type that the small AWS takes."""
+    sagemaker.create_model(
+        ModelName=name,
+        ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
+        PrimaryContainer={"Image": image, "Mode": "MultiModel", "ModelDataUrl": "s3://bucket/models/"},
+    )
+    variant = {"VariantName": "AllTraffic", "ModelName": name, "InstanceType": "ml.p3.2xlarge"}
+    sagemaker.create_endpoint_config(
+        EndpointConfigName=name, ProductionVariants=[{**variant, "InitialInstanceCount": 1}]
+    )
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+    return name
+
+
+def test_a_deployed_endpoint_says_itself_what_it_is(sagemaker: Any) -> None:
+    serving = deployed(deploy(sagemaker, "fleet"), sagemaker)
+
+    assert [instance.name for instance in serving.instance_types] == ["ml.p3.2xlarge"]
+    assert serving.release is not None
+    assert serving.release.name == "25.09"
+    assert serving.where == "endpoint fleet (ml.p3.2xlarge, release 25.09)"
+
+
+def test_an_image_of_ones_own_leaves_the_release_open(sagemaker: Any) -> None:
+    assert deployed(deploy(sagemaker, "own", image="registry/triton:mine"), sagemaker).release is None
+
+
+def _arguments(repository: str, **given: Any) -> argparse.Namespace:
+    nothing = {"models": [], "endpoint": None, "instance_type": None, "release": None}
+    return argparse.Namespace(**{**nothing, "repository": repository, **given})
+
+
+@pytest.fixture
+def repository(aws: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
+        monkeypatch.setenv(name, value)
+    s3 = client(aws)
+    url = new_repository(s3)
+    record = {"size": 1, "sha256": "00", "build": FOR_A10G, "plans": [], "portable": False}
+    model = {"current": "minilm-1", "history": [], "artifacts": {"minilm-1": record}}
+    write_manifest(url, {"version": 1, "models": {"minilm": model}}, s3)
+    return url
+
+
+def test_the_command_takes_an_endpoint_that_is_still_to_be_deployed(repository: str) -> None:
+    planned = _arguments(repository, instance_type="ml.g5.2xlarge", release="25.09")
+
+    assert list(preflight_module.run(planned).lines()) == [
+        "ml.g5.2xlarge with release 25.09: 1 model, each built for it or without a plan"
+    ]
+
+
+def test_the_command_takes_a_deployed_endpoint(repository: str, sagemaker: Any) -> None:
+    with pytest.raises(FleetError, match=r"ml\.p3\.2xlarge has V100"):
+        preflight_module.run(_arguments(repository, endpoint=deploy(sagemaker, "deployed")))
+
+
+def test_an_endpoint_that_does_not_exist_is_one_error(repository: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        preflight_module.run(_arguments(repository, endpoint="nowhere"))
+
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize("given", [{}, {"release": "25.09"}, {"endpoint": "fleet", "release": "25.09"}])
+def test_the_command_wants_either_an_endpoint_or_both_of_its_properties(
+    repository: str, given: dict[str, str]
+) -> None:
+    with pytest.raises(FleetError, match="preflight-endpoint"):
+        preflight_module.run(_arguments(repository, **given))

@@ -1,0 +1,354 @@
+"""Pruning deletes what nobody can ask for, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from tests.triton_models.faulty_s3 import Fault, FaultyS3
+from tests.triton_models.publishing_aws import (
+    artifact,
+    client,
+    consistent_manifest,
+    objects,
+    repository_of,
+    small_aws,
+    unfinished_uploads,
+)
+from triton_models.errors import FleetError
+from triton_models.manifest import ArtifactRecord, Manifest, Publication, Repository
+from triton_models.pack import Artifact
+from triton_models.publish import publish
+from triton_models.publishing.prune import Pruned, abandoned, expendable, prune
+from triton_models.publishing.rollback import rollback
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+AT_ONCE = timedelta(0)
+VERSIONS = 5
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    with small_aws() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def s3(aws: str) -> Any:
+    return client(aws)
+
+
+@pytest.fixture(scope="module")
+def sagemaker(aws: str) -> Any:
+    return client(aws, "sagemaker")
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
+    folder = tmp_path_factory.mktemp("versions")
+    return [artifact(folder, name="minilm", weights=b"%d" % number) for number in range(VERSIONS)]
+
+
+@pytest.fixture
+def repository(s3: Any, versions: list[Artifact]) -> str:
+    return repository_of(versions, s3)
+
+
+def _names(versions: list[Artifact], *numbers: int) -> set[str]:
+    return {versions[number].path.name for number in numbers}
+
+
+def _published_daily(*artifacts: str) -> Manifest:
+    manifest = Manifest()
+    for day, name in enumerate(artifacts):
+        record = ArtifactRecord(size=10, sha256="00", build={})
+        wanted = [Publication(model="m", artifact=name, record=record)]
+        manifest = manifest.with_published(wanted, at=NOON + timedelta(days=day), by="ann")
+    return manifest
+
+
+def test_the_newest_stay_and_the_rest_goes(
+    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    pruned = prune(repository=repository, keep=2, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+
+    assert set(pruned.deleted) == _names(versions, 0, 1, 2)
+    assert pruned.freed == sum(versions[number].size for number in (0, 1, 2))
+    assert objects(repository, s3) == {"manifest.json", *_names(versions, 3, 4)}
+    manifest = consistent_manifest(repository, s3)
+    assert set(manifest.models["minilm"].artifacts) == _names(versions, 3, 4)
+    assert manifest.deleting == {}
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(
+    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    before = objects(repository, s3), consistent_manifest(repository, s3)
+
+    pruned = prune(
+        repository=repository, keep=2, older_than=AT_ONCE, dry_run=True, s3=s3, sagemaker=sagemaker
+    )
+
+    assert set(pruned.deleted) == _names(versions, 0, 1, 2)
+    assert (objects(repository, s3), consistent_manifest(repository, s3)) == before
+
+
+def test_what_rolling_back_needs_stays(
+    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    rollback("minilm", repository=repository, to=versions[1].path.name, s3=s3)
+
+    prune(repository=repository, keep=1, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+
+    # The current one, the one before it, and the one published last.
+    assert objects(repository, s3) == {"manifest.json", *_names(versions, 0, 1, 4)}
+    assert rollback("minilm", repository=repository, s3=s3).current == versions[0].path.name
+
+
+def test_what_was_current_lately_stays() -> None:
+    manifest = _published_daily("m-1", "m-2", "m-3", "m-4", "m-5")
+    now = NOON + timedelta(days=10)
+
+    # m-1 left on the first day, m-2 on the second, m-3 on the third.
+    assert set(expendable(manifest, keep=1, older_than=timedelta(days=9), now=now)) == {"m-1"}
+    assert set(expendable(manifest, keep=1, older_than=timedelta(days=7), now=now)) == {"m-1", "m-2", "m-3"}
+    assert expendable(manifest, keep=1, older_than=timedelta(days=9.5), now=now) == {}
+
+
+def test_the_default_keeps_what_was_current_within_a_week(repository: str, s3: Any, sagemaker: Any) -> None:
+    assert prune(repository=repository, keep=1, s3=s3, sagemaker=sagemaker).deleted == {}
+
+
+def test_an_object_that_the_manifest_does_not_know_stays(
+    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    where = Repository.parse(repository)
+    s3.put_object(Bucket=where.bucket, Key=where.key("other-0123456789abcdef.tar.gz"), Body=b"mine")
+
+    prune(repository=repository, keep=1, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+
+    assert "other-0123456789abcdef.tar.gz" in objects(repository, s3)
+
+
+@pytest.mark.parametrize("how", ["ModelDataUrl", "ModelDataSource", "Containers"])
+def test_an_artifact_that_a_sagemaker_model_names_stays(
+    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact], how: str
+) -> None:
+    url = f"{repository}{versions[0].path.name}"
+    source = {"S3DataSource": {"S3Uri": url, "S3DataType": "S3Object", "CompressionType": "Gzip"}}
+    container = {
+        "Image": "triton",
+        **({"ModelDataSource": source} if how == "ModelDataSource" else {"ModelDataUrl": url}),
+    }
+    name = f"single-{Repository.parse(repository).bucket}"
+    sagemaker.create_model(
+        ModelName=name,
+        ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
+        **({"Containers": [container]} if how == "Containers" else {"PrimaryContainer": container}),
+    )
+
+    pruned = prune(repository=repository, keep=1, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+
+    assert pruned.held == {versions[0].path.name: (name,)}
+    assert versions[0].path.name not in pruned.deleted
+    assert versions[0].path.name in consistent_manifest(repository, s3).models["minilm"].artifacts
+
+
+def test_the_model_of_a_multi_model_endpoint_holds_nothing(
+    repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    sagemaker.create_model(
+        ModelName=f"multi-{Repository.parse(repository).bucket}",
+        ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
+        PrimaryContainer={"Image": "triton", "Mode": "MultiModel", "ModelDataUrl": repository},
+    )
+
+    pruned = prune(repository=repository, keep=2, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+
+    assert set(pruned.deleted) == _names(versions, 0, 1, 2)
+
+
+def test_an_abandoned_upload_is_aborted_and_a_foreign_one_is_not(
+    repository: str, s3: Any, sagemaker: Any
+) -> None:
+    where = Repository.parse(repository)
+    for name in ("minilm-0123456789abcdef.tar.gz", "somebody-elses.bin"):
+        s3.create_multipart_upload(Bucket=where.bucket, Key=where.key(name))
+
+    pruned = prune(repository=repository, keep=9, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+
+    assert pruned.aborted == ("minilm-0123456789abcdef.tar.gz",)
+    assert unfinished_uploads(repository, s3) == [where.key("somebody-elses.bin")]
+
+
+def test_an_upload_under_way_is_not_aborted() -> None:
+    where = Repository.parse("s3://bucket/models/")
+    key = where.key("minilm-0123456789abcdef.tar.gz")
+    listed = [
+        {"Key": key, "UploadId": "old", "Initiated": NOON - timedelta(days=8)},
+        {"Key": key, "UploadId": "new", "Initiated": NOON - timedelta(hours=1)},
+    ]
+
+    found = abandoned(listed, where, before=NOON - timedelta(days=7))
+
+    assert [upload.upload_id for upload in found] == ["old"]
+
+
+@pytest.mark.parametrize(("keep", "days"), [(0, 7), (-1, 7), (1, -1), (1, 40_000)])
+def test_numbers_out_of_range_are_refused(repository: str, keep: int, days: int) -> None:
+    with pytest.raises(FleetError):
+        prune(repository=repository, keep=keep, older_than=timedelta(days=days))
+
+
+@pytest.fixture(scope="module")
+def proxy(aws: str) -> Iterator[FaultyS3]:
+    with FaultyS3(aws) as proxy:
+        yield proxy
+
+
+# Manifest, abandoned uploads, manifest without them, objects, manifest read, manifest without the list.
+STEPS = 6
+
+
+@pytest.mark.parametrize("fault", ["cut", "lost"])
+@pytest.mark.parametrize("number", range(1, STEPS + 1))
+def test_interrupted_anywhere_no_name_stands_for_a_missing_object_and_a_resumed_run_completes(
+    proxy: FaultyS3, aws: str, repository: str, number: int, fault: Fault
+) -> None:
+    s3, sagemaker = client(aws), client(aws, "sagemaker")
+    proxy.expect({number: fault})
+
+    with pytest.raises(FleetError):
+        prune(repository=repository, keep=2, older_than=AT_ONCE, s3=client(proxy.url), sagemaker=sagemaker)
+    assert len(proxy.requests) == number
+    consistent_manifest(repository, s3)
+
+    prune(repository=repository, keep=2, older_than=AT_ONCE, resume=True, s3=s3, sagemaker=sagemaker)
+    manifest = consistent_manifest(repository, s3)
+    assert manifest.deleting == {}
+    assert objects(repository, s3) == {"manifest.json", *manifest.models["minilm"].artifacts}
+    assert len(manifest.models["minilm"].artifacts) == 2
+
+
+@pytest.mark.parametrize("number", range(1, STEPS + 1))
+def test_a_lost_answer_that_the_sdk_asks_for_again_loses_nothing(
+    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, number: int
+) -> None:
+    proxy.expect({number: "lost"})
+
+    prune(
+        repository=repository,
+        keep=2,
+        older_than=AT_ONCE,
+        s3=client(proxy.url, attempts=2),
+        sagemaker=sagemaker,
+    )
+
+    manifest = consistent_manifest(repository, s3)
+    assert manifest.deleting == {}
+    assert objects(repository, s3) == {"manifest.json", *manifest.models["minilm"].artifacts}
+    assert len(manifest.models["minilm"].artifacts) == 2
+
+
+def _interrupted(proxy: FaultyS3, repository: str, sagemaker: Any) -> None:
+    """A run that has written what it is about to delete, and deleted nothing."""
+    proxy.expect({4: "cut"})
+    with pytest.raises(FleetError):
+        prune(repository=repository, keep=2, older_than=AT_ONCE, s3=client(proxy.url), sagemaker=sagemaker)
+
+
+def test_an_artifact_that_is_being_deleted_is_not_published(
+    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    _interrupted(proxy, repository, sagemaker)
+
+    with pytest.raises(FleetError) as caught:
+        publish([versions[0]], repository=repository, s3=s3)
+    assert caught.value.problems[0].rule == "being-deleted"
+
+    prune(repository=repository, keep=2, older_than=AT_ONCE, resume=True, s3=s3, sagemaker=sagemaker)
+    published = publish([versions[0]], repository=repository, s3=s3)
+    assert published.uploaded == (versions[0].path.name,)
+    assert consistent_manifest(repository, s3).target_model("minilm") == versions[0].path.name
+
+
+def test_a_second_run_does_not_take_over_unasked(
+    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any
+) -> None:
+    _interrupted(proxy, repository, sagemaker)
+
+    with pytest.raises(FleetError) as caught:
+        prune(repository=repository, keep=2, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+
+    assert "--resume" in caught.value.problems[0].fix
+
+
+def test_what_an_interrupted_run_left_stays_if_a_model_names_it_by_now(
+    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    _interrupted(proxy, repository, sagemaker)
+    sagemaker.create_model(
+        ModelName=f"later-{Repository.parse(repository).bucket}",
+        ExecutionRoleArn="arn:aws:iam::123456789012:role/serving",
+        PrimaryContainer={"Image": "triton", "ModelDataUrl": f"{repository}{versions[0].path.name}"},
+    )
+
+    pruned = prune(repository=repository, keep=2, older_than=AT_ONCE, resume=True, s3=s3, sagemaker=sagemaker)
+
+    assert set(pruned.deleted) == _names(versions, 1, 2)
+    assert versions[0].path.name in objects(repository, s3)
+    assert consistent_manifest(repository, s3).deleting == {}
+
+
+def test_a_publication_between_looking_and_deleting_keeps_its_artifact(
+    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    def meanwhile(request: Any) -> None:
+        if request.number == 1:  # what prune reads is out of date before it gets there
+            publish([versions[0]], repository=repository, s3=s3)
+
+    proxy.expect(after=meanwhile)
+    pruned = prune(
+        repository=repository, keep=2, older_than=AT_ONCE, s3=client(proxy.url), sagemaker=sagemaker
+    )
+
+    assert versions[0].path.name not in pruned.deleted
+    assert consistent_manifest(repository, s3).target_model("minilm") == versions[0].path.name
+
+
+def test_a_publisher_that_found_an_artifact_that_is_deleted_meanwhile_sends_it_again(
+    proxy: FaultyS3, repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    def meanwhile(request: Any) -> None:
+        if request.what == "PUT manifest.json" and proxy.requests.count("PUT manifest.json") == 1:
+            prune(repository=repository, keep=2, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
+
+    proxy.expect(before=meanwhile)
+    published = publish([versions[0]], repository=repository, s3=client(proxy.url))
+
+    assert published.uploaded == (versions[0].path.name,)
+    assert consistent_manifest(repository, s3).target_model("minilm") == versions[0].path.name
+
+
+def test_the_outcome_names_what_went_what_stayed_and_what_it_frees() -> None:
+    pruned = Pruned(
+        repository="s3://b/models/",
+        deleted={"m-1.tar.gz": 1_500_000, "m-2.tar.gz": 500_000},
+        held={"m-3.tar.gz": ("Single",)},
+        aborted=("m-4.tar.gz",),
+        dry_run=True,
+    )
+
+    *rows, total, restorable = pruned.lines()
+    assert rows == [
+        "m-1.tar.gz: would be deleted (1.5 MB)",
+        "m-2.tar.gz: would be deleted (0.5 MB)",
+        "m-3.tar.gz: kept, the SageMaker Model Single names it",
+        "m-4.tar.gz: an abandoned upload would be aborted",
+    ]
+    assert total == "2 artifacts, 2.0 MB would be deleted"
+    assert "can be restored" in restorable
+    assert pruned.as_dict()["freed"] == 2_000_000

@@ -1,0 +1,164 @@
+"""A build without a GPU is for rehearsals, and does not get into a repository that GPUs serve."""
+
+from __future__ import annotations
+
+import argparse
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.triton_models.model_folders import Edit, write, write_ensemble, write_plain
+from tests.triton_models.publishing_aws import (
+    ENVIRONMENT,
+    client,
+    consistent_manifest,
+    new_repository,
+    objects,
+    small_aws,
+)
+from triton_models import publish as publish_module
+from triton_models.errors import FleetError
+from triton_models.layout import read_layout
+from triton_models.pack import Artifact, pack
+from triton_models.publish import publish
+from triton_models.publishing.plans import is_portable, tensorrt_versions
+
+PLAN = struct.pack("<II16x4B", 0x74727466, 0, 10, 13, 3, 9)
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    with small_aws() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def s3(aws: str) -> Any:
+    return client(aws)
+
+
+@pytest.fixture
+def repository(s3: Any) -> str:
+    return new_repository(s3)
+
+
+@pytest.fixture
+def portable(tmp_path: Path) -> Artifact:
+    return pack(write_ensemble(tmp_path / "minilm"), output=tmp_path / "out")
+
+
+def for_gpu(folder: Path, *, plan: bytes = PLAN) -> Path:
+    root = write_ensemble(folder / "minilm", gpu="A10G")
+    write(root / "minilm_encoder" / "1" / "model.plan", plan)
+    return root
+
+
+def for_cpu(folder: Path) -> Path:
+    """As a build for CPUs leaves it: ONNX Runtime in the place of TensorRT."""
+    root = write_ensemble(folder / "minilm")
+    with Edit(root / "minilm_encoder") as config:
+        config.backend = "onnxruntime"
+    return root
+
+
+def test_one_is_refused_and_nothing_is_written(portable: Artifact, repository: str, s3: Any) -> None:
+    with pytest.raises(FleetError) as caught:
+        publish([portable], repository=repository, s3=s3)
+
+    (problem,) = caught.value.problems
+    assert problem.rule == "portable-artifact"
+    assert portable.path.name in problem.what
+    assert "FLEET_PORTABLE" in problem.fix
+    assert objects(repository, s3) == set()
+
+
+def test_a_rehearsal_says_that_it_is_one(portable: Artifact, repository: str, s3: Any) -> None:
+    publish([portable], repository=repository, s3=s3, portable=True)
+
+    assert consistent_manifest(repository, s3).models["minilm"].artifacts[portable.path.name].portable
+
+
+def _run(portable: Artifact, repository: str, *, flag: bool) -> None:
+    publish_module.run(argparse.Namespace(artifacts=[portable.path], repository=repository, portable=flag))
+
+
+@pytest.fixture
+def command_line(aws: str, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("FLEET_PORTABLE", raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(("flag", "variable"), [(True, "0"), (False, "1")])
+def test_the_flag_and_the_variable_mean_the_same(
+    command_line: pytest.MonkeyPatch, portable: Artifact, repository: str, flag: bool, variable: str
+) -> None:
+    command_line.setenv("FLEET_PORTABLE", variable)
+
+    _run(portable, repository, flag=flag)
+
+
+@pytest.mark.parametrize("variable", ["", "0"])
+def test_without_either_the_command_refuses(
+    command_line: pytest.MonkeyPatch, portable: Artifact, repository: str, variable: str
+) -> None:
+    command_line.setenv("FLEET_PORTABLE", variable)
+
+    with pytest.raises(FleetError, match="portable-artifact"):
+        _run(portable, repository, flag=False)
+
+
+def test_one_that_a_rehearsal_has_published_is_refused_all_the_same(
+    portable: Artifact, repository: str, s3: Any
+) -> None:
+    publish([portable], repository=repository, s3=s3, portable=True)
+
+    with pytest.raises(FleetError, match="portable-artifact"):
+        publish([portable], repository=repository, s3=s3)
+
+
+@pytest.mark.parametrize("build", [for_gpu, for_cpu])
+def test_builds_for_a_gpu_and_for_cpus_are_not_portable(
+    tmp_path: Path, repository: str, s3: Any, build: Any
+) -> None:
+    artifact = pack(build(tmp_path), output=tmp_path / "out")
+
+    publish([artifact], repository=repository, s3=s3)
+
+    assert not consistent_manifest(repository, s3).models["minilm"].artifacts[artifact.path.name].portable
+
+
+def test_a_model_that_never_wanted_a_plan_is_not_portable(tmp_path: Path) -> None:
+    assert not is_portable(read_layout(write_plain(tmp_path / "resnet50")))
+
+
+def test_a_network_kept_beside_its_plan_is_not_portable(tmp_path: Path) -> None:
+    root = for_gpu(tmp_path)
+    write(root / "minilm_encoder" / "1" / "model.onnx", b"weights")
+
+    assert not is_portable(read_layout(root))
+
+
+def test_the_platform_tells_tensorrt_as_the_backend_does(tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    with Edit(root / "minilm_encoder") as config:
+        config.backend, config.platform = "", "tensorrt_plan"
+
+    assert is_portable(read_layout(root))
+
+
+def test_a_plans_own_version_is_recorded(tmp_path: Path, repository: str, s3: Any) -> None:
+    artifact = pack(for_gpu(tmp_path), output=tmp_path / "out")
+
+    publish([artifact], repository=repository, s3=s3)
+
+    record = consistent_manifest(repository, s3).models["minilm"].artifacts[artifact.path.name]
+    assert record.plans == ("10.13.3.9",)
+
+
+def test_what_is_no_plan_has_no_version(tmp_path: Path) -> None:
+    assert tensorrt_versions(read_layout(for_gpu(tmp_path, plan=b"weights"))) == ()

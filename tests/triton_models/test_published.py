@@ -1,0 +1,132 @@
+"""`fleet releases` shows what was published."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from tests.triton_models.publishing_aws import ENVIRONMENT, client, new_repository, small_aws, write_manifest
+from triton_models.errors import FleetError
+from triton_models.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.publishing import published as published_module
+from triton_models.publishing.published import Artifacts, published
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
+
+
+def _with(manifest: Manifest, artifact: str, *, day: int, record: ArtifactRecord) -> Manifest:
+    wanted = [Publication(model=artifact.partition("-")[0], artifact=artifact, record=record)]
+    return manifest.with_published(wanted, at=NOON + timedelta(days=day), by=f"ann{day}")
+
+
+def _record(**fields: Any) -> ArtifactRecord:
+    return ArtifactRecord(**{"size": 1_500_000, "sha256": "00", "build": FOR_A10G, **fields})
+
+
+@pytest.fixture
+def manifest() -> Manifest:
+    """Three of minilm, rolled back from the last, and one of resnet50."""
+    manifest = Manifest()
+    for day in (1, 2, 3):
+        manifest = _with(manifest, f"minilm-{day}", day=day, record=_record())
+    manifest = manifest.with_rollback(model="minilm", to="minilm-2", at=NOON + timedelta(days=4), by="bob")
+    return _with(manifest, "resnet50-1", day=5, record=_record(build={}))
+
+
+def test_the_newest_come_first_and_the_current_and_the_previous_are_marked(manifest: Manifest) -> None:
+    rows = [(row.artifact, row.state) for row in published(manifest, ["minilm"])]
+
+    assert rows == [("minilm-3", ""), ("minilm-2", "current"), ("minilm-1", "previous")]
+
+
+def test_all_models_are_shown_unless_some_are_named(manifest: Manifest) -> None:
+    assert [row.model for row in published(manifest)] == ["minilm"] * 3 + ["resnet50"]
+    assert [row.model for row in published(manifest, ["resnet50"])] == ["resnet50"]
+
+
+def test_every_unknown_name_is_told(manifest: Manifest) -> None:
+    with pytest.raises(FleetError) as caught:
+        published(manifest, ["minlm", "resnet5", "minilm"])
+
+    assert [problem.fix for problem in caught.value.problems] == [
+        "did you mean minilm?",
+        "did you mean resnet50?",
+    ]
+
+
+def test_the_table_is_aligned_and_says_for_what_when_and_by_whom(manifest: Manifest) -> None:
+    rows = tuple(published(manifest, ["minilm"]))
+    head, newest, *_ = Artifacts(repository="s3://b/models/", rows=rows).lines()
+
+    assert head.split() == ["model", "artifact", "state", "MB", "built", "for", "published", "by"]
+    for column in ("artifact", "built for", "published", "by"):
+        at = head.index(column)
+        assert newest[at - 1] == " "
+        assert newest[at] != " "
+    assert "1.5" in newest
+    assert "A10G, release 25.09, TensorRT 10.13.3.9" in newest
+    assert "2026-11-24T12:00:00Z" in newest
+    assert newest.endswith("ann3")
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (_record(portable=True), "rehearsals only (portable)"),
+        (_record(build={}), "not recorded"),
+        (_record(build={}, plans=("10.13.3.9",)), "TensorRT 10.13.3.9"),
+        (_record(build={"gpu": None, "release": "25.09", "tensorrt": None}), "release 25.09"),
+    ],
+)
+def test_what_an_artifact_was_built_for_is_told_as_far_as_it_is_known(
+    record: ArtifactRecord, said: str
+) -> None:
+    (row,) = published(_with(Manifest(), "m-1", day=1, record=record))
+
+    assert said in row.cells()
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    with small_aws() as url:
+        yield url
+
+
+def _run(aws: str, repository: str, monkeypatch: pytest.MonkeyPatch) -> Artifacts:
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
+        monkeypatch.setenv(name, value)
+    return published_module.run(argparse.Namespace(models=[], repository=repository))
+
+
+def test_the_command_reads_the_repository(aws: str, manifest: Manifest, monkeypatch) -> None:
+    s3 = client(aws)
+    repository = new_repository(s3)
+    write_manifest(repository, json.loads(manifest.to_json()), s3)
+
+    shown = _run(aws, repository, monkeypatch).as_dict()
+
+    assert shown["repository"] == repository
+    assert shown["artifacts"][1] == {
+        "model": "minilm",
+        "artifact": "minilm-2",
+        "state": "current",
+        "size": 1_500_000,
+        "sha256": "00",
+        "portable": False,
+        "build": FOR_A10G,
+        "plans": [],
+        "published": "2026-11-23T12:00:00Z",
+        "by": "ann2",
+    }
+
+
+def test_an_empty_repository_says_so(aws: str, monkeypatch) -> None:
+    repository = new_repository(client(aws))
+
+    assert list(_run(aws, repository, monkeypatch).lines()) == [f"nothing is published in {repository}"]

@@ -1,0 +1,203 @@
+"""Rolling back moves a name and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.triton_models.faulty_s3 import Fault, FaultyS3, Request
+from tests.triton_models.publishing_aws import (
+    ENVIRONMENT,
+    artifact,
+    client,
+    consistent_manifest,
+    objects,
+    repository_of,
+    small_aws,
+)
+from triton_models.errors import FleetError
+from triton_models.manifest import Repository
+from triton_models.pack import Artifact
+from triton_models.publish import publish
+from triton_models.publishing import rollback as rollback_module
+from triton_models.publishing.rollback import rollback
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    with small_aws() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def s3(aws: str) -> Any:
+    return client(aws)
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
+    folder = tmp_path_factory.mktemp("versions")
+    return [artifact(folder, name="minilm", weights=b"%d" % number) for number in range(3)]
+
+
+@pytest.fixture
+def repository(s3: Any, versions: list[Artifact]) -> str:
+    return repository_of(versions, s3)
+
+
+def _current(repository: str, s3: Any) -> str:
+    return consistent_manifest(repository, s3).target_model("minilm")
+
+
+def test_the_artifact_before_becomes_current(repository: str, s3: Any, versions: list[Artifact]) -> None:
+    done = rollback("minilm", repository=repository, s3=s3, by="bob")
+
+    assert (done.before, done.current) == (versions[2].path.name, versions[1].path.name)
+    model = consistent_manifest(repository, s3).models["minilm"]
+    assert model.current == versions[1].path.name
+    assert (model.history[-1].how, model.history[-1].by) == ("rollback", "bob")
+
+
+def test_no_object_is_written_or_deleted(repository: str, s3: Any) -> None:
+    before = objects(repository, s3)
+
+    rollback("minilm", repository=repository, s3=s3)
+
+    assert objects(repository, s3) == before
+
+
+def test_a_second_one_goes_further_back_and_a_third_is_refused(
+    repository: str, s3: Any, versions: list[Artifact]
+) -> None:
+    rollback("minilm", repository=repository, s3=s3)
+    rollback("minilm", repository=repository, s3=s3)
+    assert _current(repository, s3) == versions[0].path.name
+
+    with pytest.raises(FleetError) as caught:
+        rollback("minilm", repository=repository, s3=s3)
+
+    assert caught.value.problems[0].rule == "no-earlier-artifact"
+    assert _current(repository, s3) == versions[0].path.name
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_any_artifact_can_be_named_and_so_goes_forth_again(
+    repository: str, s3: Any, versions: list[Artifact], by_name: bool
+) -> None:
+    newest = versions[2]
+    rollback("minilm", repository=repository, s3=s3)
+
+    rollback("minilm", repository=repository, to=newest.path.name if by_name else newest.digest, s3=s3)
+
+    assert _current(repository, s3) == newest.path.name
+
+
+def test_what_is_current_already_is_no_change(repository: str, s3: Any, versions: list[Artifact]) -> None:
+    before = consistent_manifest(repository, s3)
+
+    done = rollback("minilm", repository=repository, to=versions[2].path.name, s3=s3)
+
+    assert list(done.lines()) == [f"minilm -> {repository}{versions[2].path.name} (as it was)"]
+    assert consistent_manifest(repository, s3) == before
+
+
+def test_an_object_that_is_gone_does_not_become_current(
+    repository: str, s3: Any, versions: list[Artifact]
+) -> None:
+    where = Repository.parse(repository)
+    s3.delete_object(Bucket=where.bucket, Key=where.key(versions[1].path.name))
+
+    with pytest.raises(FleetError) as caught:
+        rollback("minilm", repository=repository, s3=s3)
+
+    (problem,) = caught.value.problems
+    assert problem.rule == "artifact-gone"
+    assert problem.where == f"{repository}{versions[1].path.name}"
+
+
+def test_an_object_that_was_overwritten_does_not_become_current(
+    repository: str, s3: Any, versions: list[Artifact]
+) -> None:
+    where = Repository.parse(repository)
+    s3.put_object(Bucket=where.bucket, Key=where.key(versions[1].path.name), Body=b"something else")
+
+    with pytest.raises(FleetError) as caught:
+        rollback("minilm", repository=repository, s3=s3)
+
+    assert caught.value.problems[0].rule == "artifact-changed"
+
+
+def test_an_unknown_model_or_artifact_is_answered_with_close_ones(repository: str, s3: Any) -> None:
+    with pytest.raises(FleetError, match="did you mean minilm"):
+        rollback("minlm", repository=repository, s3=s3)
+    with pytest.raises(FleetError) as caught:
+        rollback("minilm", repository=repository, to="0123456789abcdef", s3=s3)
+    assert caught.value.problems[0].rule == "unknown-artifact"
+
+
+@pytest.fixture(scope="module")
+def proxy(aws: str) -> Iterator[FaultyS3]:
+    with FaultyS3(aws) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize("fault", ["cut", "lost"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_fault_never_rolls_back_twice(
+    proxy: FaultyS3, repository: str, s3: Any, fault: Fault, number: int
+) -> None:
+    proxy.expect({number: fault})
+
+    done = rollback("minilm", repository=repository, s3=client(proxy.url, attempts=2))
+
+    assert _current(repository, s3) == done.current != done.before
+    assert len(consistent_manifest(repository, s3).models["minilm"].history) == 4
+
+
+def test_another_models_publication_meanwhile_is_kept(
+    proxy: FaultyS3, repository: str, s3: Any, versions: list[Artifact], tmp_path: Path
+) -> None:
+    other = artifact(tmp_path, name="other", weights=b"w")
+    proxy.expect(after=_at(1, lambda: publish([other], repository=repository, s3=s3)))
+
+    rollback("minilm", repository=repository, s3=client(proxy.url))
+
+    manifest = consistent_manifest(repository, s3)
+    assert manifest.target_model("minilm") == versions[1].path.name
+    assert manifest.target_model("other") == other.path.name
+
+
+def test_the_same_models_publication_meanwhile_is_not_undone(
+    proxy: FaultyS3, repository: str, s3: Any, tmp_path: Path
+) -> None:
+    mended = artifact(tmp_path, name="minilm", weights=b"mended")
+    proxy.expect(after=_at(1, lambda: publish([mended], repository=repository, s3=s3, by="carl")))
+
+    with pytest.raises(FleetError) as caught:
+        rollback("minilm", repository=repository, s3=client(proxy.url))
+
+    (problem,) = caught.value.problems
+    assert problem.rule == "changed-meanwhile"
+    assert "carl" in problem.why
+    assert _current(repository, s3) == mended.path.name
+
+
+def _at(number: int, act: Any) -> Any:
+    return lambda request: act() if isinstance(request, Request) and request.number == number else None
+
+
+def test_the_command_says_what_it_did_and_when_it_is_seen(
+    aws: str, repository: str, s3: Any, versions: list[Artifact], monkeypatch
+) -> None:
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
+        monkeypatch.setenv(name, value)
+
+    done = rollback_module.run(argparse.Namespace(model="minilm", repository=repository, to=None))
+
+    moved, seen = done.lines()
+    assert moved == f"minilm -> {repository}{versions[1].path.name} (was {versions[2].path.name})"
+    assert "within 30 s" in seen
