@@ -173,8 +173,7 @@ def test_all_of_them_together_are_what_the_services_accept(stack: Stack) -> None
     assert not lint(json.dumps(template), config=ManualArgs(regions=["eu-west-1", "us-east-1"]))
 
 
-def test_a_reservation_that_is_none_is_found_by_the_schema(stack: Stack) -> None:
-    _multi(stack, capacity_reservation=CapacityReservation(arn="reserved"))
-    template = json.dumps(Template.from_stack(stack).to_json())
+def test_a_reservation_without_an_arn_is_refused(stack: Stack) -> None:
+    reservation = CapacityReservation(arn="reserved")
 
-    assert lint(template, config=ManualArgs(regions=["eu-west-1"]))
+    assert _rules(lambda: _multi(stack, capacity_reservation=reservation)) == ["reservation-arn"]

@@ -8,6 +8,7 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.values import time_problem
 from triton_fleet.hosting.variants import Hosting
 from triton_fleet.rules.number_range import number_range
+from triton_fleet.rules.reservation_arn import reservation_arn
 from triton_fleet.rules.resource_name import resource_name
 from triton_models.errors import Problem
 
@@ -20,6 +21,9 @@ def hosting_problems(hosting: Hosting, *, where: str) -> Iterator[Problem | None
         where: What the problems are told about.
     """
     yield resource_name(known(hosting.name), what="the variant", where=where)
+    reserved = hosting.capacity_reservation
+    if reserved is not None:
+        yield reservation_arn(known(reserved.arn), where=f"capacity_reservation, {where}")
     for name, number, least, most in (
         ("initial_instance_count", hosting.initial_instance_count, 1, 2**31 - 1),
         ("weight", hosting.weight, 0, 1e9),

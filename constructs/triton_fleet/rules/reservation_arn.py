@@ -1,0 +1,28 @@
+"""A capacity reservation is named by its ARN."""
+
+from __future__ import annotations
+
+import re
+
+from triton_models.errors import Problem
+
+RULE = "reservation-arn"
+# Read on 2026-11-21.
+SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCapacityReservationConfig.html"
+
+_ARN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:[a-z0-9-]{1,14}/.+")
+_LONGEST = 258
+
+
+def reservation_arn(arn: str | None, *, where: str) -> Problem | None:
+    """The problem with a reservation's ARN; None is one not known yet, or none at all."""
+    if arn is None or (len(arn) <= _LONGEST and _ARN.fullmatch(arn)):
+        return None
+    return Problem(
+        what=f"the capacity reservation is {arn[:80]!a}",
+        where=where,
+        expected="an ARN such as arn:aws:sagemaker:us-east-1:123456789012:training-plan/name",
+        why="SageMaker refuses the endpoint's configuration",
+        fix="give the ARN that SageMaker shows for the reservation, not its name",
+        rule=RULE,
+    )
