@@ -15,9 +15,10 @@ from typing import Any
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.instances import gpu as gpu_named
 from triton_models.layout import BUILD_FILE
+from triton_models.making import make
 from triton_models.releases import DEFAULT_RELEASE
 from triton_models.releases import release as release_named
-from triton_models.spec import MODELS, BuildJob, ModelBuild, blame, load_build
+from triton_models.spec import MODELS, BuildJob, ModelBuild, blame, load_build, load_builds
 from triton_models.tensorrt import find_compiler
 
 
@@ -48,13 +49,15 @@ class Built:
 def run(arguments: argparse.Namespace) -> Built:
     """Build every model named, one after the other in this process, so that frameworks are imported once.
 
-    A model that fails does not keep the others from being built.
+    All declarations are read first, so that a mistake in the last one is told before the first is exported.
+    A model that fails later does not keep the others from being built.
 
     Raises:
         FleetError: What was wrong with each model that failed.
     """
     roots: list[Path] = []
     problems: list[Problem] = []
+    load_builds(dict.fromkeys(arguments.names), arguments.models)
     for name in dict.fromkeys(arguments.names):
         if sys.stderr.isatty():
             sys.stderr.write(f"building {name} ...\n")
@@ -111,18 +114,19 @@ def build(
     with _staging(output, name) as staging:
         root = staging / name
         root.mkdir()
-        job = BuildJob(root=root, release=served_by, compiler=compiler, cpu=cpu)
-        _write(declaration, job, source=(models or MODELS).resolve() / name)
+        source = (models or MODELS).resolve() / name
+        job = BuildJob(root=root, release=served_by, source=source, compiler=compiler, cpu=cpu)
+        _write(declaration, job)
         (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")
         _replace(root, target, aside=staging / "earlier")
     return target
 
 
-def _write(declaration: ModelBuild, job: BuildJob, *, source: Path) -> None:
+def _write(declaration: ModelBuild, job: BuildJob) -> None:
     try:
         # Exporters print; standard output belongs to the command's result.
         with contextlib.redirect_stdout(sys.stderr):
-            declaration.write(job)
+            make(declaration, job)
     except FleetError as error:
         raise FleetError(
             replace(problem, where=f"model {declaration.name!r}: {problem.where}")
@@ -131,7 +135,7 @@ def _write(declaration: ModelBuild, job: BuildJob, *, source: Path) -> None:
     except Exception as error:
         raise FleetError.of(
             what=f"building {declaration.name!r} failed: {type(error).__name__}: {error}",
-            where=blame(error, source),
+            where=blame(error, job.source),
             expected="write() to fill the model directories",
             fix="install what models are built with: pip install -r model_builds/requirements.txt"
             if isinstance(error, ModuleNotFoundError)
@@ -141,7 +145,7 @@ def _write(declaration: ModelBuild, job: BuildJob, *, source: Path) -> None:
     if not any(job.root.glob("*/config.pbtxt")):
         raise FleetError.of(
             what=f"write() of {declaration.name!r} made no model directory",
-            where=str(source / "build.py"),
+            where=str(job.source / "build.py"),
             expected="at least one call of job.model(config)",
             fix="make the model directory with job.model and put the model's file into the folder it returns",
             rule="build-empty",

@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from triton_models.declaring.models import Step
+from triton_models.declaring.serving import DynamicBatching
+from triton_models.declaring.tensors import Tensor
 from triton_models.errors import FleetError, Problem
 from triton_models.suggest import did_you_mean
 
@@ -21,49 +23,6 @@ CONFIG_FILE = "config.pbtxt"
 
 # NVIDIA's generated message. It has no type stubs, and its fields are set up at run time.
 ModelConfig: TypeAlias = Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
-    """An input or output.
-
-    Attributes:
-        name: The tensor's name.
-        data_type: As in config.pbtxt, such as "TYPE_INT32".
-        dims: The shape without the batch dimension; -1 for a variable size.
-    """
-
-    name: str
-    data_type: str
-    dims: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One composing model of an ensemble.
-
-    Attributes:
-        model_name: The composing model's name, which is its directory's.
-        inputs: The composing model's input name -> the ensemble's tensor that feeds it.
-        outputs: The composing model's output name -> the ensemble's tensor that it makes.
-    """
-
-    model_name: str
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DynamicBatching:
-    """How the server joins requests into batches.
-
-    Attributes:
-        preferred: Batch sizes that are sent at once; empty means that any is as good.
-        max_delay_us: How long a request waits for company, in microseconds.
-    """
-
-    preferred: tuple[int, ...] = field(default=())
-    max_delay_us: int = 0
 
 
 @functools.cache
@@ -114,7 +73,7 @@ def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
             expected=f"one of {', '.join(known)}, the prefix may be left out",
             fix=did_you_mean(full, known, otherwise="use one of the data types above"),
         )
-    return Tensor(name=name, data_type=full, dims=tuple(dims))
+    return Tensor(name, full, tuple(dims))
 
 
 def step(model_name: str, *, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Step:
@@ -256,7 +215,7 @@ def decode(content: bytes, *, where: str) -> str:
             what=f"a byte that is not UTF-8: 0x{content[error.start]:02x}",
             where=f"{where}:{line}",
             expected="a text file in UTF-8",
-            why="Triton refuses the model",
+            why="names and texts of another encoding would not be what they look like here",
             fix="save the file as UTF-8",
             rule="config-syntax",
         ) from None
@@ -280,9 +239,9 @@ def _message(
 ) -> ModelConfig:
     message = schema().ModelConfig(name=name, max_batch_size=max_batch_size)
     for each in inputs:
-        message.input.add(name=each.name, data_type=each.data_type, dims=each.dims)
+        message.input.add(name=each.name, data_type=each.full_type, dims=each.sizes)
     for each in outputs:
-        message.output.add(name=each.name, data_type=each.data_type, dims=each.dims)
+        message.output.add(name=each.name, data_type=each.full_type, dims=each.sizes)
     return message
 
 
@@ -299,3 +258,23 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
         fix="mend the file there; docs.nvidia.com names every field under 'Model Configuration'",
         rule="config-syntax",
     )
+
+
+__all__ = [
+    "CONFIG_FILE",
+    "DynamicBatching",
+    "ModelConfig",
+    "Step",
+    "Tensor",
+    "data_types",
+    "decode",
+    "ensemble",
+    "parse_config",
+    "plain",
+    "read_config",
+    "schema",
+    "step",
+    "tensor",
+    "to_text",
+    "write_config",
+]

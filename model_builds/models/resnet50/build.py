@@ -9,53 +9,36 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from triton_models.spec import BuildJob, Example, ModelBuild, Tensors
+from triton_models.spec import (
+    DynamicBatching,
+    Example,
+    ModelBuild,
+    OnnxRuntime,
+    PyTorchNetwork,
+    SeededWeights,
+    Tensor,
+    Tensors,
+    WarmUp,
+    weights_at,
+)
 
 if TYPE_CHECKING:
     from .network import ResNet50
 
-SEED = 50
-MAX_BATCH = 32
+WEIGHTS = weights_at(os.environ.get("RESNET50_WEIGHTS"), otherwise=SeededWeights(seed=50))
 
 
-def write(job: BuildJob) -> None:
-    """Make the model."""
-    import torch
-
-    from triton_models.config import DynamicBatching, plain, tensor
-    from triton_models.export.onnx import export_onnx
-
-    version = job.model(
-        plain(
-            name="resnet50",
-            backend="onnxruntime",
-            max_batch_size=MAX_BATCH,
-            inputs=[tensor("INPUT", "FP32", [3, 224, 224])],
-            outputs=[tensor("OUTPUT", "FP32", [1000])],
-            dynamic_batching=DynamicBatching(max_delay_us=500),
-        )
-    )
-    network, job.sources["weights"] = _network()
-    export_onnx(
-        network,
-        version / "model.onnx",
-        inputs={"INPUT": torch.zeros(2, 3, 224, 224)},
-        outputs=["OUTPUT"],
-        dynamic={"INPUT": {0: "batch"}},
-    )
-
-
-def _network() -> tuple[ResNet50, str]:
-    """The network that is served, and where its weights come from."""
+def network() -> ResNet50:
+    """The network with its weights, ready to predict."""
     from triton_models.export.weights import load_weights
 
     from .network import ResNet50, seeded
 
-    source = os.environ.get("RESNET50_WEIGHTS")
-    if not source:
-        return seeded(SEED).eval(), f"untrained, seed {SEED}"
-    network = ResNet50()
-    return network.eval(), load_weights(network, source)
+    if isinstance(WEIGHTS, SeededWeights):
+        return seeded(WEIGHTS.seed).eval()
+    trained = ResNet50()
+    load_weights(trained, WEIGHTS)
+    return trained.eval()
 
 
 def examples() -> list[Example]:
@@ -79,13 +62,25 @@ def reference(inputs: Tensors) -> Tensors:
     import torch
 
     with torch.inference_mode():
-        return {"OUTPUT": _network()[0](torch.from_numpy(inputs["INPUT"])).numpy()}
+        return {"OUTPUT": network()(torch.from_numpy(inputs["INPUT"])).numpy()}
 
 
 BUILD = ModelBuild(
     name="resnet50",
     description="ResNet-50: images to logits of 1000 classes",
-    write=write,
+    weights=WEIGHTS,
+    models=[
+        PyTorchNetwork(
+            name="resnet50",
+            network=network,
+            inputs=[Tensor("INPUT", "FP32", [3, 224, 224])],
+            outputs=["OUTPUT"],
+            backend=OnnxRuntime(convolution_search="heuristic"),
+            max_batch_size=32,
+            batching=DynamicBatching(max_delay_us=500),
+            warm_up=WarmUp(),
+        )
+    ],
     examples=examples,
     reference=reference,
     output="OUTPUT",

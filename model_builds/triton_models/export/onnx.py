@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triton_models.declaring.tensors import OpenSize, Tensor
 from triton_models.errors import FleetError
 
 if TYPE_CHECKING:
@@ -66,6 +67,29 @@ def export_onnx(
     model = program.model_proto
     _refuse_unused(model.graph, path)
     path.write_bytes(_serialise(model))
+
+
+def example_tensors(inputs: Sequence[Tensor], *, batches: bool) -> dict[str, torch.Tensor]:
+    """An example of each declared input to export a network with.
+
+    Zeros and ones in turn: token numbers that every vocabulary has, and a mask that hides something, for an
+    exporter leaves out what a network skips when nothing is hidden.
+
+    Args:
+        inputs: The inputs.
+        batches: Whether a batch dimension comes first.
+    """
+    import torch
+
+    types = {"TYPE_FP16": "float16", "TYPE_FP32": "float32", "TYPE_FP64": "float64", "TYPE_BF16": "bfloat16"}
+    examples = {}
+    for tensor in inputs:
+        dims = [max(size.min, 2) if isinstance(size, OpenSize) else size for size in tensor.dims]
+        shape = [2, *dims] if batches else dims
+        name = types.get(tensor.full_type, tensor.full_type.removeprefix("TYPE_").lower())
+        count = torch.Size(shape).numel()
+        examples[tensor.name] = (torch.arange(count) % 2).reshape(shape).to(getattr(torch, name))
+    return examples
 
 
 def _refuse_unused(graph: Any, path: Path) -> None:

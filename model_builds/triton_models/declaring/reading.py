@@ -1,0 +1,204 @@
+"""Reading declarations: from `models/<name>/build.py` to a ModelBuild without a mistake, in milliseconds."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+from triton_models.declaring import backends, models, serving, tensors, weights
+from triton_models.declaring.declaration import NAME_RULE, Example, ModelBuild, is_name
+from triton_models.declaring.mistakes import find_mistakes
+from triton_models.declaring.models import PythonModel
+from triton_models.declaring.places import Places
+from triton_models.errors import FleetError, Problem, raise_if_any
+from triton_models.suggest import did_you_mean
+from triton_models.tensorrt import ShapeRange
+
+MODELS = Path(__file__).resolve().parents[2] / "models"
+"""The folder of model builds beside this package."""
+
+_CLASSES: dict[str, type] = {
+    each.__name__: each
+    for each in (
+        ModelBuild,
+        Example,
+        ShapeRange,
+        tensors.OpenSize,
+        tensors.Tensor,
+        serving.Instances,
+        serving.DynamicBatching,
+        serving.WarmUp,
+        backends.OnnxRuntime,
+        backends.TensorRt,
+        backends.PythonBackend,
+        weights.HubWeights,
+        weights.S3Weights,
+        weights.LocalWeights,
+        weights.PackageWeights,
+        weights.SeededWeights,
+        models.PyTorchNetwork,
+        models.OnnxFile,
+        models.PythonModel,
+        models.Ensemble,
+        models.Step,
+    )
+}
+
+
+def model_names(models: Path | None = None) -> list[str]:
+    """The names of the model builds in a folder, sorted.
+
+    Raises:
+        FleetError: The folder does not exist.
+    """
+    folder = models or MODELS
+    if not folder.is_dir():
+        raise FleetError.of(
+            what=f"no folder {str(folder)!r}",
+            where="the folder of model builds (--models)",
+            expected="a folder with one folder for each model, each with a build.py",
+            fix="run the command from the repository, or name the folder",
+        )
+    return sorted(declaration.parent.name for declaration in folder.glob("*/build.py"))
+
+
+def load_build(name: str, models: Path | None = None) -> ModelBuild:
+    """The declaration of a model, freshly read.
+
+    Args:
+        name: The name of its folder.
+        models: The folder that holds the folders of all models; by default the one beside this package.
+
+    Raises:
+        FleetError: There is no such model, its build.py is no declaration, or something in it is wrong: every
+            mistake, with its line where that is known.
+    """
+    folder = (models or MODELS).resolve()
+    path = folder / name / "build.py"
+    if not path.is_file() or Path(name).name != name:
+        known = model_names(folder)
+        raise FleetError.of(
+            what=f"unknown model {name!r}",
+            where=f"the model builds in {folder}",
+            expected=f"one of {', '.join(known)}" if known else "a folder with a build.py; there is none",
+            fix=did_you_mean(name, known, otherwise=f"add {path}"),
+            rule="unknown-model",
+        )
+    if not is_name(name):
+        raise _bad_declaration(path, f"the model's name {name!r}", NAME_RULE)
+    build = getattr(_execute(path), "BUILD", None)
+    if not isinstance(build, ModelBuild):
+        raise _bad_declaration(path, f"BUILD is {build!r}", "BUILD = ModelBuild(...)")
+    raise_if_any(dict.fromkeys(_problems(build, path)))  # a value may stand in several places
+    if build.name != name:
+        raise _bad_declaration(path, f"BUILD.name is {build.name!r}", f"the folder's name, {name!r}")
+    return build
+
+
+def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelBuild]:
+    """The declarations of several models, freshly read.
+
+    Raises:
+        FleetError: Every mistake in any of them.
+    """
+    builds: list[ModelBuild] = []
+    problems: list[Problem] = []
+    for name in names:
+        try:
+            builds.append(load_build(name, models))
+        except FleetError as error:
+            problems.extend(error.problems)
+    raise_if_any(dict.fromkeys(problems))
+    return builds
+
+
+def blame(error: BaseException, folder: Path) -> str:
+    """Where in a model's own folder an error came from, as file:line; else the folder."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).is_relative_to(folder):
+            return f"{frame.filename}:{frame.lineno}"
+    return str(folder)
+
+
+def _problems(build: ModelBuild, path: Path) -> Iterator[Problem]:
+    found = list(find_mistakes(build))
+    places = Places(path, classes=_CLASSES) if found else None
+    for owner, mistake in found:
+        yield Problem(
+            what=mistake.what,
+            where=places.of(owner, mistake.field) if places else str(path),
+            expected=mistake.expected,
+            why="the model could not be built or served",
+            fix=mistake.fix,
+            rule="bad-declaration",
+        )
+    if not found:
+        yield from _missing_files(build, path)
+
+
+def _missing_files(build: ModelBuild, path: Path) -> Iterator[Problem]:
+    for model in (each for each in build.models if isinstance(each, PythonModel)):
+        for name in (model.code, *model.files):
+            if not (path.parent / name).is_file():
+                yield Problem(
+                    what=f"there is no file {name!r} for the model {model.name!r}",
+                    where=Places(path, classes=_CLASSES).of(model, "code" if name == model.code else "files"),
+                    expected=f"a file in {path.parent}",
+                    fix="add the file, or mend its name",
+                    rule="bad-declaration",
+                )
+
+
+def _execute(path: Path) -> ModuleType:
+    """Run a build.py in a package of its own, so that `from .network import ...` finds the file beside it."""
+    package = f"_model_build_{path.parent.name.replace('.', '%')}"  # a dot would make it a part of another
+    if package in sys.modules:
+        for stale in [module for module in sys.modules if module.partition(".")[0] == package]:
+            del sys.modules[stale]
+    sys.modules[package] = ModuleType(package)
+    sys.modules[package].__path__ = [str(path.parent)]
+    spec = importlib.util.spec_from_file_location(f"{package}.build", path)
+    if spec is None or spec.loader is None:
+        msg = f"no loader for {path}"
+        raise AssertionError(msg)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except FleetError:
+        raise
+    except Exception as error:
+        raise _unreadable(path, error) from error
+    return module
+
+
+def _unreadable(path: Path, error: Exception) -> FleetError:
+    """Wrong arguments are told by their classes' fields, all at once; anything else by Python's own words."""
+    wrong = list(Places(path, classes=_CLASSES).wrong_arguments())
+    if wrong and isinstance(error, TypeError):
+        return FleetError(wrong)
+    own = Problem(
+        what=f"{path.name} of model {path.parent.name!r} cannot be read: {type(error).__name__}: {error}",
+        where=blame(error, path.parent),
+        expected="a Python file that defines BUILD",
+        fix="mend that line; frameworks belong inside functions, not at the top",
+        rule="bad-declaration",
+    )
+    return FleetError([own, *wrong])
+
+
+def _bad_declaration(path: Path, what: str, expected: str) -> FleetError:
+    return FleetError.of(
+        what=what,
+        where=str(path),
+        expected=expected,
+        why="folder, declaration and model share one name, and the tools find the declaration by it",
+        fix="correct it; the folders of the other models show a complete declaration",
+        rule="bad-declaration",
+    )

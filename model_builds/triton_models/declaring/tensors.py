@@ -1,0 +1,111 @@
+"""Inputs and outputs: name, data type and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from triton_models.declaring.mistakes import Mistake
+from triton_models.suggest import did_you_mean
+
+DATA_TYPES = (
+    "BOOL",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "FP16",
+    "FP32",
+    "FP64",
+    "STRING",
+    "BF16",
+)
+"""The data types of NVIDIA's schema, without the prefix TYPE_. Kept here so that reading a declaration needs
+no protobuf; a test compares."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSize:
+    """A dimension that differs from request to request. Dimensions of one name are equal within a request.
+
+    Attributes:
+        name: Such as "tokens".
+        min: The smallest size.
+        opt: The usual size, which TensorRT tunes its kernels for; by default the largest.
+        max: The largest size.
+    """
+
+    name: str
+    max: int
+    min: int = 1
+    opt: int | None = None
+
+    @property
+    def usual(self) -> int:
+        """The size to tune for."""
+        return self.max if self.opt is None else self.opt
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """The name is one, and the sizes are in order."""
+        if not self.name.isidentifier() or self.name == "batch":
+            yield Mistake(
+                field="name",
+                what=f"OpenSize.name is {self.name!r}",
+                expected="a word of letters, digits and _, other than 'batch'",
+                fix="name what is counted, such as 'tokens'; the batch comes from max_batch_size",
+            )
+        if not 1 <= self.min <= self.usual <= self.max:
+            yield Mistake(
+                field="max",
+                what=f"{self.name!r} goes from {self.min} to {self.max}, best {self.usual}",
+                expected="1 <= min <= opt <= max",
+                fix="put the sizes in order",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output, such as `Tensor("input_ids", "INT32", [TOKENS])`.
+
+    Attributes:
+        name: The tensor's name.
+        data_type: With or without the prefix "TYPE_".
+        dims: The shape without the batch dimension; -1 or an OpenSize for a variable size.
+    """
+
+    name: str
+    data_type: str
+    dims: Sequence[int | OpenSize]
+
+    @property
+    def full_type(self) -> str:
+        """The data type as config.pbtxt spells it, such as "TYPE_INT32"."""
+        return self.data_type if self.data_type.startswith("TYPE_") else f"TYPE_{self.data_type}"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The dimensions as config.pbtxt spells them, -1 where they are open."""
+        return tuple(-1 if isinstance(size, OpenSize) else size for size in self.dims)
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """There is such a data type, and the dimensions are sizes."""
+        if not self.name:
+            yield Mistake(field="name", what="a tensor without a name", expected="a name", fix="name it")
+        if self.full_type.removeprefix("TYPE_") not in DATA_TYPES:
+            yield Mistake(
+                field="data_type",
+                what=f"unknown data type {self.data_type!r} of tensor {self.name!r}",
+                expected=f"one of {', '.join(DATA_TYPES)}",
+                fix=did_you_mean(self.data_type, DATA_TYPES, otherwise="use one of them"),
+            )
+        if not self.dims or any(size < 1 and size != -1 for size in self.sizes):
+            yield Mistake(
+                field="dims",
+                what=f"the dims {list(self.sizes)} of tensor {self.name!r}",
+                expected="at least one dimension, each a size or -1",
+                fix="write the shape without the batch dimension; [1] for one value",
+            )

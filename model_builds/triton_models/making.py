@@ -1,0 +1,189 @@
+"""From a declaration to model directories: each declared model, then what its own write() adds."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triton_models.config import CONFIG_FILE, plain, write_config
+from triton_models.declaring.backends import OnnxRuntime, TensorRt
+from triton_models.declaring.declaration import ModelBuild
+from triton_models.declaring.models import Ensemble, OnnxFile, PythonModel, PyTorchNetwork, ServedModel
+from triton_models.declaring.tensors import OpenSize, Tensor
+from triton_models.derived import derived_ensemble, served_tensors
+from triton_models.errors import FleetError
+from triton_models.export.signature import onnx_signature
+from triton_models.job import BuildJob
+from triton_models.tensorrt import ShapeRange, check_precision
+from triton_models.warmup import add_warm_up
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from triton_models.config import ModelConfig
+
+BATCH = "batch"
+
+
+def make(build: ModelBuild, job: BuildJob) -> None:
+    """Make every model directory of a declaration.
+
+    What needs no export is checked first: the precision, and that the weights can be had.
+
+    Raises:
+        FleetError: A network cannot be served as declared, or its weights cannot be had.
+    """
+    from triton_models.export.weights import described, fetch
+
+    for model in build.models:
+        if job.compiler and not isinstance(model, Ensemble) and isinstance(model.backend, TensorRt):
+            check_precision(job.release, model.backend.precision)
+    if build.weights is not None:
+        fetch(build.weights)
+        job.sources["weights"] = described(build.weights)
+    configs: dict[str, ModelConfig] = {}
+    ensembles = [model for model in build.models if isinstance(model, Ensemble)]
+    for model in build.models:
+        if isinstance(model, PythonModel):
+            configs[model.name] = _make_python(model, build, job)
+        elif isinstance(model, PyTorchNetwork):
+            configs[model.name] = _make_pytorch(model, build, job)
+        elif isinstance(model, OnnxFile):
+            configs[model.name] = _make_onnx(model, build, job)
+    for ensemble in ensembles:
+        job.model(derived_ensemble(ensemble, configs))
+    if build.write is not None:
+        build.write(job)
+
+
+def _make_python(model: PythonModel, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.export.weights import fetch
+
+    version = job.folder(model.name)
+    _copy(job.source / model.code, version / "model.py", model)
+    for name in model.files:
+        _copy(job.source / name, version / Path(name).name, model)
+    for name in model.weights_files:
+        if build.weights is not None:  # a declaration without is refused when it is read
+            _copy(fetch(build.weights) / name, version / Path(name).name, model)
+    job.add_packages(version, *model.packages)
+    parameters = {name: str(value) for name, value in model.parameters.items()}
+    return _configure(model, build, job, tensors=(model.inputs, model.outputs), parameters=parameters)
+
+
+def _make_pytorch(model: PyTorchNetwork, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.export.onnx import example_tensors, export_onnx
+
+    path = job.folder(model.name) / "model.onnx"
+    batches = model.max_batch_size > 0
+    export_onnx(
+        model.network(),
+        path,
+        inputs=example_tensors(model.inputs, batches=batches),
+        outputs=model.outputs,
+        dynamic={tensor.name: _open_axes(tensor, batches=batches) for tensor in model.inputs},
+    )
+    config = _configure_network(model, build, job, path)
+    if isinstance(model.backend, TensorRt):
+        shapes = {tensor.name: _range(tensor, model) for tensor in model.inputs}
+        job.compile_plan(path, shapes=shapes, precision=model.backend.precision)
+    return config
+
+
+def _make_onnx(model: OnnxFile, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.export.weights import described, fetch
+
+    path = job.folder(model.name) / "model.onnx"
+    weights = model.weights or build.weights
+    if weights is None:
+        msg = "a declaration without weights for an ONNX file is refused when it is read"
+        raise AssertionError(msg)
+    _copy(fetch(weights), path, model)
+    if model.weights is not None:
+        job.sources[f"weights:{model.name}"] = described(model.weights)
+    config = _configure_network(model, build, job, path)
+    if isinstance(model.backend, TensorRt):
+        job.compile_plan(path, shapes=model.profile, precision=model.backend.precision)
+    return config
+
+
+def _copy(source: Path, target: Path, model: ServedModel) -> None:
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise FleetError.of(
+            what=f"{source.name!r} cannot be copied: {error.strerror}",
+            where=f"the files of the model {model.name!r}: {source}",
+            expected="a file that can be read",
+            fix="mend its name in the declaration, or add the file",
+            rule="model-file",
+        ) from error
+
+
+def _configure_network(
+    model: PyTorchNetwork | OnnxFile,
+    build: ModelBuild,
+    job: BuildJob,
+    onnx: Path,
+) -> ModelConfig:
+    inputs, outputs = served_tensors(
+        onnx_signature(onnx),
+        name=model.name,
+        backend="onnxruntime" if job.cpu else model.backend.backend,
+        max_batch_size=model.max_batch_size,
+        release=job.release,
+        declared=model.inputs if isinstance(model, PyTorchNetwork) else None,
+    )
+    return _configure(model, build, job, tensors=(inputs, outputs))
+
+
+def _configure(
+    model: ServedModel,
+    build: ModelBuild,
+    job: BuildJob,
+    *,
+    tensors: tuple[Sequence[Tensor], Sequence[Tensor]],
+    parameters: Mapping[str, str] | None = None,
+) -> ModelConfig:
+    config = plain(
+        name=model.name,
+        backend=model.backend.backend,
+        max_batch_size=model.max_batch_size,
+        inputs=tensors[0],
+        outputs=tensors[1],
+        instances=model.instances.count,
+        kind=model.instances.kind,
+        dynamic_batching=model.batching,
+        parameters=parameters,
+    )
+    backend = OnnxRuntime() if job.cpu and isinstance(model.backend, TensorRt) else model.backend
+    backend.configure(config)
+    directory = job.root / model.name
+    add_warm_up(model, config, directory, examples=build.examples)
+    write_config(config, directory / CONFIG_FILE)
+    return config
+
+
+def _open_axes(tensor: Tensor, *, batches: bool) -> dict[int, str]:
+    """The dimensions of an input that vary, with their names."""
+    sizes = enumerate(tensor.dims, start=1 if batches else 0)
+    names = {axis: size.name for axis, size in sizes if isinstance(size, OpenSize)}
+    return {0: BATCH, **names} if batches else names
+
+
+def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
+    """The shapes of one input that a plan takes: every batch, and every size from its smallest on."""
+    sizes = [size if isinstance(size, OpenSize) else _fixed(size) for size in tensor.dims]
+    if model.max_batch_size:
+        best = model.backend.opt_batch if isinstance(model.backend, TensorRt) else None
+        sizes.insert(0, OpenSize(name=BATCH, opt=best, max=model.max_batch_size))
+    return ShapeRange(
+        min=tuple(size.min for size in sizes),
+        opt=tuple(size.usual for size in sizes),
+        max=tuple(size.max for size in sizes),
+    )
+
+
+def _fixed(size: int) -> OpenSize:
+    return OpenSize(name="fixed", min=size, max=size)

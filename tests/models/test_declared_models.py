@@ -1,0 +1,211 @@
+"""What is declared is what is built: small models of each kind, and a real Triton server that loads them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.server import TritonServer
+from triton_models.build import build
+from triton_models.check import check_path
+from triton_models.config import read_config
+from triton_models.errors import FleetError
+from triton_models.spec import OnnxRuntime, PythonBackend, TensorRt
+
+ECHO = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        texts = [pb_utils.get_input_tensor_by_name(each, "TEXT").as_numpy() for each in requests]
+        with open({log!r}, "a") as log:
+            log.write(str([text.tolist() for text in texts]) + "\\n")
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("SAME", text)]) for text in texts]
+"""
+
+TOP = """
+from triton_models.spec import *
+
+def examples():
+    import numpy as np
+    texts = np.array([["h\\u00e9".encode()], [b"other"]], dtype=object)
+    return [Example(name="two texts", inputs={"TEXT": texts})]
+
+BUILD = ModelBuild(
+    name="m", description="", examples=examples, reference=dict, output="SAME", tolerance=0, MODELS
+)
+"""
+
+PYTHON = """models=[PythonModel(
+    name="m", code="echo.py", max_batch_size=4,
+    inputs=[Tensor("TEXT", "STRING", [1])], outputs=[Tensor("SAME", "STRING", [1])],
+    parameters={"threshold": 0.5}, WARM)]"""
+
+FILE = """weights=LocalWeights(path=PATH), models=[OnnxFile(name="m", max_batch_size=8, OPTIONS)]"""
+
+
+@pytest.fixture
+def declared(models: Path, tmp_path: Path):
+    """Build a declaration of one model `m`."""
+
+    def make(text: str, **given: Any) -> Path:
+        (models / "m").mkdir(exist_ok=True)
+        (models / "m" / "build.py").write_text(TOP.replace("MODELS", text))
+        (models / "m" / "echo.py").write_text(ECHO.format(log=str(tmp_path / "log.txt")))
+        return build("m", output=tmp_path / "out", models=models, **given)
+
+    return make
+
+
+@pytest.fixture
+def relu(tmp_path: Path) -> str:
+    """An ONNX file of one operator, as a declaration names it."""
+    sides = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "n"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", sides[:1], sides[1:])
+    path = tmp_path / "relu.onnx"
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return FILE.replace("PATH", repr(str(path)))
+
+
+def test_an_onnx_file_is_served_with_its_own_tensors(declared, relu):
+    root = declared(relu.replace("OPTIONS", ""))
+    config = read_config(root / "m" / "config.pbtxt")
+    assert [(each.name, list(each.dims)) for each in (*config.input, *config.output)] == [
+        ("x", [-1]),
+        ("y", [-1]),
+    ]
+    assert check_path(root) == []
+    assert json.loads((root / "build.json").read_text())["sources"]["weights"].startswith("sha256:")
+
+
+def test_a_profile_that_does_not_fit_the_file_is_refused_without_a_gpu(declared, relu):
+    profile = "profile={'x': ShapeRange(min=(1,), opt=(1,), max=(8,))}, backend=TensorRt()"
+    with pytest.raises(FleetError) as caught:
+        declared(relu.replace("OPTIONS", profile))
+    assert [problem.rule for problem in caught.value.problems] == ["plan-shapes"]
+
+
+def test_weights_that_are_not_there_are_told_before_anything_is_exported(declared, models):
+    text = (
+        'weights=LocalWeights(path="/nowhere/weights.pt"), models=[PyTorchNetwork(name="m", network=None or '
+    )
+    text += 'exit, inputs=[Tensor("x", "FP32", [1])], outputs=["SAME"], max_batch_size=4)]'
+    with pytest.raises(FleetError) as caught:
+        declared(text)
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.what) == ("weights", "No such file or directory")
+
+
+def test_a_cpu_build_takes_onnx_runtimes_place_without_tensorrts_parameters(declared, relu):
+    options = (
+        "profile={'x': ShapeRange(min=(1, 1), opt=(2, 4), max=(8, 9))}, "
+        "backend=TensorRt(context_memory='on_profile_change', cuda_graphs=True), warm_up=WarmUp()"
+    )
+    root = declared(relu.replace("OPTIONS", options), cpu=True)
+    config = read_config(root / "m" / "config.pbtxt")
+    assert (config.backend, dict(config.parameters), config.HasField("optimization")) == (
+        "onnxruntime",
+        {},
+        False,
+    )
+    assert list(config.model_warmup[0].inputs["x"].dims) == [4]
+    assert check_path(root) == []
+
+
+@pytest.mark.parametrize(
+    ("backend", "parameters", "level"),
+    [
+        (OnnxRuntime(), {}, 0),
+        (
+            OnnxRuntime(
+                intra_op_threads=2, inter_op_threads=1, execution="parallel", graph_optimization="basic",
+                cpu_arena=False, memory_pattern=True, arena_shrinkage="cpu:0", device_initializers=True,
+                convolution_search="heuristic", gpu_memory_limit=1 << 30,
+                arena_extension="same_as_requested", copy_in_default_stream=False,
+            ),
+            {
+                "intra_op_thread_count": "2", "inter_op_thread_count": "1", "execution_mode": "1",
+                "enable_mem_arena": "0", "enable_mem_pattern": "1",
+                "memory.enable_memory_arena_shrinkage": "cpu:0",
+                "session.use_device_allocator_for_initializers": "1", "cudnn_conv_algo_search": "1",
+                "gpu_mem_limit": "1073741824", "arena_extend_strategy": "1", "do_copy_in_default_stream": "0",
+            },
+            -1,
+        ),
+        (OnnxRuntime(convolution_search="exhaustive"), {"cudnn_conv_algo_search": "0"}, 0),
+        (OnnxRuntime(graph_optimization="extended"), {}, 1),
+        (OnnxRuntime(graph_optimization="off"), {}, 2),
+        (TensorRt(), {}, 0),
+        (TensorRt(context_memory="static"), {"execution_context_allocation_strategy": "STATIC"}, 0),
+        (PythonBackend(host_inputs=False), {"FORCE_CPU_ONLY_INPUT_TENSORS": "no"}, 0),
+    ],
+)  # fmt: skip
+def test_options_of_a_backend_are_written_as_it_reads_them(backend, parameters, level):
+    from triton_models.config import schema
+
+    config = schema().ModelConfig()
+    backend.configure(config)
+    assert {name: value.string_value for name, value in config.parameters.items()} == parameters
+    assert config.optimization.graph.level == level
+
+
+def test_onnx_runtime_loads_a_model_with_every_cpu_option_and_is_warmed_up(declared, relu, tmp_path):
+    options = (
+        "backend=OnnxRuntime(intra_op_threads=1, inter_op_threads=1, execution='sequential', "
+        "graph_optimization='off', cpu_arena=False, memory_pattern=False, device_initializers=True), "
+        "batching=DynamicBatching(preferred=[4]), instances=Instances(count=2, kind='KIND_CPU')"
+    )
+    root = declared(relu.replace("OPTIONS", options))
+    assert check_path(root) == []
+    with _server(tmp_path) as server, MultiModelContract(server.url) as contract:
+        loaded = contract.load(model_id="1", target_model="m", folder=str(root))
+        assert loaded.ok, f"{loaded.text}\n{server.log_tail()}"
+
+
+def test_an_example_is_run_while_the_model_loads(declared, tmp_path):
+    warm = 'warm_up=WarmUp(batch_sizes=[1, 3], example="two texts")'
+    root = declared(PYTHON.replace("WARM", warm))
+    assert (root / "m" / "warmup" / "TEXT").read_bytes() == struct.pack("<I", 3) + b"h\xc3\xa9"
+    assert check_path(root) == []
+    with _server(tmp_path) as server, MultiModelContract(server.url) as contract:
+        loaded = contract.load(model_id="1", target_model="m", folder=str(root))
+        assert loaded.ok, f"{loaded.text}\n{server.log_tail()}"
+    runs = (tmp_path / "log.txt").read_text().splitlines()
+    assert runs == [str([[[b"h\xc3\xa9"]]] * count) for count in (1, 3)]
+
+
+def test_an_example_that_does_not_exist_is_refused(declared):
+    with pytest.raises(FleetError, match="there is no example 'two text'"):
+        declared(PYTHON.replace("WARM", 'warm_up=WarmUp(example="two text")'))
+
+
+def test_a_file_that_the_weights_lack_is_named(declared, tmp_path):
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "vocabulary.txt").write_text("a\n")
+    weights = f"weights=LocalWeights(path={str(tmp_path / 'weights')!r}), "
+    root = declared(weights + PYTHON.replace("WARM", 'weights_files=["vocabulary.txt"]'))
+    assert (root / "m" / "1" / "vocabulary.txt").read_text() == "a\n"
+    with pytest.raises(FleetError, match=r"'vocab.txt' cannot be copied: No such file"):
+        declared(weights + PYTHON.replace("WARM", 'weights_files=["vocab.txt"]'))
+
+
+def test_parameters_are_written_as_text(declared):
+    root = declared(PYTHON.replace("WARM", ""))
+    assert read_config(root / "m" / "config.pbtxt").parameters["threshold"].string_value == "0.5"
+
+
+def _server(folder: Path) -> TritonServer:
+    endpoint = {
+        "SAGEMAKER_MULTI_MODEL": "true",
+        "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
+        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
+    }
+    return TritonServer(endpoint, folder / "server")
