@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehearsal import buildspec
+from rehearsal.jobs import run_job
 from rehearsal.shell import CommandShell
 from triton_models.errors import FleetError
 
@@ -46,7 +47,7 @@ def run_build(
 
     The image is not run: there is no container, and the GPU that the project asks for is not here either.
     Everything else is the project's own, read back from the embedded AWS: the source from its S3 asset,
-    the environment variables, the buildspec.
+    the environment variables, the buildspec. A Processing job that the build starts is run here as well.
 
     Args:
         aws: Where the project was deployed.
@@ -69,9 +70,16 @@ def run_build(
         log.append(line)
         on_line(line)
 
-    with tempfile.TemporaryDirectory(prefix="fleet-build-") as folder:
+    from rehearsal.aws.moto_gaps import processing_jobs  # moto takes a second to import
+
+    with (
+        tempfile.TemporaryDirectory(prefix="fleet-build-") as folder,
+        processing_jobs.hosted(lambda request: run_job(aws, request)),
+    ):
         source = Path(folder) / "src"
-        _download_source(aws, location=started["source"]["location"], into=source)
+        source.mkdir()
+        if started["source"]["type"] != "NO_SOURCE":
+            _download_source(aws, location=started["source"]["location"], into=source)
         environment = _environment(aws, started, spec, source)
         with CommandShell(environment=environment, directory=source, on_line=keep) as shell:
             failure = buildspec.run(spec, shell)

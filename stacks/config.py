@@ -16,7 +16,7 @@ from typing import Any
 from constructs import Node
 
 from triton_fleet.arguments.findings import Findings
-from triton_fleet.rules.build_gpu import build_gpu, build_region
+from triton_fleet.rules.build_machine import nowhere_to_build
 from triton_fleet.rules.capacity import capacity
 from triton_fleet.rules.gpu_generation import gpu_generation
 from triton_fleet.rules.image_published import image_published, image_region
@@ -204,8 +204,7 @@ def _problems(config: FleetConfig, findings: Findings, *, region: str | None) ->
         if triton is not None:
             yield gpu_generation(instance.gpu, triton, where=where("instance_type"))
         if config.models:
-            yield build_gpu(instance.gpu, where=where("instance_type"))
-            yield build_region(instance.gpu, region, where=where_region)
+            yield nowhere_to_build(instance, region, where=where("instance_type"))
     yield _name(config.name, where=where("name"))
     yield capacity(config.min_capacity, config.max_capacity, where=where("min_capacity"))
     for key, (per, limit) in _TARGETS.items():

@@ -8,7 +8,7 @@ from aws_cdk import CfnOutput, Environment, Stack
 from constructs import Construct
 
 from stacks.config import FleetConfig
-from triton_fleet import ModelBuilds, ModelRepository
+from triton_fleet import ModelBuilds, ModelRepository, OnDemandMachine
 
 SOURCE = Path(__file__).parent.parent / "model_builds"
 
@@ -53,6 +53,9 @@ class ModelsStack(Stack):
                 value=self.builds.project.project_name,
                 description="Builds and publishes the models: aws codebuild start-build --project-name ...",
             )
+            machine = self.builds.machine
+            if not isinstance(machine.choice, OnDemandMachine):
+                CfnOutput(self, "BuildMachine", value=machine.name, description=machine.reason)
         CfnOutput(
             self,
             "RepositoryUrl",

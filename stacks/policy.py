@@ -21,6 +21,7 @@ from constructs import IConstruct
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet import FleetError, ModelBuilds, ModelRepository
+from triton_fleet.repository.processing_builds import job_arns, log_arns
 from triton_models.errors import Problem
 
 
@@ -145,6 +146,8 @@ def compliance_acceptances(*, models: ModelsStack, inference: InferenceStack) ->
     )
     if models.builds is not None:
         yield from _of_role_and_logs(models.builds.role, models.builds.node.find_child("Logs"))
+        if models.builds.starter_role is not None:
+            yield from _of_role(models.builds.starter_role)
         yield from _in_packs(
             models.builds.project,
             "CodeBuildProjectSourceRepoUrl",
@@ -156,13 +159,17 @@ def compliance_acceptances(*, models: ModelsStack, inference: InferenceStack) ->
     yield from _of_alarms(inference)
 
 
-def _of_role_and_logs(role: iam.Role, log_group: IConstruct) -> Iterator[Acceptance]:
+def _of_role(role: iam.Role) -> Iterator[Acceptance]:
     yield from _in_packs(
         _policy_of(role),
         "IAMNoInlinePolicy",
         "The policy is of this role alone: it names the role's own resources, cannot be attached to another "
         "principal by mistake, and goes when the role goes.",
     )
+
+
+def _of_role_and_logs(role: iam.Role, log_group: IConstruct) -> Iterator[Acceptance]:
+    yield from _of_role(role)
     yield from _in_packs(
         log_group,
         "CloudWatchLogGroupEncrypted",
@@ -201,8 +208,12 @@ def _of_builds(builds: ModelBuilds, repository: ModelRepository) -> Iterator[Acc
     yield Acceptance(
         construct=policy,
         finding="AwsSolutions-IAM5[Resource::*]",
-        reason="ecr:GetAuthorizationToken knows no resources. Pulling is limited to the Triton image.",
+        reason="ecr:GetAuthorizationToken knows no resources, nor does cloudwatch:PutMetricData, which a "
+        "Processing job has. Pulling is limited to the Triton image, and metrics to SageMaker's namespace.",
     )
+    if builds.starter_role is not None:
+        yield from _of_jobs(builds, builds.starter_role)
+        return
     yield Acceptance(
         construct=builds.project,
         finding="AwsSolutions-CB5",
@@ -210,6 +221,27 @@ def _of_builds(builds: ModelBuilds, repository: ModelRepository) -> Iterator[Acc
         "version that compiled it, and a Python model's packages in that of Python. It is AWS's own, from "
         "the registry of the region.",
     )
+
+
+def _of_jobs(builds: ModelBuilds, starter: iam.Role) -> Iterator[Acceptance]:
+    """Of builds as Processing jobs: their names are made when they start."""
+    every_stream, own_streams = log_arns(builds)
+    for role, arn, reason in (
+        (starter, job_arns(builds), "A job is named when it starts. Its name begins with this project's."),
+        (starter, every_stream, "SageMaker gives all jobs one log group, and CloudWatch searches it whole."),
+        (builds.role, every_stream, "SageMaker gives all jobs one log group, and lists its streams whole."),
+        (builds.role, own_streams, "A job's log stream is named when it starts, after the job's name."),
+    ):
+        told = _as_told(Stack.of(builds).resolve(arn))
+        yield Acceptance(
+            construct=_policy_of(role), finding=f"AwsSolutions-IAM5[Resource::{told}]", reason=reason
+        )
+
+
+def _as_told(arn: str | dict[str, Any]) -> str:
+    """An ARN as cdk-nag tells it: a reference in it is <AWS::Region>."""
+    parts = [arn] if isinstance(arn, str) else arn["Fn::Join"][1]
+    return "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
 
 
 def _reads_prefix(policy: IConstruct, bucket: str, prefix: str) -> Acceptance:

@@ -22,6 +22,13 @@ from triton_fleet.operations.notifications import AlarmTopic
 from triton_fleet.operations.rollback import NewFleetAlarms, RollbackAlarms
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import WarmUp, WarmUpRequest
+from triton_fleet.repository.build_machine import (
+    BuildMachine,
+    BuildMachineChoice,
+    OnDemandMachine,
+    ProcessingJob,
+    ReservedMachines,
+)
 from triton_fleet.repository.model_builds import ModelBuilds
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
@@ -49,6 +56,8 @@ __all__ = [
     "AllAtOnce",
     "AsyncInference",
     "BacklogPerInstance",
+    "BuildMachine",
+    "BuildMachineChoice",
     "Canary",
     "CapacityReservation",
     "ConcurrentRequests",
@@ -80,8 +89,11 @@ __all__ = [
     "ModelRepository",
     "MultiModelEndpoint",
     "NewFleetAlarms",
+    "OnDemandMachine",
     "OwnImage",
     "Portion",
+    "ProcessingJob",
+    "ReservedMachines",
     "RollbackAlarms",
     "Rolling",
     "Routing",

@@ -128,6 +128,29 @@ def _add_preflight(parser: argparse.ArgumentParser) -> None:
     _add_repository(parser)
 
 
+def _add_quotas(parser: argparse.ArgumentParser) -> None:
+    from triton_models.quotas import MACHINES
+
+    parser.add_argument(
+        "--instance-type", required=True, metavar="TYPE", help="what the endpoint runs on: ml.g5.2xlarge"
+    )
+    parser.add_argument(
+        "--region", help="where it is deployed (default: the region of the AWS configuration)"
+    )
+    parser.add_argument(
+        "--instances", type=int, default=1, metavar="N", help="the most it scales to (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--machine",
+        choices=MACHINES,
+        default=MACHINES[0],
+        help="what builds run on (default: what the build job chooses for the GPU and the region)",
+    )
+    parser.add_argument(
+        "--build-instance-type", metavar="TYPE", help="of Processing jobs, where it is not the endpoint's"
+    )
+
+
 def _add_repository(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repository",
@@ -140,7 +163,9 @@ def _add_repository(parser: argparse.ArgumentParser) -> None:
 def _add_rehearse(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stay", action="store_true", help="keep everything running until Ctrl-C")
     parser.add_argument("--port", type=int, default=0, help="of the embedded AWS (default: a free one)")
-    parser.add_argument("--models", nargs="+", metavar="NAME", help="only these models")
+    parser.add_argument(
+        "--models", nargs="+", metavar="NAME", help="these models (default: those that the stack builds)"
+    )
 
 
 class Verb(NamedTuple):
@@ -165,6 +190,9 @@ VERBS = {
     ),
     "preflight": Verb(
         "find what an endpoint could not load", _add_preflight, "triton_models.publishing.preflight:run"
+    ),
+    "quotas": Verb(
+        "find service quotas that are too low for a fleet", _add_quotas, "triton_models.quotas:run"
     ),
     "rehearse": Verb("deploy, build, serve and verify on this machine", _add_rehearse, "rehearsal.story:run"),
 }

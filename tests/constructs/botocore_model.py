@@ -98,6 +98,18 @@ def violations(template: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def refused(service: str, operation: str, request: Mapping[str, Any]) -> list[str]:
+    """What a service would refuse in a request of its API."""
+    shape = _service(service).operation_model(operation).input_shape
+    assert shape is not None
+    return list(_check(shape, request, operation))
+
+
+def resolved(value: Any, template: Mapping[str, Any]) -> Any:
+    """A value of a template as a deployment might make it."""
+    return _resolved(value, template)
+
+
 @cache
 def _service(name: str) -> ServiceModel:
     """A service's model, which is megabytes of JSON to read."""

@@ -42,8 +42,11 @@ from triton_fleet import (
     Linear,
     MetricTarget,
     ModelLatency,
+    OnDemandMachine,
     OwnImage,
     Portion,
+    ProcessingJob,
+    ReservedMachines,
     Rolling,
     Routing,
     S3Folder,
@@ -465,6 +468,10 @@ builds = sometimes_odd(
         optional={
             "instance_type": TYPES,
             "release": _releases,
+            "machine": mostly(
+                values(ProcessingJob, instance_type=st.sampled_from(["ml.g5.xlarge", "ml.g4dn.xlarge"])),
+                values(OnDemandMachine) | values(ReservedMachines, base_capacity=st.integers(0, 3)),
+            ),
             "timeout": durations(200, 30_000),
             "log_retention": st.sampled_from(logs.RetentionDays),
         },

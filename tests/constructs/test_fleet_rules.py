@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from triton_fleet.build_machines import BUILD_MACHINES
+from triton_fleet.build_machines.on_demand import BUILD_MACHINES
 from triton_fleet.rules.build_gpu import build_gpu, build_region
 from triton_fleet.rules.capacity import capacity
 from triton_fleet.rules.gpu_generation import gpu_generation

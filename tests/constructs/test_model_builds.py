@@ -148,7 +148,7 @@ def test_two_projects_live_in_one_stack(stack: Stack, repository: ModelRepositor
 @pytest.mark.parametrize(
     ("arguments", "rules"),
     [
-        ({"instance_type": "ml.g4dn.xlarge"}, ["build-gpu-is-serving-gpu"]),
+        ({"instance_type": "ml.p4d.24xlarge"}, ["build-gpu-is-serving-gpu"]),
         ({"instance_type": "ml.g5.2xlrage", "release": "25.9"}, ["unknown-instance-type", "unknown-release"]),
         ({"models": ["minilm", "resnet"]}, ["model-build-exists"]),
         ({"models": []}, ["model-build-exists"]),
@@ -157,17 +157,6 @@ def test_two_projects_live_in_one_stack(stack: Stack, repository: ModelRepositor
 )
 def test_a_mistake_names_its_rule(build: Build, arguments: dict[str, Any], rules: list[str]) -> None:
     assert _rules(lambda: build(**arguments)) == rules
-
-
-def test_a_region_without_the_gpu_is_a_mistake(stack_in: Callable[[str], Stack], source: Path) -> None:
-    stack = stack_in("eu-north-1")
-    repository = ModelRepository(stack, "Repository")
-
-    rules = _rules(
-        lambda: ModelBuilds(stack, "Builds", repository=repository, source=source, models=["minilm"])
-    )
-
-    assert rules == ["build-gpu-is-serving-gpu"]
 
 
 def test_an_unknown_model_is_told_with_the_close_ones(build: Build) -> None:

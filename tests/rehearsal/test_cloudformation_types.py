@@ -240,6 +240,20 @@ def function(aws: EmbeddedAws, physical_id: str) -> Any:
     return variables, configuration["Timeout"], found["Tags"], answer
 
 
+def fleet_properties(*, capacity: int) -> dict[str, Any]:
+    return {
+        "BaseCapacity": capacity,
+        "EnvironmentType": "LINUX_GPU_CONTAINER",
+        "ComputeType": "CUSTOM_INSTANCE_TYPE",
+        "ComputeConfiguration": {"instanceType": "g6.xlarge", "disk": 64},
+    }
+
+
+def reserved_fleet(aws: EmbeddedAws, physical_id: str) -> Any:
+    (found,) = aws.client("codebuild").batch_get_fleets(names=[physical_id])["fleets"]
+    return found["baseCapacity"], found["computeConfiguration"], found["status"]["statusCode"]
+
+
 def project(aws: EmbeddedAws, physical_id: str) -> Any:
     [found] = aws.client("codebuild").batch_get_projects(names=[physical_id])["projects"]
     variables = found["environment"]["environmentVariables"]
@@ -351,6 +365,14 @@ CASES = [
         ),
         {"widgets": []},
         {"widgets": [], "start": "-PT1H"},
+    ),
+    case(
+        "AWS::CodeBuild::Fleet",
+        fleet_properties(capacity=1),
+        fleet_properties(capacity=2),
+        reserved_fleet,
+        (1, {"instanceType": "g6.xlarge", "disk": 64}, "ACTIVE"),
+        (2, {"instanceType": "g6.xlarge", "disk": 64}, "ACTIVE"),
     ),
     case(
         "AWS::CodeBuild::Project",

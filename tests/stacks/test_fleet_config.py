@@ -129,8 +129,10 @@ def test_every_mistake_is_told_at_once() -> None:
         ({"release": "25.9"}, ["unknown-release"]),
         ({"region": "eu-west-9"}, ["release-not-in-region"]),
         ({"instance_type": "ml.p3.2xlarge"}, ["gpu-generation-supported"]),
-        ({"instance_type": "ml.g4dn.xlarge", "models": ["minilm"]}, ["build-gpu-is-serving-gpu"]),
-        ({"region": "eu-north-1", "models": ["minilm"]}, ["build-gpu-is-serving-gpu"]),
+        (
+            {"instance_type": "ml.p4d.24xlarge", "models": ["minilm"]},
+            ["multi-model-one-gpu", "build-gpu-is-serving-gpu"],
+        ),
         ({"min_capacity": 0}, ["capacity-range"]),
         ({"invocations_per_gpu_per_minute": 0}, ["scaling-target-reachable"]),
         ({"name": "a" * 64}, ["fleet-name"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from aws_cdk import Duration, IgnoreMode, RemovalPolicy, Stack
@@ -15,15 +15,23 @@ from constructs import Construct
 from triton_fleet.arguments.findings import Findings, Problem
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.arguments.values import literal_texts, time_problem
-from triton_fleet.build_machines import BUILD_MACHINES, CPU_BUILD_MACHINE, BuildMachine
+from triton_fleet.arguments.values import literal_needed, literal_texts, time_problem
 from triton_fleet.images.image import TritonImage
+from triton_fleet.repository import processing_builds
+from triton_fleet.repository.build_commands import build_spec, commands
+from triton_fleet.repository.build_machine import (
+    BuildMachineChoice,
+    OnDemandMachine,
+    ProcessingJob,
+    build_machine,
+    machine_problems,
+)
+from triton_fleet.repository.build_project import build_environment, starter_environment, variables
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.rules.build_gpu import build_gpu, build_region
 from triton_fleet.rules.gpu_generation import gpu_generation
 from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.plan_portability import PlanTarget
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, Gpu
+from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.releases import DEFAULT_RELEASE, Release
 from triton_models.releases import release as find_release
@@ -32,22 +40,9 @@ from triton_models.suggest import did_you_mean
 # What tools leave behind in the source folder; with it, the same source would not be the same asset.
 _NOT_SOURCE = ("**/__pycache__", "**/.*_cache", "**/*.egg-info", "**/.DS_Store", "/build", "/artifacts")
 
-_BUILD = 'python3 -m triton_models build $FLEET_MODELS -o build --release "$FLEET_RELEASE"'
-_FOR_A_GPU = '${FLEET_GPU:+--gpu "$FLEET_GPU"}'
-_FOR_A_CPU = "--cpu"
-
-
-def _commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
-    """What a build runs, by phase."""
-    return {
-        "install": ("python3 -m pip install --quiet --requirement requirements.txt",),
-        "build": (
-            f"{_BUILD} {_FOR_A_GPU if gpu else _FOR_A_CPU}",
-            "python3 -m triton_models check build/*",
-            "python3 -m triton_models pack build/* -o artifacts",
-            'python3 -m triton_models publish artifacts/*.tar.gz --repository "$FLEET_REPOSITORY"',
-        ),
-    }
+# A Processing job gets an instance and pulls the image before it begins.
+_JOB_START_MINUTES = 30
+_LONGEST_BUILD_MINUTES = 2160
 
 
 class ModelBuilds(Construct):
@@ -59,14 +54,19 @@ class ModelBuilds(Construct):
     serves it. A build runs the same commands that a person types: build, check, pack, publish. Start one with
     `aws codebuild start-build`, for fewer models with another FLEET_MODELS.
 
+    CodeBuild has few GPUs on demand. For any other the project starts a SageMaker Processing job on the
+    endpoint's own instance type, and ends as the job ends; `machine.reason` says which and why.
+
     Attributes:
         project: The CodeBuild project.
+        machine: What builds run on, and why.
         gpu: The GPU model that compiles; None if nothing is compiled.
         release: The Triton release, with its TensorRT.
         image: The image of the release.
         source: The source folder as an asset.
         role: What a build may do.
-        log_group: Where builds log.
+        starter_role: What the project may do where it only starts a Processing job; else None.
+        log_group: Where builds log; of a Processing job a copy of its own log.
     """
 
     @typed
@@ -80,6 +80,7 @@ class ModelBuilds(Construct):
         models: Sequence[str],
         instance_type: str = DEFAULT_INSTANCE_TYPE,
         release: str = DEFAULT_RELEASE,
+        machine: BuildMachineChoice | None = None,
         timeout: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.THREE_MONTHS,
     ) -> None:
@@ -95,17 +96,29 @@ class ModelBuilds(Construct):
             instance_type: The endpoint's instance type: it decides the GPU to compile on, or that there is
                 none.
             release: The endpoint's Triton release: it decides the TensorRT to compile with.
+            machine: What builds run on: OnDemandMachine, ProcessingJob or ReservedMachines. By default what
+                has the GPU and costs nothing while idle: CodeBuild on demand, or else a Processing job.
+                Reserved machines are billed while they exist, so they are never chosen unasked.
             timeout: Two hours by default.
             log_retention: How long a build's log is kept. It is the record of how a model was made.
 
         Raises:
-            FleetError: An unknown instance type, release or model, a GPU or region that CodeBuild does not
-                have, a source folder that is none, or an endpoint of the repository with another GPU or
-                TensorRT. All that apply are named.
+            FleetError: An unknown instance type, release or model, a GPU that no build machine has, or not in
+                the region, a source folder that is none, or an endpoint of the repository with another GPU
+                or TensorRT. All that apply are named.
         """
         super().__init__(scope, construct_id)
         self.repository = repository
-        self.gpu, self.release = self._checked(instance_type, release, Path(source), models, timeout)
+        instance, self.release = self._checked(
+            instance_type=instance_type,
+            release=release,
+            source=Path(source),
+            models=models,
+            timeout=timeout,
+            machine=machine,
+        )
+        self.gpu = instance.gpu
+        self.machine = build_machine(machine, instance, known(Stack.of(self).region))
         self.image = TritonImage.of(self, release=self.release, cpu=self.gpu is None)
         self.source = assets.Asset(
             self,
@@ -118,12 +131,23 @@ class ModelBuilds(Construct):
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.DESTROY
         )
-        self.role = self._build_role()
-        self.project = self._project(models, timeout or Duration.hours(2))
+        self.starter_role: iam.Role | None = None
+        timeout = timeout or Duration.hours(2)
+        if isinstance(self.machine.choice, ProcessingJob):
+            self.role, self.project = self._processing_job(models, timeout)
+        else:
+            self.role, self.project = self._codebuild(models, timeout)
 
     def _checked(
-        self, instance_type: str, release: str, source: Path, models: Sequence[str], timeout: Duration | None
-    ) -> tuple[Gpu | None, Release]:
+        self,
+        *,
+        instance_type: str,
+        release: str,
+        source: Path,
+        models: Sequence[str],
+        timeout: Duration | None,
+        machine: BuildMachineChoice | None,
+    ) -> tuple[InstanceType, Release]:
         """The facts behind the arguments, after every check of them."""
         findings = Findings.of(self)
         region = known(Stack.of(self).region)
@@ -131,8 +155,8 @@ class ModelBuilds(Construct):
         instance = findings.look_up("instance_type", instance_type, find_instance_type)
         triton = findings.look_up("release", release, find_release)
         gpu = instance.gpu if instance is not None else None
-        if gpu is not None:
-            findings.add(build_gpu(gpu, where=where), build_region(gpu, region, where=where))
+        if instance is not None:
+            findings.extend(_machine_problems(machine, instance, region, timeout, findings))
         if triton is not None:
             findings.add(
                 image_published(triton, where=findings.where("release")),
@@ -145,32 +169,90 @@ class ModelBuilds(Construct):
             findings.extend(self.repository.compiled_for(target, where=where))
         findings.add(
             time_problem(
-                timeout, least=5, most=2160, name="timeout", where=findings.where("timeout"), unit="minutes"
+                timeout,
+                least=5,
+                most=_LONGEST_BUILD_MINUTES,
+                name="timeout",
+                where=findings.where("timeout"),
+                unit="minutes",
             )
         )
         findings.extend(literal_texts(models, name="models", where=findings.where("models")))
         findings.extend(_source_problems(source, models, findings))
         findings.raise_if_any()
-        assert triton is not None  # noqa: S101 -- what is missing was raised
-        return gpu, triton
+        assert instance is not None and triton is not None  # noqa: S101, PT018 -- what is missing was raised
+        return instance, triton
 
-    def _build_role(self) -> iam.Role:
-        """A role that can read its source, pull one image, log, and publish to the repository."""
-        role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal(
-                "codebuild.amazonaws.com",
-                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
+    def _codebuild(self, models: Sequence[str], timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
+        """The role and the project of builds that CodeBuild runs itself."""
+        role = self._build_role("codebuild.amazonaws.com", self._own_statements())
+        project = self._project(
+            role=role,
+            source=codebuild.Source.s3(bucket=self.source.bucket, path=self.source.s3_object_key),
+            environment=build_environment(
+                self, machine=self.machine, image=self.image, gpu=self.gpu is not None
             ),
-            description="What a build of models may do",
+            values=self._variables(models),
+            spec=build_spec(commands(self.gpu)),
+            timeout=timeout,
         )
+        return role, project
+
+    def _processing_job(self, models: Sequence[str], timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
+        """The role of a job, and the project that starts it and waits."""
+        assert self.gpu is not None  # noqa: S101 -- else there would be no job
+        role = self._build_role(
+            processing_builds.SERVICE, processing_builds.job_statements(self, source=self.source)
+        )
+        self.starter_role = self._role("StarterRole", "codebuild.amazonaws.com", "What starts a build may do")
+        for statement in processing_builds.starter_statements(self, job_role=role, log_group=self.log_group):
+            self.starter_role.add_to_policy(statement)
+        stack = Stack.of(self)
+        request = processing_builds.job_request(
+            image=self.image,
+            role=role,
+            source=self.source,
+            instance_type=self.machine.name,
+            gpu=self.gpu,
+            seconds=timeout.to_seconds(),
+            region=stack.region,
+        )
+        job = {
+            "FLEET_JOB": stack.to_json_string(request),
+            "FLEET_JOB_PREFIX": processing_builds.job_prefix(self),
+        }
+        project = self._project(
+            role=self.starter_role,
+            source=None,
+            environment=starter_environment(),
+            values=self._variables(models) | job,
+            spec=build_spec({"build": [processing_builds.program()]}),
+            timeout=_with_start(timeout),
+        )
+        # The job's permissions are there before anyone can start one.
+        project.node.add_dependency(role.node.find_child("DefaultPolicy"))
+        return role, project
+
+    def _role(self, construct_id: str, service: str, description: str) -> iam.Role:
+        return iam.Role(
+            self,
+            construct_id,
+            assumed_by=iam.ServicePrincipal(
+                service, conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
+            ),
+            description=description,
+        )
+
+    def _build_role(self, service: str, own: Sequence[iam.PolicyStatement]) -> iam.Role:
+        """A role that can publish to the repository, pull one image, and do what is its own."""
+        role = self._role("Role", service, "What a build of models may do")
         self.repository.grant_publish(role)
-        for statement in (*self.image.pull_statements(), *self._own_statements()):
+        for statement in (*self.image.pull_statements(), *own):
             role.add_to_policy(statement)
         return role
 
     def _own_statements(self) -> list[iam.PolicyStatement]:
+        """What a build in CodeBuild does beside that: read its source, and log."""
         return [
             iam.PolicyStatement(
                 sid="Source",
@@ -184,23 +266,24 @@ class ModelBuilds(Construct):
             ),
         ]
 
-    def _project(self, models: Sequence[str], timeout: Duration) -> codebuild.Project:
-        hardware = self.gpu.name if self.gpu else "CPUs"
+    def _project(
+        self,
+        *,
+        role: iam.Role,
+        source: codebuild.ISource | None,
+        environment: codebuild.BuildEnvironment,
+        values: dict[str, str],
+        spec: dict[str, object],
+        timeout: Duration,
+    ) -> codebuild.Project:
         return codebuild.Project(
             self,
             "Resource",
-            description=f"Builds models for {hardware} and Triton {self.release.name}",
-            source=codebuild.Source.s3(bucket=self.source.bucket, path=self.source.s3_object_key),
-            environment=codebuild.BuildEnvironment(
-                build_image=self._build_image(),
-                compute_type=_compute_type(BUILD_MACHINES[self.gpu.name] if self.gpu else CPU_BUILD_MACHINE),
-                privileged=False,
-            ),
-            environment_variables={
-                name: codebuild.BuildEnvironmentVariable(value=value)
-                for name, value in self._variables(models).items()
-            },
-            build_spec=codebuild.BuildSpec.from_object(_build_spec(self.gpu)),
+            description=self._description(),
+            source=source,
+            environment=environment,
+            environment_variables=variables(values),
+            build_spec=codebuild.BuildSpec.from_object(spec),
             logging=codebuild.LoggingOptions(
                 cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self.log_group)
             ),
@@ -208,18 +291,15 @@ class ModelBuilds(Construct):
             encryption_key=self.repository.key,
             grant_report_group_permissions=False,  # no reports are made
             # The role is complete as it stands: the CDK would add wildcards to it.
-            role=self.role.without_policy_updates(),
+            role=role.without_policy_updates(),
         )
 
-    def _build_image(self) -> codebuild.IBuildImage:
-        """The image, in CodeBuild's environment with or without a GPU."""
-        image = self.image
-        if self.gpu is None:
-            # Pulled with the project's role, as CodeBuild calls any image that is not its own.
-            return codebuild.LinuxBuildImage.from_docker_registry(image.uri)
-        return codebuild.LinuxGpuBuildImage.aws_deep_learning_containers_image(
-            image.repository_name, image.tag, image.account
-        )
+    def _description(self) -> str:
+        """What the project does; and of a machine that is not the usual one, why it is that."""
+        hardware = self.gpu.name if self.gpu else "CPUs"
+        does = f"Builds models for {hardware} and Triton {self.release.name}"
+        usual = isinstance(self.machine.choice, OnDemandMachine)
+        return does if usual else f"{does}. Machine: {self.machine.reason}"
 
     def _variables(self, models: Sequence[str]) -> dict[str, str]:
         compiled = {"FLEET_GPU": self.gpu.name} if self.gpu else {}
@@ -230,20 +310,30 @@ class ModelBuilds(Construct):
         }
 
 
-def _compute_type(machine: BuildMachine) -> codebuild.ComputeType:
-    return codebuild.ComputeType[machine.compute_type.removeprefix("BUILD_GENERAL1_")]
+def _machine_problems(
+    choice: BuildMachineChoice | None,
+    instance: InstanceType,
+    region: str | None,
+    timeout: Duration | None,
+    findings: Findings,
+) -> Iterator[Problem]:
+    where, where_instance = findings.where("machine"), findings.where("instance_type")
+    found = [
+        each
+        for each in machine_problems(choice, instance, region, where=where, where_instance=where_instance)
+        if each is not None
+    ]
+    yield from found
+    if found or timeout is None or not timeout.is_unresolved():
+        return
+    if isinstance(build_machine(choice, instance, region).choice, ProcessingJob):
+        expected = "a time written down: a Processing job counts in seconds, and a build in minutes"
+        yield literal_needed("timeout", where=findings.where("timeout"), expected=expected)
 
 
-def _build_spec(gpu: Gpu | None) -> dict[str, object]:
-    return {
-        "version": "0.2",
-        "env": {
-            "shell": "bash",
-            # The image's Python is marked as managed by Ubuntu; the container is thrown away after the build.
-            "variables": {"PIP_BREAK_SYSTEM_PACKAGES": "1"},
-        },
-        "phases": {phase: {"commands": list(commands)} for phase, commands in _commands(gpu).items()},
-    }
+def _with_start(timeout: Duration) -> Duration:
+    """The time of a build and of getting its job started."""
+    return Duration.minutes(min(timeout.to_minutes() + _JOB_START_MINUTES, _LONGEST_BUILD_MINUTES))
 
 
 def _source_problems(source: Path, models: Sequence[str], findings: Findings) -> Iterator[Problem]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from triton_fleet.build_machines import BUILD_MACHINES
+from triton_fleet.build_machines.on_demand import BUILD_MACHINES
 from triton_models.errors import Problem
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, Gpu
 
 RULE = "build-gpu-is-serving-gpu"
 # Read on 2026-11-21.
 SOURCE = "https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html"
-_ELSEWHERE = "compile on a machine that has the GPU, with `fleet build --gpu`, and leave the build job out"
+_ELSEWHERE = "leave `machine` out, which chooses a machine that there is"
 
 
 def build_gpu(gpu: Gpu, *, where: str) -> Problem | None:

@@ -32,6 +32,7 @@ _TYPES: tuple[ResourceType, ...] = (
     cloudwatch.Alarm(),
     cloudwatch.CompositeAlarm(),
     cloudwatch.Dashboard(),
+    codebuild.Fleet(),
     codebuild.Project(),
     events.Rule(),
     iam.ManagedPolicy(),

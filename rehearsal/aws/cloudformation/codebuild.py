@@ -1,4 +1,4 @@
-"""AWS::CodeBuild: build projects."""
+"""AWS::CodeBuild: build projects, and fleets of reserved machines."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -8,6 +8,7 @@ from rehearsal.aws.cloudformation.request import api_request
 from rehearsal.aws.cloudformation.resource import AbsentError, Call, Identity, Properties, ResourceType
 
 _NAME_LIMIT = 150
+_FLEET_NAME_LIMIT = 128
 
 
 class Project(ResourceType):
@@ -39,6 +40,39 @@ class Project(ResourceType):
         """Read the project."""
         if not call.client("codebuild").batch_get_projects(names=[identity.physical_id])["projects"]:
             msg = f"CodeBuild has no project {identity.physical_id}"
+            raise AbsentError(msg)
+
+
+class Fleet(ResourceType):
+    """A fleet of reserved machines. Its id is its ARN."""
+
+    name = "AWS::CodeBuild::Fleet"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the fleet."""
+        codebuild = call.client("codebuild")
+        name = properties.get("Name") or call.unique_name(limit=_FLEET_NAME_LIMIT)
+        request = api_request(codebuild, "CreateFleet", {**properties, "Name": name})
+        arn = codebuild.create_fleet(**request)["fleet"]["arn"]
+        return Identity(physical_id=arn, attributes={"Arn": arn})
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Change the fleet; its name stays."""
+        codebuild = call.client("codebuild")
+        wanted = {**after, "Arn": identity.physical_id}
+        if after.get("Name") == before.get("Name"):
+            wanted.pop("Name", None)  # a fleet cannot be renamed, so that another one is refused below
+        codebuild.update_fleet(**api_request(codebuild, "UpdateFleet", wanted))
+        return identity
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the fleet."""
+        call.client("codebuild").delete_fleet(arn=identity.physical_id)
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the fleet."""
+        if not call.client("codebuild").batch_get_fleets(names=[identity.physical_id])["fleets"]:
+            msg = f"CodeBuild has no fleet {identity.physical_id}"
             raise AbsentError(msg)
 
 

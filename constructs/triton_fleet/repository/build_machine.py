@@ -1,0 +1,205 @@
+"""What builds run on: a machine on demand, reserved ones, or a SageMaker Processing job."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from triton_fleet.arguments.findings import Problem
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed_fields
+from triton_fleet.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
+from triton_fleet.build_machines.processing import processing_type
+from triton_fleet.build_machines.reserved import RESERVED_MACHINES
+from triton_fleet.rules.build_gpu import build_gpu, build_region
+from triton_fleet.rules.build_machine import automatic_machine, nowhere_to_build
+from triton_fleet.rules.build_processing import processing_gpu, processing_instance
+from triton_fleet.rules.build_reserved import reserved_gpu, reserved_region
+from triton_fleet.rules.number_range import number_range
+from triton_models.instances import Gpu, InstanceType
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildMachine:
+    """What builds run on, and why.
+
+    Attributes:
+        choice: What was asked for, or chosen.
+        name: CodeBuild's compute type, or the instance type: "BUILD_GENERAL1_SMALL", "g6.xlarge",
+            "ml.g6.2xlarge".
+        reason: Why this one, in a sentence.
+    """
+
+    choice: BuildMachineChoice
+    name: str
+    reason: str
+
+
+class BuildMachineChoice(ABC):
+    """What `ModelBuilds` takes for its machine: OnDemandMachine, ReservedMachines or ProcessingJob."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _problems(
+        self, instance: InstanceType, gpu: Gpu, region: str | None, *, where: str
+    ) -> Iterator[Problem | None]:
+        """What is wrong with compiling on it for this GPU of this instance type."""
+
+    @abstractmethod
+    def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:
+        """What it is for this GPU of this instance type, which it can compile for."""
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDemandMachine(BuildMachineChoice):
+    """A machine of CodeBuild that is billed by the minute of a build. Of GPUs it has the A10G.
+
+    Needs the quota "Concurrently running builds for Linux GPU Small environment", 0 in a new account.
+    """
+
+    def _problems(
+        self,
+        instance: InstanceType,  # noqa: ARG002 -- another choice needs it
+        gpu: Gpu,
+        region: str | None,
+        *,
+        where: str,
+    ) -> Iterator[Problem | None]:
+        yield build_gpu(gpu, where=where)
+        yield build_region(gpu, region, where=where)
+
+    def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:  # noqa: ARG002
+        return BuildMachine(
+            choice=self,
+            name=BUILD_MACHINES[gpu.name].compute_type,
+            reason=f"CodeBuild has the {gpu.name} of {instance.name} on demand, billed by the minute",
+        )
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservedMachines(BuildMachineChoice):
+    """Machines that CodeBuild keeps for this account: a reserved-capacity fleet.
+
+    Builds start at once. The machines are billed for every hour that the fleet exists, used or not, with an
+    initial charge for each; delete the stack, or leave this out, to end that. Builds beyond their number
+    wait in a queue. Needs the quota of running GPU instances in fleets, 0 in a new account.
+
+    Attributes:
+        base_capacity: How many machines, and so how many builds at a time.
+    """
+
+    base_capacity: int = 1
+
+    def _problems(
+        self,
+        instance: InstanceType,  # noqa: ARG002 -- another choice needs it
+        gpu: Gpu,
+        region: str | None,
+        *,
+        where: str,
+    ) -> Iterator[Problem | None]:
+        yield reserved_gpu(gpu, where=where)
+        yield reserved_region(region, where=where)
+        yield number_range(known(self.base_capacity), least=1, most=None, name="base_capacity", where=where)
+
+    def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:  # noqa: ARG002
+        return BuildMachine(
+            choice=self,
+            name=RESERVED_MACHINES[gpu.name].instance_type,
+            reason=f"reserved machines with the {gpu.name} of {instance.name} were asked for: "
+            "billed while they exist",
+        )
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessingJob(BuildMachineChoice):
+    """A SageMaker Processing job for each build, billed by the second, on the hardware that serves.
+
+    The CodeBuild project remains the way to start a build: it starts the job on a small machine without a
+    GPU, shows its log, and ends as the job ends. Needs the quota "... for processing job usage" of the
+    instance type, often 0 in a new account.
+
+    Attributes:
+        instance_type: Another type with the same GPU, such as a smaller one. The default is the endpoint's.
+    """
+
+    instance_type: str | None = None
+
+    def _problems(
+        self,
+        instance: InstanceType,
+        gpu: Gpu,  # noqa: ARG002 -- another choice needs it
+        region: str | None,  # noqa: ARG002
+        *,
+        where: str,
+    ) -> Iterator[Problem | None]:
+        if self.instance_type is None:
+            yield processing_gpu(instance, where=where)
+        else:
+            yield processing_instance(self.instance_type, instance, where=where)
+
+    def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:
+        name = self.instance_type or processing_type(instance)
+        assert name is not None  # noqa: S101 -- its problems told it
+        why = "a Processing job was asked for" if asked else f"CodeBuild has no {gpu.name} on demand here"
+        has = f"a job on {name} has it, billed by the second, free while idle"
+        return BuildMachine(choice=self, name=name, reason=f"{why}: {has}")
+
+
+def machine_problems(
+    choice: BuildMachineChoice | None,
+    instance: InstanceType,
+    region: str | None,
+    *,
+    where: str,
+    where_instance: str,
+) -> Iterator[Problem | None]:
+    """What is wrong with building for this instance type on that machine.
+
+    Args:
+        choice: What was asked for; None leaves it open.
+        instance: The endpoint's instance type.
+        region: The region of the stack; None if it is not known yet.
+        where: What problems with the choice are told about.
+        where_instance: What problems with the instance type are told about.
+    """
+    if choice is None:
+        yield nowhere_to_build(instance, region, where=where_instance)
+    elif instance.gpu is None:
+        yield _no_gpu(instance, where=where)
+    else:
+        yield from choice._problems(instance, instance.gpu, region, where=where)
+
+
+def build_machine(
+    choice: BuildMachineChoice | None, instance: InstanceType, region: str | None
+) -> BuildMachine:
+    """What builds for this instance type run on; ask after `machine_problems` has found none."""
+    if instance.gpu is None:
+        return BuildMachine(
+            choice=OnDemandMachine(),
+            name=CPU_BUILD_MACHINE.compute_type,
+            reason=f"{instance.name} has no GPU, so nothing is compiled",
+        )
+    if choice is not None:
+        return choice._machine(instance, instance.gpu, asked=True)
+    on_demand = automatic_machine(instance, region) == "on demand"
+    chosen = OnDemandMachine() if on_demand else ProcessingJob()
+    return chosen._machine(instance, instance.gpu, asked=False)
+
+
+def _no_gpu(instance: InstanceType, *, where: str) -> Problem:
+    return Problem(
+        what=f"a build machine is named for {instance.name}, which has no GPU",
+        where=where,
+        expected="no `machine`: what compiles nothing is built on CodeBuild's machine without a GPU",
+        why="a machine with a GPU would be paid for, and its GPU not used",
+        fix="leave `machine` out",
+        rule="build-gpu-is-serving-gpu",
+    )

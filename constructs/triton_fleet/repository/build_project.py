@@ -1,0 +1,78 @@
+"""The CodeBuild project of a build: on a machine on demand, on reserved ones, or as what starts a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aws_cdk import Size
+from aws_cdk import aws_codebuild as codebuild
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from triton_fleet.build_machines.reserved import EXTRA_DISK_GB
+from triton_fleet.images.image import TritonImage
+from triton_fleet.repository.build_machine import BuildMachine, ReservedMachines
+
+# AWS's own image with Python 3.11 and boto3, in every region. Read on 2026-11-21:
+# https://github.com/aws/aws-codebuild-docker-images/blob/master/al/x86_64/standard/5.0/Dockerfile
+STARTER_IMAGE = codebuild.LinuxBuildImage.AMAZON_LINUX_2023_5
+
+
+def build_environment(
+    scope: Construct, *, machine: BuildMachine, image: TritonImage, gpu: bool
+) -> codebuild.BuildEnvironment:
+    """Where the commands of a build run, in the Triton image.
+
+    Args:
+        scope: What a fleet of reserved machines is made in.
+        machine: What builds run on; no Processing job.
+        image: The image of the release.
+        gpu: Whether the machine has a GPU.
+    """
+    if not gpu:
+        # Pulled with the project's role, as CodeBuild calls any image that is not its own.
+        plain = codebuild.LinuxBuildImage.from_docker_registry(image.uri)
+        return codebuild.BuildEnvironment(
+            build_image=plain, compute_type=_compute_type(machine), privileged=False
+        )
+    with_gpu = codebuild.LinuxGpuBuildImage.aws_deep_learning_containers_image(
+        image.repository_name, image.tag, image.account
+    )
+    if isinstance(machine.choice, ReservedMachines):
+        return codebuild.BuildEnvironment(
+            build_image=with_gpu, fleet=_fleet(scope, machine, machine.choice), privileged=False
+        )
+    return codebuild.BuildEnvironment(
+        build_image=with_gpu, compute_type=_compute_type(machine), privileged=False
+    )
+
+
+def starter_environment() -> codebuild.BuildEnvironment:
+    """Where a Processing job is started and waited for: the least machine there is."""
+    return codebuild.BuildEnvironment(
+        build_image=STARTER_IMAGE, compute_type=codebuild.ComputeType.SMALL, privileged=False
+    )
+
+
+def variables(values: Mapping[str, str]) -> dict[str, codebuild.BuildEnvironmentVariable]:
+    """Environment variables as a project takes them."""
+    return {name: codebuild.BuildEnvironmentVariable(value=value) for name, value in values.items()}
+
+
+def _compute_type(machine: BuildMachine) -> codebuild.ComputeType:
+    return codebuild.ComputeType[machine.name.removeprefix("BUILD_GENERAL1_")]
+
+
+def _fleet(scope: Construct, machine: BuildMachine, choice: ReservedMachines) -> codebuild.Fleet:
+    return codebuild.Fleet(
+        scope,
+        "Fleet",
+        base_capacity=choice.base_capacity,
+        environment_type=codebuild.EnvironmentType.LINUX_GPU_CONTAINER,
+        compute_type=codebuild.FleetComputeType.CUSTOM_INSTANCE_TYPE,
+        compute_configuration=codebuild.ComputeConfiguration(
+            instance_type=ec2.InstanceType(machine.name), disk=Size.gibibytes(EXTRA_DISK_GB)
+        ),
+        # On demand there is another GPU, on which the plans would not load.
+        overflow_behavior=codebuild.FleetOverflowBehavior.QUEUE,
+    )

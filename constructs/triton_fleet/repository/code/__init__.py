@@ -1,0 +1,1 @@
+"""Programs that the template carries, each a file of its own."""

@@ -1,0 +1,192 @@
+"""Builds as SageMaker Processing jobs: the request of a job, and what starts it.
+
+Why a CodeBuild project starts the job, and not a state machine: a build is then started, overridden, listed
+and watched in one way whatever machine it needs, by `aws codebuild start-build` with another FLEET_MODELS.
+A state machine for thousands of builds starts the same project for each, and knows nothing of machines. The
+price is a small machine without a GPU that waits, about half a cent a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aws_cdk import ArnFormat, Names, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
+
+from triton_fleet.build_machines.processing import VOLUME_GB
+from triton_fleet.images.image import TritonImage
+from triton_fleet.repository.build_commands import ENVIRONMENT, commands
+from triton_fleet.repository.code.run_processing_job import LOG_GROUP
+from triton_models.instances import Gpu
+
+SERVICE = "sagemaker.amazonaws.com"
+_METRICS = "/aws/sagemaker/ProcessingJobs"
+_PROGRAM = Path(__file__).with_name("code") / "run_processing_job.py"
+_SOURCE = "/opt/ml/processing/source"
+
+# One line and at most 256 characters, as CreateProcessingJob takes it: the models up to "--" into their
+# variable, then the source, then each command in the same shell until one fails.
+_ENTRYPOINT = (
+    "set -euo pipefail; export FLEET_MODELS=; "
+    'while [ "$1" != -- ]; do FLEET_MODELS+=" $1"; shift; done; shift; '
+    f'cd "$(mktemp -d)"; python3 -m zipfile -e {_SOURCE}/*.zip .; '
+    'for c; do echo "+ $c"; eval "$c"; done'
+)
+
+
+def job_arns(scope: Construct) -> str:
+    """The ARN pattern of a construct's jobs."""
+    return Stack.of(scope).format_arn(
+        service="sagemaker", resource="processing-job", resource_name=f"{job_prefix(scope)}-*"
+    )
+
+
+def log_arns(scope: Construct) -> tuple[str, str]:
+    """The ARN patterns of the log that SageMaker keeps of all jobs, and of its streams of this one's jobs."""
+    group = _log_arn(scope)
+    return f"{group}:*", f"{group}:log-stream:{job_prefix(scope)}-*"
+
+
+def job_prefix(scope: Construct) -> str:
+    """What the names of a construct's jobs begin with; a build's id, 37 characters, comes after it."""
+    return Names.unique_resource_name(scope, max_length=25, separator="-").lower()
+
+
+def program() -> str:
+    """The command that starts a job and waits for it, with its program in it."""
+    return f"python3 - <<'END_OF_PROGRAM'\n{_PROGRAM.read_text().rstrip()}\nEND_OF_PROGRAM"
+
+
+def job_request(
+    *,
+    image: TritonImage,
+    role: iam.IRole,
+    source: assets.Asset,
+    instance_type: str,
+    gpu: Gpu,
+    seconds: float,
+    region: str,
+) -> Mapping[str, Any]:
+    """CreateProcessingJob's request, without the job's name, the models and what a build may override.
+
+    Args:
+        image: What the commands run in.
+        role: What the job may do.
+        source: The source folder, which the job unpacks.
+        instance_type: What the job runs on.
+        gpu: Its GPU.
+        seconds: When SageMaker ends the job.
+        region: Where the commands publish.
+    """
+    phases = commands(gpu).values()
+    return {
+        "RoleArn": role.role_arn,
+        "AppSpecification": {
+            "ImageUri": image.uri,
+            "ContainerEntrypoint": ["bash", "-c", _ENTRYPOINT, "build"],
+            "ContainerArguments": ["--", *(command for phase in phases for command in phase)],
+        },
+        "ProcessingInputs": [
+            {
+                "InputName": "source",
+                "S3Input": {
+                    "S3Uri": source.s3_object_url,
+                    "LocalPath": _SOURCE,
+                    "S3DataType": "S3Prefix",
+                    "S3InputMode": "File",
+                },
+            }
+        ],
+        "ProcessingResources": {
+            "ClusterConfig": {
+                "InstanceCount": 1,
+                "InstanceType": instance_type,
+                "VolumeSizeInGB": VOLUME_GB,
+            }
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": seconds},
+        "Environment": {**ENVIRONMENT, "AWS_DEFAULT_REGION": region},
+    }
+
+
+def job_statements(scope: Construct, *, source: assets.Asset) -> list[iam.PolicyStatement]:
+    """What a job does beside pulling its image and publishing: read its source, log, and put out metrics.
+
+    Source of the actions, read 2026-11-21, "CreateProcessingJob API: Execution Role Permissions":
+    https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html
+    """
+    every_stream, own_streams = log_arns(scope)
+    return [
+        iam.PolicyStatement(
+            sid="Source",
+            actions=["s3:GetObject"],
+            resources=[source.bucket.arn_for_objects(source.s3_object_key)],
+        ),
+        iam.PolicyStatement(
+            sid="SourceListed",  # the input is a prefix, which SageMaker lists
+            actions=["s3:ListBucket"],
+            resources=[source.bucket.bucket_arn],
+            conditions={"StringLike": {"s3:prefix": source.s3_object_key}},
+        ),
+        iam.PolicyStatement(
+            sid="LogGroup",
+            actions=["logs:CreateLogGroup", "logs:DescribeLogStreams"],
+            resources=[_log_arn(scope), every_stream],
+        ),
+        iam.PolicyStatement(
+            sid="Logs",
+            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+            resources=[own_streams],
+        ),
+        iam.PolicyStatement(
+            sid="Metrics",  # CloudWatch knows no resource for it
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],
+            conditions={"StringEquals": {"cloudwatch:namespace": _METRICS}},
+        ),
+    ]
+
+
+def starter_statements(
+    scope: Construct, *, job_role: iam.IRole, log_group: logs.ILogGroup
+) -> list[iam.PolicyStatement]:
+    """What starting a job and waiting for it needs."""
+    every_stream, _ = log_arns(scope)
+    return [
+        iam.PolicyStatement(
+            sid="Jobs",
+            actions=[
+                "sagemaker:CreateProcessingJob",
+                "sagemaker:DescribeProcessingJob",
+                "sagemaker:StopProcessingJob",
+            ],
+            resources=[job_arns(scope)],
+        ),
+        iam.PolicyStatement(
+            sid="JobRole",
+            actions=["iam:PassRole"],
+            resources=[job_role.role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": SERVICE}},
+        ),
+        # CloudWatch looks for events in a whole group, and names no stream in what it asks IAM for.
+        iam.PolicyStatement(sid="JobLogs", actions=["logs:FilterLogEvents"], resources=[every_stream]),
+        iam.PolicyStatement(
+            sid="Logs",
+            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+            resources=[log_group.log_group_arn],
+        ),
+    ]
+
+
+def _log_arn(scope: Construct) -> str:
+    return Stack.of(scope).format_arn(
+        service="logs",
+        resource="log-group",
+        resource_name=LOG_GROUP,
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )

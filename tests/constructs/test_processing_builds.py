@@ -1,0 +1,389 @@
+"""Builds as SageMaker Processing jobs: what is deployed, what is asked for, and what happens in a job."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk.assertions import Template
+from botocore_model import refused, resolved
+
+from triton_fleet import FleetError, ModelBuilds, ModelRepository, ProcessingJob
+from triton_fleet.repository.build_commands import commands
+from triton_fleet.repository.code import run_processing_job
+from triton_models.instances import GPUS
+
+BUILD_ID = "FleetBuilds-AbC123:01234567-89ab-cdef-0123-456789abcdef"
+JOB_SOURCE = "/opt/ml/processing/source"
+Template_ = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source folder whose triton_models only notes what it is asked for."""
+    source: Path = tmp_path_factory.mktemp("model_builds")
+    (source / "requirements.txt").write_text("")
+    (source / "models" / "minilm").mkdir(parents=True)
+    (source / "models" / "minilm" / "build.py").write_text("BUILD = None\n")
+    (source / "triton_models").mkdir()
+    (source / "triton_models" / "__main__.py").write_text(
+        "import os, sys\n"
+        "with open(os.environ['NOTES'], 'a') as notes: notes.write(' '.join(sys.argv[1:]) + '\\n')\n"
+        "sys.exit(sys.argv[1] == os.environ.get('FAILS'))\n"
+    )
+    return source
+
+
+@pytest.fixture(scope="module")
+def template(folder: Path) -> Template_:
+    stack = Stack(App(), "Fleet")
+    ModelBuilds(
+        stack,
+        "Builds",
+        repository=ModelRepository(stack, "Repository"),
+        source=folder,
+        models=["minilm"],
+        instance_type="ml.g4dn.xlarge",
+        timeout=Duration.hours(3),
+    )
+    found: Template_ = Template.from_stack(stack).to_json()
+    return found
+
+
+def _of(template: Template_, kind: str, name: str = "") -> dict[str, Any]:
+    ((_, resource),) = ((n, r) for n, r in template["Resources"].items() if r["Type"] == kind and name in n)
+    properties: dict[str, Any] = resource["Properties"]
+    return properties
+
+
+@pytest.fixture
+def environment(template: Template_) -> dict[str, str]:
+    """What the program that starts a job finds."""
+    variables = _of(template, "AWS::CodeBuild::Project")["Environment"]["EnvironmentVariables"]
+    found = {each["Name"]: resolved(each["Value"], template) for each in variables}
+    return {"CODEBUILD_BUILD_ID": BUILD_ID, "HOME": "/root", **found}
+
+
+def _statements(template: Template_, policy: str) -> dict[str, dict[str, Any]]:
+    document = _of(template, "AWS::IAM::Policy", policy)["PolicyDocument"]
+    return {each.get("Sid", each["Action"][0]): each for each in document["Statement"]}
+
+
+def test_sagemaker_takes_the_request(environment: dict[str, str]) -> None:
+    request = run_processing_job.job_request(environment)
+
+    assert refused("sagemaker", "CreateProcessingJob", request) == []
+
+
+def test_the_job_runs_the_buildspecs_commands_in_the_serving_image_on_the_serving_hardware(
+    environment: dict[str, str],
+) -> None:
+    request = run_processing_job.job_request(environment)
+    application = request["AppSpecification"]
+
+    assert application["ImageUri"].endswith("/sagemaker-tritonserver:25.09-py3")
+    assert request["ProcessingResources"]["ClusterConfig"]["InstanceType"] == "ml.g4dn.xlarge"
+    assert application["ContainerArguments"] == [
+        "minilm",
+        "--",
+        *(command for phase in commands(GPUS["T4"]).values() for command in phase),
+    ]
+    assert request["Environment"] | {"FLEET_GPU": "T4", "FLEET_RELEASE": "25.09"} == request["Environment"]
+
+
+def test_the_job_is_named_after_its_build_and_says_who_published(environment: dict[str, str]) -> None:
+    request = run_processing_job.job_request(environment)
+
+    assert request["ProcessingJobName"].endswith("-01234567-89ab-cdef-0123-456789abcdef")
+    assert request["Environment"]["CODEBUILD_BUILD_ID"] == BUILD_ID
+
+
+def test_what_a_build_overrides_reaches_the_job(environment: dict[str, str]) -> None:
+    changed = environment | {"FLEET_MODELS": "a b", "FLEET_REPOSITORY": "s3://other/x/", "FLEET_NEW": "1"}
+    request = run_processing_job.job_request(changed)
+
+    assert request["AppSpecification"]["ContainerArguments"][:2] == ["a b", "--"]
+    assert request["Environment"]["FLEET_REPOSITORY"] == "s3://other/x/"
+    assert request["Environment"]["FLEET_NEW"] == "1"
+    assert "HOME" not in request["Environment"]
+
+
+def test_more_models_than_a_variable_holds_are_several_arguments(environment: dict[str, str]) -> None:
+    many = " ".join(f"bert-base-{number:04}" for number in range(1000))
+    request = run_processing_job.job_request(environment | {"FLEET_MODELS": many})
+
+    assert refused("sagemaker", "CreateProcessingJob", request) == []
+    assert " ".join(request["AppSpecification"]["ContainerArguments"]).startswith(f"{many} --")
+
+
+def test_more_models_than_a_job_takes_are_told(environment: dict[str, str]) -> None:
+    many = " ".join(f"bert-base-{number:06}" for number in range(3000))
+
+    with pytest.raises(SystemExit, match="start builds of fewer models"):
+        run_processing_job.job_request(environment | {"FLEET_MODELS": many})
+
+
+def test_the_job_ends_in_time_and_the_build_waits_longer(
+    template: Template_, environment: dict[str, str]
+) -> None:
+    request = run_processing_job.job_request(environment)
+
+    assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 3 * 3600}
+    assert _of(template, "AWS::CodeBuild::Project")["TimeoutInMinutes"] == 3 * 60 + 30
+
+
+def test_a_time_that_is_known_only_at_deployment_is_refused(folder: Path) -> None:
+    stack = Stack(App(), "Fleet")
+    later = CfnParameter(stack, "Minutes", type="Number").value_as_number
+
+    with pytest.raises(FleetError) as raised:
+        ModelBuilds(
+            stack,
+            "Builds",
+            repository=ModelRepository(stack, "Repository"),
+            source=folder,
+            models=["minilm"],
+            instance_type="ml.g4dn.xlarge",
+            timeout=Duration.minutes(later),
+        )
+
+    assert [problem.rule for problem in raised.value.problems] == ["literal-needed"]
+
+
+def test_the_build_that_waits_needs_no_gpu_and_no_source(template: Template_) -> None:
+    project = _of(template, "AWS::CodeBuild::Project")
+
+    assert project["Environment"]["Type"] == "LINUX_CONTAINER"
+    assert project["Environment"]["ComputeType"] == "BUILD_GENERAL1_SMALL"
+    assert project["Source"]["Type"] == "NO_SOURCE"
+
+
+def test_the_job_may_publish_pull_read_its_source_log_and_put_out_metrics(template: Template_) -> None:
+    statements = _statements(template, "BuildsRole")
+    everything = {
+        action
+        for each in statements.values()
+        for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])
+    }
+
+    assert everything == {
+        "s3:ListBucket",
+        "s3:GetObject",
+        "s3:PutObject",
+        "s3:AbortMultipartUpload",
+        "kms:Decrypt",
+        "kms:GenerateDataKey",
+        "ecr:GetAuthorizationToken",
+        "ecr:BatchCheckLayerAvailability",
+        "ecr:BatchGetImage",
+        "ecr:GetDownloadUrlForLayer",
+        "logs:CreateLogGroup",
+        "logs:DescribeLogStreams",
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+        "cloudwatch:PutMetricData",
+    }
+    on_everything = [name for name, each in statements.items() if each["Resource"] == "*"]
+    assert on_everything == ["ImageLogin", "Metrics"]
+    assert "Condition" in statements["Metrics"]
+
+
+def test_what_starts_a_job_can_only_start_this_projects_jobs_with_their_role(template: Template_) -> None:
+    statements = _statements(template, "StarterRole")
+
+    assert set(statements) == {"Jobs", "JobRole", "JobLogs", "Logs"}
+    assert "processing-job/" in resolved(statements["Jobs"]["Resource"], template)
+    assert statements["JobRole"]["Condition"] == {
+        "StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}
+    }
+    assert statements["JobRole"]["Resource"]["Fn::GetAtt"][0].startswith("BuildsRole")
+
+
+def test_the_name_of_a_job_fits_what_the_role_may_start(
+    template: Template_, environment: dict[str, str]
+) -> None:
+    pattern = resolved(_statements(template, "StarterRole")["Jobs"]["Resource"], template)
+    name = run_processing_job.job_request(environment)["ProcessingJobName"]
+
+    assert name.startswith(pattern.split("/")[1].removesuffix("*"))
+
+
+def test_sagemaker_takes_the_role_of_a_job_and_codebuild_that_of_what_starts_it(template: Template_) -> None:
+    trusted = {
+        name: _of(template, "AWS::IAM::Role", name)["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]
+        for name in ("BuildsRole", "BuildsStarterRole")
+    }
+
+    assert trusted == {
+        "BuildsRole": {"Service": "sagemaker.amazonaws.com"},
+        "BuildsStarterRole": {"Service": "codebuild.amazonaws.com"},
+    }
+
+
+def test_another_type_with_the_same_gpu_may_be_named(folder: Path) -> None:
+    stack = Stack(App(), "Fleet")
+    builds = ModelBuilds(
+        stack,
+        "Builds",
+        repository=ModelRepository(stack, "Repository"),
+        source=folder,
+        models=["minilm"],
+        instance_type="ml.g6.48xlarge",
+        machine=ProcessingJob(instance_type="ml.g6.4xlarge"),
+    )
+
+    assert builds.machine.name == "ml.g6.4xlarge"
+
+
+def _run_in_job(
+    request: Mapping[str, Any], folder: Path, work: Path, **environment: str
+) -> tuple[int, list[str]]:
+    """Do what SageMaker does with the request: the input in its place, then the container's command."""
+    source = work / "input"
+    source.mkdir()
+    with zipfile.ZipFile(source / "hash.zip", "w") as archive:
+        for path in folder.rglob("*"):
+            archive.write(path, path.relative_to(folder))
+    application = request["AppSpecification"]
+    command = [*application["ContainerEntrypoint"], *application["ContainerArguments"]]
+    notes = work / "notes"
+    notes.touch()
+    done = subprocess.run(
+        [part.replace(JOB_SOURCE, str(source)) for part in command],
+        env={
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "TMPDIR": str(work),
+            "NOTES": str(notes),
+            **request["Environment"],
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, notes.read_text().splitlines()
+
+
+# There is no requirement to ask an index for; pip must not look for a newer pip either.
+OFFLINE = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INDEX": "1"}
+
+
+def test_a_job_builds_checks_packs_and_publishes(
+    environment: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    request = run_processing_job.job_request(environment | {"FLEET_MODELS": "minilm resnet50"})
+    status, notes = _run_in_job(request, folder, tmp_path, **OFFLINE)
+
+    assert status == 0
+    assert notes[0] == "build minilm resnet50 -o build --release 25.09 --gpu T4"
+    assert [note.split()[0] for note in notes] == ["build", "check", "pack", "publish"]
+    assert notes[-1].endswith(f"--repository {environment['FLEET_REPOSITORY']}")
+
+
+def test_a_job_ends_at_the_first_command_that_fails(
+    environment: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    request = run_processing_job.job_request(environment)
+    status, notes = _run_in_job(request, folder, tmp_path, FAILS="check", **OFFLINE)
+
+    assert status == 1
+    assert [note.split()[0] for note in notes] == ["build", "check"]
+
+
+class _SageMaker:
+    """SageMaker's answers about one job, as the API gives them."""
+
+    class exceptions:  # noqa: N801 -- boto3's name
+        class ResourceLimitExceeded(Exception):  # noqa: N818 -- SageMaker's name
+            pass
+
+    def __init__(self, *jobs: dict[str, str], limited: bool = False) -> None:
+        self.jobs, self.limited = list(jobs), limited
+        self.stopped: list[str] = []
+
+    def create_processing_job(self, **_: Any) -> None:
+        if self.limited:
+            raise self.exceptions.ResourceLimitExceeded("the limit is 0 Instances")
+
+    def describe_processing_job(self, **_: str) -> dict[str, str]:
+        if not self.jobs:
+            raise ConnectionError
+        return self.jobs.pop(0)
+
+    def stop_processing_job(self, ProcessingJobName: str) -> None:  # noqa: N803
+        self.stopped.append(ProcessingJobName)
+
+
+class _Logs:
+    """CloudWatch's answers: each look finds every line so far."""
+
+    class exceptions:  # noqa: N801
+        class ResourceNotFoundException(Exception):  # noqa: N818
+            pass
+
+    def __init__(self, *looks: list[str]) -> None:
+        self.looks = list(looks)
+
+    def get_paginator(self, _: str) -> _Logs:
+        return self
+
+    def paginate(self, **_: Any) -> Iterator[dict[str, Any]]:
+        if not self.looks:
+            raise self.exceptions.ResourceNotFoundException
+        yield {"events": [{"eventId": line, "message": line} for line in self.looks.pop(0)]}
+
+
+WORKING = {"ProcessingJobStatus": "InProgress"}
+
+
+def _run(environment: dict[str, str], sagemaker: _SageMaker, logs: _Logs) -> int:
+    return run_processing_job.run(run_processing_job.job_request(environment), sagemaker, logs, poll_s=0)
+
+
+def test_a_build_shows_its_jobs_log_once_and_ends_as_the_job_ends(
+    environment: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sagemaker = _SageMaker(WORKING, WORKING, {"ProcessingJobStatus": "Completed"})
+
+    assert _run(environment, sagemaker, _Logs([], ["one"], ["one", "two"])) == 0
+    assert capsys.readouterr().out.splitlines()[1:3] == ["one", "two"]
+    assert sagemaker.stopped == []
+
+
+def test_a_job_that_fails_fails_the_build_with_its_reason(
+    environment: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = {"ProcessingJobStatus": "Failed", "FailureReason": "AlgorithmError: exit code 1"}
+
+    assert _run(environment, _SageMaker(WORKING, failed), _Logs()) == 1
+    assert "AlgorithmError: exit code 1" in capsys.readouterr().out
+
+
+def test_a_build_that_cannot_wait_any_more_stops_its_job(environment: dict[str, str]) -> None:
+    sagemaker = _SageMaker(WORKING)
+
+    with pytest.raises(ConnectionError):
+        _run(environment, sagemaker, _Logs())
+    assert len(sagemaker.stopped) == 1
+
+
+def test_a_quota_that_is_too_low_names_the_command_that_shows_it(environment: dict[str, str]) -> None:
+    with pytest.raises(SystemExit, match=r"fleet quotas --instance-type ml\.g4dn\.xlarge"):
+        _run(environment, _SageMaker(limited=True), _Logs())
+
+
+def test_the_project_carries_the_whole_program(template: Template_) -> None:
+    spec = json.loads(_of(template, "AWS::CodeBuild::Project")["Source"]["BuildSpec"])
+    (command,) = spec["phases"]["build"]["commands"]
+    program = command.partition("\n")[2].removesuffix("\nEND_OF_PROGRAM")
+
+    assert program == Path(run_processing_job.__file__).read_text().rstrip()
+    compile(program, "program", "exec")

@@ -1,0 +1,72 @@
+"""Builds on machines that CodeBuild keeps for this account."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk.assertions import Template
+from botocore_model import refused, resolved
+
+from triton_fleet import ModelBuilds, ModelRepository, ReservedMachines
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    source: Path = tmp_path_factory.mktemp("model_builds")
+    (source / "requirements.txt").write_text("boto3\n")
+    (source / "models" / "minilm").mkdir(parents=True)
+    (source / "models" / "minilm" / "build.py").write_text("BUILD = None\n")
+    stack = Stack(App(), "Fleet")
+    ModelBuilds(
+        stack,
+        "Builds",
+        repository=ModelRepository(stack, "Repository"),
+        source=source,
+        models=["minilm"],
+        instance_type="ml.g6.2xlarge",
+        machine=ReservedMachines(base_capacity=2),
+    )
+    found: dict[str, Any] = Template.from_stack(stack).to_json()
+    return found
+
+
+def _one(template: dict[str, Any], kind: str) -> tuple[str, dict[str, Any]]:
+    ((name, resource),) = ((n, r) for n, r in template["Resources"].items() if r["Type"] == kind)
+    return name, resource["Properties"]
+
+
+def test_the_fleet_has_the_serving_gpu_as_often_as_was_asked(template: dict[str, Any]) -> None:
+    _, fleet = _one(template, "AWS::CodeBuild::Fleet")
+
+    assert fleet == {
+        "BaseCapacity": 2,
+        "ComputeType": "CUSTOM_INSTANCE_TYPE",
+        "ComputeConfiguration": {"instanceType": "g6.xlarge", "disk": 64},
+        "EnvironmentType": "LINUX_GPU_CONTAINER",
+        "OverflowBehavior": "QUEUE",
+    }
+
+
+def test_codebuild_takes_the_fleet(template: dict[str, Any]) -> None:
+    _, fleet = _one(template, "AWS::CodeBuild::Fleet")
+    request = {name[0].lower() + name[1:]: value for name, value in fleet.items()}
+
+    assert refused("codebuild", "CreateFleet", {"name": "fleet", **request}) == []
+
+
+def test_builds_run_in_the_triton_image_on_the_fleet(template: dict[str, Any]) -> None:
+    fleet, _ = _one(template, "AWS::CodeBuild::Fleet")
+    _, project = _one(template, "AWS::CodeBuild::Project")
+    environment = project["Environment"]
+
+    assert environment["Fleet"] == {"FleetArn": {"Fn::GetAtt": [fleet, "Arn"]}}
+    assert environment["Type"] == "LINUX_GPU_CONTAINER"
+    assert resolved(environment["Image"], template).endswith("/sagemaker-tritonserver:25.09-py3")
+    assert "billed while they exist" in project["Description"]
+
+
+def test_there_is_one_role_for_one_way_to_build(template: dict[str, Any]) -> None:
+    _one(template, "AWS::IAM::Role")

@@ -1,0 +1,132 @@
+"""A build that needs a Processing job is rehearsed as it runs in AWS: started, logged, waited for."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.aws.moto_gaps import processing_jobs
+from rehearsal.builds import run_build
+from rehearsal.jobs import run_job
+from triton_fleet.repository.build_commands import build_spec
+from triton_fleet.repository.processing_builds import _ENTRYPOINT, program
+from triton_models.errors import FleetError
+
+ROLE = "arn:aws:iam::123456789012:role/any"
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as embedded:
+        yield embedded
+
+
+@pytest.fixture(scope="module")
+def source(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A source archive as the asset is, with one file."""
+    archive: Path = tmp_path_factory.mktemp("asset") / "hash.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("message", "from the source")
+    aws.client("s3").create_bucket(Bucket="assets")
+    aws.client("s3").upload_file(str(archive), "assets", "hash.zip")
+    return "s3://assets/hash.zip"
+
+
+def _request(source: str, *commands: str) -> dict[str, Any]:
+    s3_input = {"S3Uri": source, "LocalPath": "/opt/ml/processing/source", "S3DataType": "S3Prefix"}
+    return {
+        "RoleArn": ROLE,
+        "AppSpecification": {
+            "ImageUri": "image",
+            "ContainerEntrypoint": ["bash", "-c", _ENTRYPOINT, "build"],
+            "ContainerArguments": ["--", *commands],
+        },
+        "ProcessingInputs": [{"InputName": "source", "S3Input": s3_input}],
+        "ProcessingResources": {
+            "ClusterConfig": {"InstanceCount": 1, "InstanceType": "ml.g4dn.xlarge", "VolumeSizeInGB": 100}
+        },
+        "Environment": {},
+    }
+
+
+def _project(aws: EmbeddedAws, name: str, request: dict[str, Any]) -> str:
+    variables = {
+        "FLEET_JOB": json.dumps(request),
+        "FLEET_JOB_PREFIX": name,
+        "FLEET_MODELS": "minilm",
+        "FLEET_REPOSITORY": "s3://models/",
+    }
+    aws.client("codebuild").create_project(
+        name=name,
+        source={"type": "NO_SOURCE", "buildspec": json.dumps(build_spec({"build": [program()]}))},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={
+            "type": "LINUX_CONTAINER",
+            "image": "aws/codebuild/amazonlinux-x86_64-standard:5.0",
+            "computeType": "BUILD_GENERAL1_SMALL",
+            "environmentVariables": [{"name": key, "value": value} for key, value in variables.items()],
+        },
+        serviceRole=ROLE,
+    )
+    return name
+
+
+def test_a_build_runs_its_job_with_its_source_and_its_overrides(aws: EmbeddedAws, source: str) -> None:
+    says = 'echo "$(cat message): $FLEET_MODELS for $FLEET_REPOSITORY"'
+    project = _project(aws, "good", _request(source, says))
+    lines: list[str] = []
+
+    run_build(aws, project=project, overrides={"FLEET_MODELS": "a b"}, on_line=lines.append)
+
+    assert "from the source:  a b for s3://models/" in lines
+    assert lines[-1].endswith(": Completed")
+
+
+def test_a_job_that_fails_fails_the_build_with_the_end_of_its_log(aws: EmbeddedAws, source: str) -> None:
+    project = _project(aws, "bad", _request(source, "echo it broke", "false", "echo never"))
+
+    with pytest.raises(FleetError) as caught:
+        run_build(aws, project=project, overrides={})
+
+    (problem,) = caught.value.problems
+    assert "it broke" in problem.why
+    assert "AlgorithmError: , exit code: 1" in problem.why
+    assert "\nnever" not in problem.why
+
+
+def test_a_job_shows_what_it_was_asked_for(aws: EmbeddedAws, source: str) -> None:
+    sagemaker = aws.client("sagemaker")
+    request = _request(source, "true") | {"ProcessingJobName": "shown", "Environment": {"A": "1"}}
+    with processing_jobs.hosted(lambda asked: run_job(aws, asked)):
+        sagemaker.create_processing_job(**request)
+        job = sagemaker.describe_processing_job(ProcessingJobName="shown")
+
+    assert job["ProcessingJobStatus"] == "Completed"
+    assert job["Environment"] == {"A": "1"}
+    assert job["ProcessingResources"] == request["ProcessingResources"]
+
+
+def test_a_jobs_name_is_used_once(aws: EmbeddedAws, source: str) -> None:
+    request = _request(source, "true") | {"ProcessingJobName": "once"}
+    aws.client("sagemaker").create_processing_job(**request)
+
+    with pytest.raises(ClientError, match="must be unique"):
+        aws.client("sagemaker").create_processing_job(**request)
+
+
+def test_a_job_that_cannot_be_run_has_failed(aws: EmbeddedAws, source: str) -> None:
+    sagemaker = aws.client("sagemaker")
+    request = _request("s3://nowhere/hash.zip", "true") | {"ProcessingJobName": "lost"}
+    with processing_jobs.hosted(lambda asked: run_job(aws, asked)):
+        sagemaker.create_processing_job(**request)
+        job = sagemaker.describe_processing_job(ProcessingJobName="lost")
+
+    assert job["ProcessingJobStatus"] == "Failed"
+    assert "NoSuchBucket" in job["FailureReason"]

@@ -1,0 +1,95 @@
+"""A fleet whose GPU CodeBuild does not rent is built in Processing jobs, and says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from aws_cdk.assertions import Template
+from cfnlint.api import ManualArgs, lint
+from fleet_app import FleetApp, fleet_app
+
+from stacks.policy import PACKS, Acceptance, accept, acceptances, compliance_acceptances
+from triton_fleet import ReservedMachines
+from triton_fleet.repository.model_builds import ModelBuilds
+
+T4 = "ml.g4dn.xlarge"
+
+
+def _acceptances(fleet: FleetApp) -> list[Acceptance]:
+    return [
+        *acceptances(models=fleet.models, inference=fleet.inference),
+        *compliance_acceptances(models=fleet.models, inference=fleet.inference),
+    ]
+
+
+def _findings(fleet: FleetApp) -> set[str]:
+    fleet.app.synth()
+    return {
+        f"{violation.rule_name} {resource.construct_path}"
+        for pack in PACKS.values()
+        for violation in pack(fleet.app).validate_scope(fleet.app).violations
+        for resource in violation.violating_resources
+    }
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    found: dict[str, Any] = Template.from_stack(fleet_app(instance_type=T4).models).to_json()
+    return found
+
+
+@pytest.mark.parametrize("given", [{}, {"region": "eu-south-1"}])
+def test_no_pack_finds_what_was_not_accepted_about_jobs(given: dict[str, str]) -> None:
+    fleet = fleet_app(instance_type=T4, **given)
+    accept(_acceptances(fleet))
+
+    assert _findings(fleet) == set()
+
+
+def test_every_acceptance_about_what_starts_a_job_is_needed() -> None:
+    fleet = fleet_app(instance_type=T4)
+    accept(each for each in _acceptances(fleet) if "StarterRole" not in each.construct.node.path)
+    found = _findings(fleet)
+
+    assert {each.split("/")[-3] for each in found} == {"StarterRole"}
+    assert len(found) == 5
+
+
+def test_reserved_machines_add_nothing_to_accept() -> None:
+    fleet = fleet_app(models="")
+    fleet.models.builds = ModelBuilds(
+        fleet.models,
+        "Builds",
+        repository=fleet.models.repository,
+        source="model_builds",
+        models=["minilm"],
+        machine=ReservedMachines(),
+    )
+    accept(_acceptances(fleet))
+
+    assert _findings(fleet) == set()
+
+
+def test_the_stack_says_what_builds_run_on_and_why(template: dict[str, Any]) -> None:
+    output = template["Outputs"]["BuildMachine"]
+
+    assert output["Value"] == T4
+    assert "CodeBuild has no T4 on demand" in output["Description"]
+
+
+def test_builds_are_started_as_any_other(template: dict[str, Any]) -> None:
+    project = template["Outputs"]["BuildProjectName"]["Value"]["Ref"]
+
+    assert template["Resources"][project]["Type"] == "AWS::CodeBuild::Project"
+
+
+def test_the_usual_machine_needs_no_output() -> None:
+    assert "BuildMachine" not in Template.from_stack(fleet_app().models).to_json()["Outputs"]
+
+
+def test_the_template_is_good_where_there_is_no_gpu_on_demand(template: dict[str, Any]) -> None:
+    matches = lint(json.dumps(template), config=ManualArgs(regions=["eu-south-1", "us-east-1"]))
+
+    assert [f"{match.rule.id} {match.message}" for match in matches] == []

@@ -1,0 +1,223 @@
+"""Quotas that are too low for a fleet are told with the command that raises them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import boto3.session
+import pytest
+from botocore.stub import Stubber
+
+from tests.triton_models.publishing_aws import ENVIRONMENT, small_aws
+from triton_fleet.build_machines.on_demand import BUILD_MACHINES
+from triton_fleet.build_machines.processing import processing_type
+from triton_fleet.rules.build_machine import automatic_machine
+from triton_models import cli, quotas
+from triton_models.errors import FleetError
+from triton_models.instances import INSTANCE_TYPES
+from triton_models.quotas import Need, Quota, Quotas, needs, read
+
+G5 = INSTANCE_TYPES["ml.g5.2xlarge"]
+ENDPOINT = "ml.g5.2xlarge for endpoint usage"
+JOB = "ml.g4dn.xlarge for processing job usage"
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    """A client that reaches nothing: what it would be told is stubbed."""
+    return boto3.session.Session().client(
+        "service-quotas", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
+    )
+
+
+@pytest.fixture
+def service(client: Any) -> Iterator[Stubber]:
+    with Stubber(client) as stubber:
+        yield stubber
+        stubber.assert_no_pending_responses()
+
+
+def _quota(name: str, code: str, value: float, **fields: Any) -> dict[str, Any]:
+    return {"QuotaName": name, "QuotaCode": code, "Value": value, "Adjustable": True, **fields}
+
+
+def _listed(service: Stubber, *quotas: dict[str, Any], more: bool = False) -> None:
+    service.add_response(
+        "list_aws_default_service_quotas",
+        {"Quotas": list(quotas), **({"NextToken": "more"} if more else {})},
+    )
+
+
+def _applied(service: Stubber, quota: dict[str, Any], *, code: str = "sagemaker") -> None:
+    expected = {"ServiceCode": code, "QuotaCode": quota["QuotaCode"]}
+    service.add_response("get_service_quota", {"Quota": quota}, expected)
+
+
+def _need(name: str = ENDPOINT, *, least: float = 1) -> Need:
+    return Need(service="sagemaker", name=name, least=least, what="an endpoint")
+
+
+def _outcome(value: float, *, adjustable: bool = True) -> Quotas:
+    quota = Quota(need=_need(least=4), code="L-1", value=value, adjustable=adjustable)
+    return Quotas(region="eu-west-1", quotas=(quota,))
+
+
+def test_an_a10g_fleet_needs_its_endpoint_and_codebuilds_gpu() -> None:
+    endpoint, build = needs(G5, region="us-east-1", instances=4)
+
+    assert (endpoint.service, endpoint.name, endpoint.least) == ("sagemaker", ENDPOINT, 4)
+    assert (build.service, build.code, build.least) == ("codebuild", "L-F1FE1B52", 1)
+
+
+def test_another_gpu_needs_a_processing_job_on_the_same_type() -> None:
+    _, build = needs(INSTANCE_TYPES["ml.g4dn.xlarge"], region="us-east-1")
+
+    assert (build.service, build.name, build.code) == ("sagemaker", JOB, None)
+
+
+def test_the_machine_of_builds_can_be_named() -> None:
+    job = needs(G5, region="us-east-1", machine="processing-job", build_type="ml.g5.xlarge")
+
+    assert job[1].name == "ml.g5.xlarge for processing job usage"
+    assert len(needs(G5, region="us-east-1", machine="none")) == 1
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-north-1"])
+def test_what_builds_need_is_what_the_construct_chooses(region: str) -> None:
+    for name, instance in INSTANCE_TYPES.items():
+        _, *builds = needs(instance, region=region)
+        chosen = automatic_machine(instance, region) if instance.gpu else None
+        expected = {
+            "on demand": ["Concurrently running builds for Linux GPU Small environment"],
+            "processing job": [f"{processing_type(instance)} for processing job usage"],
+            None: [],
+        }[chosen]
+        assert [each.name for each in builds] == expected, name
+
+
+def test_the_gpu_on_demand_is_where_the_construct_says() -> None:
+    ((gpu, machine),) = BUILD_MACHINES.items()
+
+    assert gpu == quotas._ON_DEMAND_GPU
+    assert machine.regions == quotas._ON_DEMAND_REGIONS
+
+
+def test_a_quota_is_found_by_its_name_on_whatever_page(service: Stubber, client: Any) -> None:
+    _listed(service, _quota("ml.g5.xlarge for endpoint usage", "L-0", 0), more=True)
+    _listed(service, _quota(ENDPOINT, "L-1", 0), more=True)  # and no page after it is read
+    _applied(service, _quota(ENDPOINT, "L-1", 8))
+
+    (quota,) = read([_need()], client)
+
+    assert (quota.code, quota.value, quota.enough) == ("L-1", 8, True)
+
+
+def test_a_quota_that_was_never_raised_has_awss_default(service: Stubber, client: Any) -> None:
+    _listed(service, _quota(ENDPOINT, "L-1", 0))
+    service.add_client_error("get_service_quota", "NoSuchResourceException")
+
+    (quota,) = read([_need()], client)
+
+    assert (quota.value, quota.enough) == (0, False)
+
+
+def test_a_quota_with_a_documented_code_is_not_looked_for(service: Stubber, client: Any) -> None:
+    build = needs(G5, region="us-east-1")[1]
+    service.add_client_error("get_service_quota", "NoSuchResourceException")
+    service.add_response(
+        "get_aws_default_service_quota",
+        {"Quota": _quota(build.name, "L-F1FE1B52", 0)},
+        {"ServiceCode": "codebuild", "QuotaCode": "L-F1FE1B52"},
+    )
+
+    assert read([build], client)[0].value == 0
+
+
+def test_names_that_there_are_not_are_told_together(service: Stubber, client: Any) -> None:
+    _listed(service)
+
+    with pytest.raises(FleetError) as caught:
+        read([_need(), _need(JOB)], client)
+
+    assert [problem.what for problem in caught.value.problems] == [
+        f"Service Quotas has no quota {name!r}" for name in (ENDPOINT, JOB)
+    ]
+
+
+def test_a_quota_that_is_too_low_comes_with_the_command_that_raises_it() -> None:
+    outcome = _outcome(1)
+
+    assert outcome.exit_code == 1
+    assert list(outcome.lines()) == [
+        f"low  1 of 4 needed  {ENDPOINT} (sagemaker L-1)",
+        "     for an endpoint",
+        "     aws service-quotas request-service-quota-increase --region eu-west-1 "
+        "--service-code sagemaker --quota-code L-1 --desired-value 4",
+    ]
+    assert outcome.as_dict()["quotas"][0]["request"].startswith("aws service-quotas request")
+
+
+def test_quotas_that_are_enough_pass() -> None:
+    outcome = _outcome(4)
+
+    assert outcome.exit_code == 0
+    assert list(outcome.lines()) == [f"ok   4 of 4 needed  {ENDPOINT} (sagemaker L-1)"]
+    assert "request" not in outcome.as_dict()["quotas"][0]
+
+
+def test_a_quota_that_only_support_raises_says_so() -> None:
+    assert "AWS Support" in list(_outcome(1, adjustable=False).lines())[-1]
+
+
+def _arguments(**given: Any) -> argparse.Namespace:
+    defaults = {"instance_type": "ml.g5.2xlarge", "region": "us-east-1", "instances": 1}
+    rest = {"machine": "automatic", "build_instance_type": None}
+    return argparse.Namespace(**{**defaults, **rest, **given})
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An AWS configuration with neither credentials nor a region."""
+    for name in (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_DEFAULT_REGION",
+        "AWS_REGION",
+        "AWS_PROFILE",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_EC2_METADATA_DISABLED", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, ENVIRONMENT[name])
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"region": None}, "no region is given"),
+        ({}, "Service Quotas cannot be asked"),
+        ({"instances": 0}, "--instances is 0"),
+        ({"instance_type": "ml.g5.huge"}, "unknown instance type 'ml.g5.huge'"),
+        ({"build_instance_type": "ml.g5.huge"}, "unknown instance type 'ml.g5.huge'"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_error(nobody: None, given: dict[str, Any], what: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        quotas.run(_arguments(**given))
+
+    assert [problem.what for problem in caught.value.problems] == [what]
+
+
+def test_a_refusal_names_what_was_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with small_aws() as url:  # whose Service Quotas knows no SageMaker
+        for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": url}.items():
+            monkeypatch.setenv(name, value)
+        status = cli.main(["quotas", "--instance-type", "ml.g4dn.xlarge", "--json"])
+
+    (problem,) = json.loads(capsys.readouterr().out)["error"]
+    assert status == cli.EXIT_MISTAKE
+    assert problem["what"].startswith("Service Quotas refused ListAWSDefaultServiceQuotas")
