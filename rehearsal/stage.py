@@ -21,7 +21,7 @@ from rehearsal.triton.runtime import find_runtime
 from rehearsal.verify import Prediction, predict
 from triton_models.client import Client
 from triton_models.errors import raise_if_any
-from triton_models.spec import load_build, model_names
+from triton_models.spec import load_builds
 
 Report = Callable[[str], None]
 
@@ -82,7 +82,7 @@ class Stage:
     Args:
         project: The repository's root, where cdk.json is.
         port: The port of the embedded AWS; 0 for a free one.
-        models: The names of the models to build and serve; empty for all of `model_builds/models`.
+        models: The names of the models to build and serve; empty for those that the deployed project builds.
 
     Raises:
         FleetError: The port is taken, a model does not exist, or there is no Triton server to serve it.
@@ -91,9 +91,8 @@ class Stage:
     def __init__(self, *, project: Path, port: int = 0, models: Sequence[str] = ()) -> None:
         self._project = project
         self._declarations = project / "model_builds" / "models"
-        known = model_names(self._declarations)
         find_runtime()  # what is missing at the end of the story is better told at its beginning
-        self.models = tuple(load_build(name, models=self._declarations) for name in models or known)
+        self.models = tuple(load_builds(models, self._declarations))
         self._open = ExitStack()
         try:
             self._folder = self._open.enter_context(_own_temporary_folder())
@@ -108,7 +107,8 @@ class Stage:
         """Bootstrap and deploy every stack with the CDK command line, and see that nothing was skipped.
 
         Raises:
-            FleetError: The CDK failed, or a resource of a template was not created.
+            FleetError: The CDK failed, a resource of a template was not created, or the project builds a
+                model that does not exist.
         """
         cdk = Cdk(
             environment=self.aws.environment(),
@@ -129,7 +129,16 @@ class Stage:
             build_project=values["BuildProjectName"],
             resources=sum(self._count(stack) for stack in stacks),
         )
+        if not self.models:
+            self.models = tuple(load_builds(self._built_by_default(), self._declarations))
         return self._deployed
+
+    def _built_by_default(self) -> list[str]:
+        """The models that the deployed project builds when nobody says which."""
+        projects = self.aws.client("codebuild").batch_get_projects(names=[self.deployed.build_project])
+        variables = projects["projects"][0]["environment"]["environmentVariables"]
+        names: str = next(each["value"] for each in variables if each["name"] == "FLEET_MODELS")
+        return names.split()
 
     def _count(self, stack: str) -> int:
         rows = self.aws.client("cloudformation").list_stack_resources(StackName=stack)

@@ -1,10 +1,12 @@
-"""Every model of the repository, built once for all tests here; and a folder for models made up by a test."""
+"""Every model of the repository, built once for all tests here; a folder for made-up models; and a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import gpu_machine
 import pytest
 
 from triton_models.build import build
@@ -49,6 +51,19 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in model_names():
         build(name, output=output)
     return output
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Make this a GPU machine, with nvidia-smi and trtexec on PATH; returns the log of trtexec's runs."""
+
+    def make(**given: Any) -> Path:
+        log = tmp_path / "trtexec.log"
+        gpu_machine.install(tmp_path / "bin", log=log, **given)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+        return log
+
+    return make
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +12,18 @@ from triton_models.spec import load_build, model_names
 
 HEAVY = ("torch", "onnx", "transformers", "sentence_transformers", "numpy", "boto3", "google.protobuf")
 
-DTYPES = {"TYPE_FP32": np.float32, "TYPE_STRING": np.object_}
+DTYPES = {
+    "TYPE_FP32": np.float32,
+    "TYPE_INT32": np.int32,
+    "TYPE_INT64": np.int64,
+    "TYPE_STRING": np.object_,
+}
 
 
-def test_the_repository_declares_the_two_models_of_the_readme():
-    assert model_names() == ["minilm", "resnet50"]
+def test_the_repository_declares_the_models_that_the_app_builds_and_more():
+    context = json.loads((Path(__file__).parents[2] / "cdk.json").read_text())["context"]
+    assert context["tritonFleet"]["models"] == ["minilm", "resnet50"]
+    assert {"minilm", "resnet50", "bert_tensorrt", "roberta_onnx"} <= set(model_names())
 
 
 def test_reading_every_declaration_imports_no_framework():
@@ -41,7 +49,10 @@ def test_every_example_is_a_request_that_the_configuration_accepts(name, built):
             given = example.inputs[tensor.name]
             assert given.dtype == DTYPES[schema().DataType.Name(tensor.data_type)]
             assert 1 <= given.shape[0] <= config.max_batch_size
-            assert list(given.shape[1:]) == list(tensor.dims)
+            assert len(given.shape) == 1 + len(tensor.dims)
+            assert all(
+                wanted in (-1, size) for size, wanted in zip(given.shape[1:], tensor.dims, strict=True)
+            )
 
 
 @pytest.mark.parametrize("name", model_names())

@@ -13,6 +13,7 @@ import onnx
 import pytest
 import torch
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
+from tritonclient.utils import np_to_triton_dtype
 
 from rehearsal.triton.contract import MultiModelContract
 from rehearsal.triton.server import TritonServer
@@ -48,7 +49,7 @@ def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mu
 def infer(served: MultiModelContract, model: str, inputs, output: str) -> np.ndarray:
     sent = []
     for name, tensor in inputs.items():
-        kind = "BYTES" if tensor.dtype == np.object_ else "FP32"
+        kind = np_to_triton_dtype(tensor.dtype)
         sent.append(InferInput(name, list(tensor.shape), kind).set_data_from_numpy(tensor))
     body, size = InferenceServerClient.generate_request_body(sent, outputs=[InferRequestedOutput(output)])
     answer = served.invoke(

@@ -1,10 +1,10 @@
 """Everything up to trtexec is real; trtexec and nvidia-smi are executables that a test puts on PATH."""
 
 import json
-import struct
 from pathlib import Path
 
 import pytest
+from gpu_machine import plan
 
 from triton_models.build import build
 from triton_models.config import read_config
@@ -12,18 +12,6 @@ from triton_models.errors import FleetError
 from triton_models.instances import gpu
 from triton_models.releases import RELEASES, release
 from triton_models.tensorrt import FLAGS, Compiler, find_compiler, plan_version
-
-BANNER = "&&&& RUNNING TensorRT.trtexec [TensorRT v101303] [b9] # trtexec"
-
-TRTEXEC = """#!/bin/sh
-echo '{banner}'
-[ "$1" = --help ] && exit 0
-echo "$@" >> {log}
-for argument; do
-  case $argument in --saveEngine=*) printf '{plan}' > "${{argument#*=}}";; esac
-done
-{ending}
-"""
 
 ENCODER = """
 import onnx
@@ -40,32 +28,6 @@ job.compile_plan(version / "model.onnx", shapes={shapes}, precision="{precision}
 
 def encoder(shapes='{"ids": sizes, "mask": sizes}', precision="fp32") -> str:
     return ENCODER.replace("{shapes}", shapes).replace("{precision}", precision)
-
-
-def plan(*version: int) -> bytes:
-    return struct.pack("<4sI16x4B", b"ftrt", 0, *version) + b"the rest"
-
-
-@pytest.fixture
-def machine(tmp_path, monkeypatch):
-    """A GPU machine: nvidia-smi and trtexec on PATH, and the log of trtexec's arguments."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    log = tmp_path / "trtexec.log"
-
-    def make(*, gpus=("NVIDIA A10G",), banner=BANNER, version=(10, 13, 3, 9), ending="exit 0") -> Path:
-        octal = "".join(f"\\{byte:03o}" for byte in plan(*version))
-        scripts = {
-            "nvidia-smi": "#!/bin/sh\n" + "".join(f"echo '{name}'\n" for name in gpus),
-            "trtexec": TRTEXEC.format(banner=banner, log=log, plan=octal, ending=ending),
-        }
-        for name, text in scripts.items():
-            (folder / name).write_text(text)
-            (folder / name).chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-        return log
-
-    return make
 
 
 def rules(error) -> list[str]:

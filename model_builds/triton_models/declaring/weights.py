@@ -12,6 +12,7 @@ from triton_models.declaring.mistakes import Mistake
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.*[^/]")
+_HUB = "hf://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,15 @@ Weights: TypeAlias = HubWeights | S3Weights | LocalWeights | PackageWeights | Se
 
 
 def weights_at(address: str | None, *, otherwise: Weights) -> Weights:
-    """The weights at an address that an environment variable may give: a path, or s3://bucket/key."""
+    """The weights at an address that an environment variable may give.
+
+    Args:
+        address: A path, s3://bucket/key, or hf://owner/name@commit as the hub's own library spells it.
+        otherwise: The weights without an address.
+    """
     if not address:
         return otherwise
+    if address.startswith(_HUB):
+        repository, _, revision = address.removeprefix(_HUB).partition("@")
+        return HubWeights(id=repository, revision=revision)
     return S3Weights(url=address) if address.startswith("s3://") else LocalWeights(path=address)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 3  # names in an error; a wrong network has hundreds
 
+# The same weights for other frameworks, which many a repository of the hub has too: gigabytes.
+_FOR_OTHERS = ["*.h5", "*.msgpack", "*.ot", "*.tflite", "coreml/*", "onnx/*", "openvino/*"]
+
 
 def load_weights(module: torch.nn.Module, weights: Weights) -> None:
     """Load every parameter and buffer of a network.
@@ -119,7 +122,8 @@ def _from_hub(weights: HubWeights) -> Path:
 
     try:
         if weights.file is None:
-            return Path(snapshot_download(weights.id, revision=weights.revision))
+            folder = snapshot_download(weights.id, revision=weights.revision, ignore_patterns=_FOR_OTHERS)
+            return Path(folder)
         return Path(hf_hub_download(weights.id, weights.file, revision=weights.revision))
     except (HfHubHTTPError, OSError, ValueError) as error:
         first_line = str(error).strip().partition("\n")[0]
@@ -187,7 +191,7 @@ def _unusable(source: str, what: str) -> FleetError:
     return FleetError.of(
         what=what,
         where=f"the weights {source!r}",
-        expected="a file with exactly this network's state_dict, saved by torch.save or as .safetensors",
+        expected="exactly this network's weights: a state_dict (torch.save, .safetensors) or a save_pretrained folder",
         fix="check the path, the permission to read it, and that it was saved from the same network",
         rule="weights",
     )

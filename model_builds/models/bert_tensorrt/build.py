@@ -1,0 +1,137 @@
+"""BERT compiled by TensorRT: token ids in, one vector for each token and one for the text out.
+
+Texts are padded to 128 tokens. One plan takes 1 to 128 of them, is fastest at 16, and calculates in FP16.
+On a GPU machine `fleet build bert_tensorrt --gpu A10G` compiles it; the plan serves on that GPU model only.
+
+    tokens = tokenizer(texts, padding="max_length", max_length=128, truncation=True, return_tensors="np")
+    client.infer(
+        model="bert_tensorrt",
+        inputs={
+            "token_ids": tokens["input_ids"].astype("int32"),
+            "attn_mask": tokens["attention_mask"].astype("int32"),
+        },
+        outputs=["pooled_output"],
+    )
+
+BERT_WEIGHTS names trained weights: hf://google-bert/bert-base-uncased@<full commit hash>, or a folder that
+save_pretrained wrote. Without it the network has two layers in the place of twelve, with seeded weights.
+
+Many models, to see them loaded and unloaded, are copies under names of their own, compiled only once:
+
+    for i in 1 2 3 4 5; do
+        cp -r build/bert_tensorrt build/bert-$i
+        mv build/bert-$i/bert_tensorrt build/bert-$i/bert-$i
+        sed -i 's/"bert_tensorrt"/"bert-'$i'"/' build/bert-$i/build.json build/bert-$i/bert-$i/config.pbtxt
+    done
+    fleet pack build/bert-? -o dist
+    fleet publish dist/bert-*.tar.gz
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING
+
+from triton_models.spec import (
+    DynamicBatching,
+    Example,
+    ModelBuild,
+    PyTorchNetwork,
+    SeededWeights,
+    Tensor,
+    TensorRt,
+    Tensors,
+    WarmUp,
+    weights_at,
+)
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import BertModel
+
+WEIGHTS = weights_at(os.environ.get("BERT_WEIGHTS"), otherwise=SeededWeights(seed=128))
+TOKENS = 128
+
+
+@functools.cache
+def source() -> BertModel:
+    """BERT as transformers has it."""
+    from transformers import BertConfig, BertModel
+
+    from triton_models.export.pretrained import load_pretrained
+
+    return load_pretrained(BertModel, WEIGHTS, untrained=BertConfig(num_hidden_layers=2))
+
+
+def network() -> torch.nn.Module:
+    """BERT with plain tensors for inputs and outputs."""
+    import torch
+
+    class Bert(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bert = source()
+
+        def forward(
+            self, token_ids: torch.Tensor, attn_mask: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            one_sentence = torch.zeros_like(token_ids)
+            answer = self.bert(token_ids, attention_mask=attn_mask, token_type_ids=one_sentence)
+            return answer.last_hidden_state, answer.pooler_output
+
+    return Bert()
+
+
+def examples() -> list[Example]:
+    """Made-up texts between [CLS] (101) and [SEP] (102), padded with [PAD] (0)."""
+    import numpy as np
+
+    def texts(*lengths: int) -> Tensors:
+        ids = np.random.default_rng(seed=lengths).integers(1000, 30000, (len(lengths), TOKENS))
+        position, length = np.arange(TOKENS), np.array(lengths)[:, None]
+        ids = np.where(position == 0, 101, np.where(position == length - 1, 102, ids))
+        mask = position < length
+        return {"token_ids": (ids * mask).astype(np.int32), "attn_mask": mask.astype(np.int32)}
+
+    return [
+        Example(name="one text", inputs=texts(27)),
+        Example(name="a batch of different lengths", inputs=texts(2, 60, TOKENS)),
+    ]
+
+
+def reference(inputs: Tensors) -> Tensors:
+    """What transformers answers."""
+    import torch
+
+    with torch.inference_mode():
+        answer = source()(
+            torch.from_numpy(inputs["token_ids"]), attention_mask=torch.from_numpy(inputs["attn_mask"])
+        )
+    return {"output": answer.last_hidden_state.numpy(), "pooled_output": answer.pooler_output.numpy()}
+
+
+BUILD = ModelBuild(
+    name="bert_tensorrt",
+    description="BERT: 128 tokens to a vector of 768 numbers for each, and one for the text",
+    weights=WEIGHTS,
+    models=[
+        PyTorchNetwork(
+            name="bert_tensorrt",
+            network=network,
+            inputs=[
+                Tensor("token_ids", "INT32", [TOKENS]),  # 32 bits, which is what TensorRT calculates with
+                Tensor("attn_mask", "INT32", [TOKENS]),
+            ],
+            outputs=["output", "pooled_output"],
+            backend=TensorRt(precision="fp16", opt_batch=16),
+            max_batch_size=128,
+            batching=DynamicBatching(preferred=[16]),
+            warm_up=WarmUp(),
+        )
+    ],
+    examples=examples,
+    reference=reference,
+    output="output",
+    tolerance={"fp32": 1e-4, "fp16": 0.05},
+)

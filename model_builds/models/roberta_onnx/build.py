@@ -1,0 +1,123 @@
+"""RoBERTa on ONNX Runtime: 512 token ids in, one vector for each token and one for the text out.
+
+Requests that arrive within 100 microseconds of each other run together, five at a time if there are as many.
+
+    tokens = tokenizer(texts, padding="max_length", max_length=512, truncation=True, return_tensors="np")
+    client.infer(model="roberta_onnx", inputs=dict(tokens), outputs=["1550"])
+
+"1550" is the pooled vector. One text's vectors of all tokens are 1.6 MB, and an answer carries 6 MB at most.
+
+ROBERTA_WEIGHTS names trained weights: hf://FacebookAI/roberta-base@<full commit hash>, or a folder that
+save_pretrained wrote. The hub's are without the layer that makes "1550", whose weights are then seeded: train
+it, or use the vectors of the tokens. Without ROBERTA_WEIGHTS the network has two layers in the place of
+twelve, with seeded weights.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING
+
+from triton_models.spec import (
+    DynamicBatching,
+    Example,
+    ModelBuild,
+    OnnxRuntime,
+    PyTorchNetwork,
+    SeededWeights,
+    Tensor,
+    Tensors,
+    WarmUp,
+    weights_at,
+)
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import RobertaModel
+
+WEIGHTS = weights_at(os.environ.get("ROBERTA_WEIGHTS"), otherwise=SeededWeights(seed=512))
+TOKENS = 512
+
+
+@functools.cache
+def source() -> RobertaModel:
+    """RoBERTa as transformers has it."""
+    from transformers import RobertaConfig, RobertaModel
+
+    from triton_models.export.pretrained import load_pretrained
+
+    small = RobertaConfig(
+        num_hidden_layers=2, vocab_size=50265, max_position_embeddings=TOKENS + 2, type_vocab_size=1
+    )
+    return load_pretrained(RobertaModel, WEIGHTS, untrained=small, may_lack=["pooler."])
+
+
+def network() -> torch.nn.Module:
+    """RoBERTa with plain tensors for inputs and outputs."""
+    import torch
+
+    class Roberta(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.roberta = source()
+
+        def forward(
+            self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            answer = self.roberta(input_ids, attention_mask=attention_mask)
+            return answer.last_hidden_state, answer.pooler_output
+
+    return Roberta()
+
+
+def examples() -> list[Example]:
+    """Made-up texts between <s> (0) and </s> (2), padded with <pad> (1)."""
+    import numpy as np
+
+    def texts(*lengths: int) -> Tensors:
+        ids = np.random.default_rng(seed=lengths).integers(3, 50000, (len(lengths), TOKENS))
+        position, length = np.arange(TOKENS), np.array(lengths)[:, None]
+        ids = np.where(position == 0, 0, np.where(position == length - 1, 2, ids))
+        mask = position < length
+        return {"input_ids": np.where(mask, ids, 1), "attention_mask": mask.astype(np.int64)}
+
+    return [
+        Example(name="one text", inputs=texts(6)),
+        Example(name="a batch of different lengths", inputs=texts(200, TOKENS)),
+    ]
+
+
+def reference(inputs: Tensors) -> Tensors:
+    """What transformers answers."""
+    import torch
+
+    with torch.inference_mode():
+        answer = source()(
+            torch.from_numpy(inputs["input_ids"]), attention_mask=torch.from_numpy(inputs["attention_mask"])
+        )
+    return {"last_hidden_state": answer.last_hidden_state.numpy(), "1550": answer.pooler_output.numpy()}
+
+
+BUILD = ModelBuild(
+    name="roberta_onnx",
+    description="RoBERTa: 512 tokens to a vector of 768 numbers for each, and one for the text",
+    weights=WEIGHTS,
+    models=[
+        PyTorchNetwork(
+            name="roberta_onnx",
+            network=network,
+            inputs=[Tensor("input_ids", "INT64", [TOKENS]), Tensor("attention_mask", "INT64", [TOKENS])],
+            outputs=["last_hidden_state", "1550"],
+            # Every request has the same shape: memory can be planned ahead, and no more taken than is needed.
+            backend=OnnxRuntime(memory_pattern=True, arena_extension="same_as_requested"),
+            max_batch_size=32,
+            batching=DynamicBatching(preferred=[5], max_delay_us=100),
+            warm_up=WarmUp(),
+        )
+    ],
+    examples=examples,
+    reference=reference,
+    output="last_hidden_state",
+    tolerance=1e-4,
+)

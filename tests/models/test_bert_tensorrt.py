@@ -1,0 +1,157 @@
+"""BERT on TensorRT: the post's tensors and profile, trained weights, and copies to load and unload."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gpu_machine
+import numpy as np
+import pytest
+from one_server import ask, serving
+
+from rehearsal.triton.contract import MultiModelContract
+from triton_models.build import build
+from triton_models.check import check_path
+from triton_models.config import read_config, schema
+from triton_models.spec import MODELS, ModelBuild, load_build
+from triton_models.target import target
+
+NAME = "bert_tensorrt"
+
+
+def make_copies(build_folder: Path, *, numbers: str, until: str) -> None:
+    """Run the commands of the declaration's docstring that make copies, in the folder above `build/`."""
+    text = (MODELS / NAME / "build.py").read_text().partition('"""\n')[0]
+    commands = text[text.index("    for i in ") : text.index(until)].replace("1 2 3 4 5", numbers)
+    assert commands
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        ["sh", "-euc", commands], cwd=build_folder.parent, check=True, env={**os.environ, "PATH": path}
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained BERT as save_pretrained writes it: the architecture's, with few and small layers."""
+    from transformers import BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("weights")
+    small = BertConfig(num_hidden_layers=1, hidden_size=24, num_attention_heads=2, intermediate_size=8)
+    BertModel(small).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gpu_build(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The artifact root of a GPU build of the trained weights, in build/, by a stand-in for trtexec."""
+    folder = tmp_path_factory.mktemp("gpu")
+    gpu_machine.install(folder / "bin", log=folder / "trtexec.log")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(folder / "bin"), prepend=os.pathsep)
+        patch.setenv("BERT_WEIGHTS", str(trained))
+        return build(NAME, output=folder / "build", gpu="A10G")
+
+
+@pytest.fixture(scope="module")
+def declared() -> ModelBuild:
+    """The declaration, whose network is made once."""
+    return load_build(NAME)
+
+
+@pytest.fixture(scope="module")
+def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
+    """A server that has loaded two copies of the portable build."""
+    folder = tmp_path_factory.mktemp("copies")
+    shutil.copytree(built / NAME, folder / "build" / NAME, copy_function=os.link)
+    make_copies(folder / "build", numbers="1 2", until="    fleet pack")
+    with serving(*(folder / "build").glob("bert-*"), folder=folder) as contract:
+        yield contract
+
+
+def test_the_tensors_are_those_of_the_post(built):
+    config = read_config(built / NAME / NAME / "config.pbtxt")
+    types = schema().DataType
+    tensors = [
+        (each.name, types.Name(each.data_type), list(each.dims)) for each in (*config.input, *config.output)
+    ]
+    assert tensors == [
+        ("token_ids", "TYPE_INT32", [128]),
+        ("attn_mask", "TYPE_INT32", [128]),
+        ("output", "TYPE_FP32", [128, 768]),
+        ("pooled_output", "TYPE_FP32", [768]),
+    ]
+    assert (config.backend, config.max_batch_size) == ("tensorrt", 128)
+    assert list(config.dynamic_batching.preferred_batch_size) == [16]
+
+
+def test_a_gpu_build_compiles_the_trained_weights_with_the_profile_of_the_post(gpu_build):
+    assert (gpu_build.parents[1] / "trtexec.log").read_text().split()[2:] == [
+        "--skipInference",
+        "--fp16",
+        "--minShapes=attn_mask:1x128,token_ids:1x128",
+        "--optShapes=attn_mask:16x128,token_ids:16x128",
+        "--maxShapes=attn_mask:128x128,token_ids:128x128",
+    ]
+    about = json.loads((gpu_build / "build.json").read_text())
+    assert (about["gpu"], about["tensorrt"]) == ("A10G", "10.13.3.9")
+    assert about["sources"]["weights"].startswith("sha256:")
+    assert list(read_config(gpu_build / NAME / "config.pbtxt").output[1].dims) == [24]
+    assert check_path(gpu_build, target=target(release="25.09", gpu="A10G", endpoint=None)) == []
+
+
+def test_a_build_without_a_gpu_is_served_by_onnx_runtime(trained, monkeypatch, tmp_path):
+    monkeypatch.setenv("BERT_WEIGHTS", str(trained))
+    root = build(NAME, output=tmp_path / "build", cpu=True)
+    assert read_config(root / NAME / "config.pbtxt").backend == "onnxruntime"
+    assert check_path(root) == []
+    declared = load_build(NAME)
+    inputs = declared.examples()[1].inputs
+    with serving(root, folder=tmp_path) as contract:
+        answers = ask(contract, NAME, inputs)
+    _equal(answers, declared.reference(inputs))
+
+
+def test_copies_of_a_gpu_build_are_artifacts_under_names_of_their_own(gpu_build):
+    make_copies(gpu_build.parent, numbers="1 2 3 4 5", until="    fleet publish")
+    packed = sorted(path.name[: len("bert-1")] for path in (gpu_build.parents[1] / "dist").iterdir())
+    assert packed == [f"bert-{number}" for number in range(1, 6)]
+    for name in packed:
+        copy = gpu_build.parent / name
+        about = json.loads((copy / "build.json").read_text())
+        assert (about["model"], about["gpu"]) == (name, "A10G")
+        assert read_config(copy / name / "config.pbtxt").name == name
+        assert (copy / name / "1" / "model.plan").read_bytes() == (
+            gpu_build / NAME / "1" / "model.plan"
+        ).read_bytes()
+
+
+def test_two_copies_on_one_server_answer_both_outputs_as_transformers_does(declared, served):
+    for example in declared.examples():
+        expected = declared.reference(example.inputs)
+        for copy in ("bert-1", "bert-2"):
+            _equal(ask(served, copy, example.inputs), expected)
+
+
+def test_what_is_masked_has_no_influence_on_the_other_tokens_and_what_is_not_has(declared, served):
+    example, _ = declared.examples()
+    length = int(example.inputs["attn_mask"].sum())
+    answer = ask(served, "bert-1", example.inputs)
+    for position, moved in ((length, False), (length - 2, True)):
+        ids = example.inputs["token_ids"].copy()
+        ids[0, position] += 5
+        other = ask(served, "bert-1", {**example.inputs, "token_ids": ids})
+        difference = np.abs(answer["output"][0, 1] - other["output"][0, 1]).max()
+        assert (difference > 1e-3) == moved, position
+
+
+def _equal(answers: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert answers.keys() == expected.keys() == {"output", "pooled_output"}
+    for name, value in expected.items():
+        np.testing.assert_allclose(answers[name], value, rtol=0, atol=1e-4, err_msg=name)

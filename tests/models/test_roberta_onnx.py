@@ -1,0 +1,89 @@
+"""RoBERTa on ONNX Runtime: the post's tensors, batching and tuning, and answers equal to transformers'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from one_server import ask, serving
+from transformers import RobertaConfig, RobertaForMaskedLM
+
+from rehearsal.triton.contract import MultiModelContract
+from triton_models.config import read_config, schema
+from triton_models.spec import ModelBuild, load_build
+
+NAME = "roberta_onnx"
+OUTPUTS = {"last_hidden_state", "1550"}
+
+
+@pytest.fixture(scope="module")
+def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
+    """A server that has loaded it."""
+    with serving(built / NAME, folder=tmp_path_factory.mktemp("roberta")) as contract:
+        yield contract
+
+
+@pytest.fixture(scope="module")
+def declared() -> ModelBuild:
+    """The declaration, whose network is made once."""
+    return load_build(NAME)
+
+
+def test_the_tensors_are_those_of_the_post(built):
+    config = read_config(built / NAME / NAME / "config.pbtxt")
+    types = schema().DataType
+    tensors = [
+        (each.name, types.Name(each.data_type), list(each.dims)) for each in (*config.input, *config.output)
+    ]
+    assert tensors == [
+        ("input_ids", "TYPE_INT64", [512]),
+        ("attention_mask", "TYPE_INT64", [512]),
+        ("last_hidden_state", "TYPE_FP32", [512, 768]),  # the post leaves the 512 open: [-1, 768]
+        ("1550", "TYPE_FP32", [768]),
+    ]
+
+
+def test_batching_and_tuning_are_those_of_the_post(built):
+    config = read_config(built / NAME / NAME / "config.pbtxt")
+    assert (config.backend, config.max_batch_size) == ("onnxruntime", 32)
+    assert list(config.dynamic_batching.preferred_batch_size) == [5]
+    assert config.dynamic_batching.max_queue_delay_microseconds == 100
+    assert {name: value.string_value for name, value in config.parameters.items()} == {
+        "arena_extend_strategy": "1",
+        "enable_mem_pattern": "1",
+    }
+
+
+def test_both_outputs_are_those_of_transformers(declared, served):
+    for example in declared.examples():
+        expected = declared.reference(example.inputs)
+        answers = ask(served, NAME, example.inputs)
+        assert answers.keys() == expected.keys() == OUTPUTS
+        for name, value in expected.items():
+            np.testing.assert_allclose(answers[name], value, rtol=0, atol=1e-4, err_msg=name)
+
+
+def test_requests_that_arrive_together_are_each_answered_as_if_alone(declared, served):
+    batch = declared.examples()[1].inputs
+    rows = [{name: tensor[i : i + 1] for name, tensor in batch.items()} for i in (0, 1, 0, 1, 1)]
+    alone = [ask(served, NAME, row)["1550"] for row in rows]
+    with ThreadPoolExecutor(len(rows)) as pool:
+        together = list(pool.map(lambda row: ask(served, NAME, row)["1550"], rows))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4)
+
+
+def test_the_hubs_weights_which_lack_the_pooled_output_are_taken_and_give_the_same_network_each_time(
+    tmp_path, monkeypatch
+):
+    config = RobertaConfig(num_hidden_layers=1, hidden_size=16, num_attention_heads=2, intermediate_size=8)
+    RobertaForMaskedLM(config).save_pretrained(tmp_path)  # as the hub's roberta-base was saved
+    monkeypatch.setenv("ROBERTA_WEIGHTS", str(tmp_path))
+    one, same = (load_build(NAME).models[0].network().state_dict() for _ in range(2))
+    assert one["roberta.pooler.dense.weight"].shape == (16, 16)
+    for name, value in one.items():
+        assert torch.equal(value, same[name]), name
