@@ -191,7 +191,7 @@ def _unusable(source: str, what: str) -> FleetError:
     return FleetError.of(
         what=what,
         where=f"the weights {source!r}",
-        expected="exactly this network's weights: a state_dict (torch.save, .safetensors) or a save_pretrained folder",
+        expected="exactly this network's weights: a state_dict, or a folder of save_pretrained",
         fix="check the path, the permission to read it, and that it was saved from the same network",
         rule="weights",
     )

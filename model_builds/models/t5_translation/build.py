@@ -1,0 +1,219 @@
+"""T5 for translation, in Triton's Python backend: token ids in, token ids of the translation out.
+
+    input_ids, attention_mask -> encoder.onnx, once -> decoder.onnx, for each token -> output
+
+Names, types and answers are those of the AWS post on the Python backend: what transformers' generate()
+writes greedily, with the start token first. What calculates is another thing. The post packs PyTorch and
+transformers with conda: gigabytes that every instance downloads, unpacks and imports. Here the build
+exports T5 to ONNX, and the model's environment has two wheels, NumPy and ONNX Runtime, 390 MB. CUDA's
+libraries are in the image, whose own ONNX Runtime backend needs them. (The decoder could be a Triton model
+of its own, called by BLS. Such calls look names up across all tarballs, so two versions of a model on one
+instance would break each other.)
+
+T5_WEIGHTS names trained weights: a folder that save_pretrained wrote, with its tokenizer, or for AWS
+
+    hf://google-t5/t5-small@df1b051c49625cf57a3d0d8d3863ed4d13564fe4
+
+Without it the model is a small one with random weights: enough to prove the whole way to a prediction.
+
+To call it, tokenize "translate English to German: The house is wonderful." with the tokenizer of the
+weights, send both tensors as INT32, and decode with `batch_decode(output, skip_special_tokens=True)`.
+
+Shared memory: the largest request, 8 x 512 tokens, is 32 KB and its answer 4 KB, so the Python backend's
+smallest region, 1 MiB (SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE=1048576), is plenty.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triton_models.spec import (
+    BuildJob,
+    DynamicBatching,
+    Example,
+    Instances,
+    ModelBuild,
+    OpenSize,
+    PythonModel,
+    SeededWeights,
+    Tensor,
+    Tensors,
+    weights_at,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase, T5ForConditionalGeneration
+
+WEIGHTS = weights_at(os.environ.get("T5_WEIGHTS"), otherwise=SeededWeights(seed=9))
+MAX_BATCH = 8
+MAX_NEW_TOKENS = 32 if isinstance(WEIGHTS, SeededWeights) else 128  # random weights seldom come to an end
+TOKENS = OpenSize(name="tokens", opt=64, max=512)  # what T5 was trained with
+IDS = Tensor("input_ids", "INT32", [TOKENS])
+MASK = Tensor("attention_mask", "INT32", [TOKENS])
+
+
+@functools.cache
+def source() -> T5ForConditionalGeneration:
+    """The network with its weights, as transformers has it."""
+    if isinstance(WEIGHTS, SeededWeights):
+        from .small import network
+
+        return network(WEIGHTS.seed)
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    from triton_models.export.pretrained import load_pretrained
+
+    return load_pretrained(T5ForConditionalGeneration, WEIGHTS, untrained=T5Config())
+
+
+@functools.cache
+def tokenizer() -> PreTrainedTokenizerBase:
+    """The tokenizer that belongs to the weights."""
+    if isinstance(WEIGHTS, SeededWeights):
+        from .small import tokenizer as small_tokenizer
+
+        return small_tokenizer()
+    from transformers import AutoTokenizer
+
+    from triton_models.export.weights import fetch
+
+    return AutoTokenizer.from_pretrained(fetch(WEIGHTS), local_files_only=True)
+
+
+def write(job: BuildJob) -> None:
+    """Export both networks into the version folder, and add the environment that runs them."""
+    from triton_models.config import CONFIG_FILE, read_config, write_config
+    from triton_models.slim_environment import add_environment
+
+    folder = job.root / BUILD.name
+    export(folder / "1")
+    config = read_config(folder / CONFIG_FILE)
+    config.parameters["vocabulary"].string_value = str(source().config.vocab_size)
+    write_config(config, folder / CONFIG_FILE)
+    if job.compiler or job.cpu:  # a portable build is for the rehearsal, whose Python has both packages
+        add_environment(job, folder, wheels=wheels(job))
+
+
+def wheels(job: BuildJob) -> list[str]:
+    """What the model imports, in versions for the release's Python and CUDA.
+
+    ONNX Runtime 1.23 is built for CUDA 12 and has a wheel for Python 3.10; 1.31 is built for CUDA 13. Before
+    release 24.12, with Python 3.10, the Python backend answers with empty tensors under NumPy 2.
+    """
+    numpy = "numpy==1.26.4" if job.release.python == "3.10" else "numpy==2.2.6"
+    runtime = "onnxruntime-gpu" if job.compiler else "onnxruntime"
+    return [numpy, f"{runtime}=={'1.23.2' if job.release.cuda.startswith('12.') else '1.31.1'}"]
+
+
+def export(version: Path) -> None:
+    """Write encoder.onnx and decoder.onnx."""
+    import torch
+
+    from triton_models.export.onnx import export_onnx
+
+    from .network import DecoderStep, Encoder
+
+    t5 = source()
+    rows, tokens, past = 2, 3, 4  # sizes that the exporter cannot take for constants
+    layers, heads, size = t5.config.num_decoder_layers, t5.config.num_heads, t5.config.d_kv
+    ids = torch.arange(rows * tokens, dtype=torch.int32).reshape(rows, tokens) % 2
+    read = torch.zeros(rows, layers, heads, tokens, size)
+    written = torch.zeros(rows, layers, heads, past, size)
+    open_read = {0: "batch", 3: "tokens"}
+    open_written = {0: "batch", 3: "past"}
+    text = {0: "batch", 1: "tokens"}
+    export_onnx(
+        Encoder(t5),
+        version / "encoder.onnx",
+        inputs={IDS.name: ids, MASK.name: ids},
+        outputs=["keys", "values"],
+        dynamic={IDS.name: text, MASK.name: text},
+    )
+    export_onnx(
+        DecoderStep(t5),
+        version / "decoder.onnx",
+        inputs={
+            "token": ids[:, :1],
+            MASK.name: ids,
+            "keys": read,
+            "values": read,
+            "past_keys": written,
+            "past_values": written,
+        },
+        outputs=["next_token", "all_keys", "all_values"],
+        dynamic={
+            "token": {0: "batch"},
+            MASK.name: text,
+            "keys": open_read,
+            "values": open_read,
+            "past_keys": open_written,
+            "past_values": open_written,
+        },
+    )
+
+
+def examples() -> list[Example]:
+    """Sentences as the caller's tokenizer makes them."""
+    german = "translate English to German: "
+    texts = {
+        "the post's sentence": [f"{german}The house is wonderful."],
+        "a batch of different lengths": [
+            f"{german}The garden behind the old house is small and quiet.",
+            f"{german}The house is small.",
+            "translate English to French: Where is the station?",
+        ],
+        "words that the vocabulary has not": [f"{german}Triton 今天 🚀"],
+        "a long text": [german + "The old house is wonderful, and so is the garden behind it. " * 8],
+    }
+    return [Example(name=name, inputs=request(each)) for name, each in texts.items()]
+
+
+def request(texts: list[str]) -> Tensors:
+    """What a client sends for these texts."""
+    import numpy as np
+
+    tokens = tokenizer()(texts, return_tensors="np", padding=True, truncation=True, max_length=TOKENS.max)
+    return {name: tokens[name].astype(np.int32) for name in (IDS.name, MASK.name)}
+
+
+def reference(inputs: Tensors) -> Tensors:
+    """What transformers' generate() answers."""
+    import numpy as np
+    import torch
+
+    with torch.inference_mode():
+        output = source().generate(
+            input_ids=torch.from_numpy(inputs[IDS.name]).long(),
+            attention_mask=torch.from_numpy(inputs[MASK.name]).long(),
+            max_new_tokens=MAX_NEW_TOKENS,
+            do_sample=False,
+            num_beams=1,
+        )
+    return {"output": output.numpy().astype(np.int32)}
+
+
+BUILD = ModelBuild(
+    name="t5_translation",
+    description="T5: a sentence's tokens to the tokens of its translation",
+    weights=WEIGHTS,
+    models=[
+        PythonModel(
+            name="t5_translation",
+            code="translator.py",
+            inputs=[IDS, MASK],
+            outputs=[Tensor("output", "INT32", [-1])],
+            parameters={"max_tokens": TOKENS.max, "max_new_tokens": MAX_NEW_TOKENS, "threads": 1},
+            max_batch_size=MAX_BATCH,
+            instances=Instances(),
+            batching=DynamicBatching(),
+        )
+    ],
+    write=write,
+    examples=examples,
+    reference=reference,
+    output="output",
+    tolerance=0,  # tokens are equal or they are not
+)

@@ -1,0 +1,136 @@
+"""Token ids of a sentence to token ids of its translation. Runs in Triton's Python backend, on CPU or GPU.
+
+ONNX Runtime calculates, without PyTorch. The decoder's keys and values stay where they are calculated; only
+the chosen tokens come back to the host after each step.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import triton_python_backend_utils as pb_utils
+
+PAD, END = 0, 1  # T5's <pad>, which also starts every translation, and its </s>
+IDS, MASK, OUTPUT = "input_ids", "attention_mask", "output"
+
+
+class TritonPythonModel:
+    """Requests that arrive together are decoded together, and answered as if each had come alone."""
+
+    def initialize(self, args):
+        """Load both networks on the device that the server gave this instance."""
+        parameters = json.loads(args["model_config"])["parameters"]
+        self.max_tokens, self.max_new_tokens, self.vocabulary, threads = (
+            int(parameters[name]["string_value"])
+            for name in ("max_tokens", "max_new_tokens", "vocabulary", "threads")
+        )
+        gpu = args["model_instance_kind"] == "GPU"
+        self.device = ("cuda" if gpu else "cpu", int(args["model_instance_device_id"]) if gpu else 0)
+        self.encoder = self._load("encoder.onnx", threads)
+        self.decoder = self._load("decoder.onnx", threads)
+        # [batch, layers, heads, tokens, head size]
+        past = next(each for each in self.decoder.get_inputs() if each.name == "past_keys")
+        _, self.layers, self.heads, _, self.head_size = past.shape
+
+    def execute(self, requests):
+        """One response for each request, in order."""
+        responses = [None] * len(requests)
+        sound = []
+        for number, request in enumerate(requests):
+            ids, mask = (pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in (IDS, MASK))
+            if mistake := self._mistake(ids, mask):
+                responses[number] = pb_utils.InferenceResponse(error=pb_utils.TritonError(mistake))
+            else:
+                sound.append((number, ids, mask))
+        if sound:
+            rows = self._translate(_padded([each[1] for each in sound]), _padded([each[2] for each in sound]))
+            for number, ids, _ in sound:
+                mine, rows = rows[: len(ids)], rows[len(ids) :]
+                tensor = pb_utils.Tensor(OUTPUT, _trimmed(mine))
+                responses[number] = pb_utils.InferenceResponse(output_tensors=[tensor])
+        return responses
+
+    def finalize(self):
+        """Give the networks' memory back, on the GPU too."""
+        self.encoder = self.decoder = None
+
+    def _load(self, name, threads):
+        options = ort.SessionOptions()
+        # Each instance is a process of its own: more threads than it is given would take turns with others'.
+        options.intra_op_num_threads = threads
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        wanted = "CPUExecutionProvider"
+        providers = [wanted]
+        if self.device[0] == "cuda":
+            wanted = "CUDAExecutionProvider"
+            # Memory that is not needed stays free for the endpoint's other models.
+            settings = {"device_id": self.device[1], "arena_extend_strategy": "kSameAsRequested"}
+            providers = [(wanted, settings), *providers]
+        session = ort.InferenceSession(str(Path(__file__).with_name(name)), options, providers=providers)
+        if session.get_providers()[0] != wanted:  # it falls back to the CPU without a word
+            raise pb_utils.TritonModelException(
+                f"{name}: ONNX Runtime {ort.__version__} has no {wanted} here, only {session.get_providers()}"
+            )
+        return session
+
+    def _mistake(self, ids, mask):
+        if ids.shape != mask.shape:
+            return f"{IDS} is {list(ids.shape)} and {MASK} {list(mask.shape)}: they must be equal"
+        if not 1 <= ids.shape[1] <= self.max_tokens:
+            return f"{IDS} has {ids.shape[1]} tokens: it can have 1 to {self.max_tokens}"
+        if ids.min() < 0 or ids.max() >= self.vocabulary:
+            return f"{IDS} goes from {ids.min()} to {ids.max()}: tokens are 0 to {self.vocabulary - 1}"
+        return None
+
+    def _translate(self, ids, mask):
+        """Greedy decoding of all rows at once: [rows, 1 + new tokens], padded behind the end of each."""
+        rows = len(ids)
+        binding = self.encoder.io_binding()
+        binding.bind_cpu_input(IDS, ids)
+        binding.bind_cpu_input(MASK, mask)
+        keys, values = self._run(self.encoder, binding, ["keys", "values"])
+        mask_there = self._there(mask)
+        nothing = np.zeros((rows, self.layers, self.heads, 0, self.head_size), dtype=np.float32)
+        past_keys, past_values = self._there(nothing), self._there(nothing)
+        written = [np.full((rows, 1), PAD, dtype=np.int32)]
+        finished = np.zeros((rows, 1), dtype=bool)
+        while len(written) <= self.max_new_tokens and not finished.all():
+            binding = self.decoder.io_binding()
+            binding.bind_cpu_input("token", written[-1])
+            for name, value in (
+                (MASK, mask_there),
+                ("keys", keys),
+                ("values", values),
+                ("past_keys", past_keys),
+                ("past_values", past_values),
+            ):
+                binding.bind_ortvalue_input(name, value)
+            token, past_keys, past_values = self._run(
+                self.decoder, binding, ["next_token", "all_keys", "all_values"]
+            )
+            written.append(np.where(finished, PAD, token.numpy()).astype(np.int32))
+            finished |= written[-1] == END
+        return np.concatenate(written, axis=1)
+
+    def _run(self, session, binding, outputs):
+        for name in outputs:
+            binding.bind_output(name, *self.device)
+        session.run_with_iobinding(binding)
+        return binding.get_outputs()
+
+    def _there(self, array):
+        return ort.OrtValue.ortvalue_from_numpy(array, *self.device)
+
+
+def _padded(arrays):
+    """Rows of several requests as one array; what is padded is 0, which the mask hides."""
+    width = max(array.shape[1] for array in arrays)
+    return np.concatenate([np.pad(array, ((0, 0), (0, width - array.shape[1]))) for array in arrays])
+
+
+def _trimmed(rows):
+    """A request's own rows, up to the end of its longest: what generate() answers to it alone."""
+    ended = rows == END
+    lengths = np.where(ended.any(axis=1), ended.argmax(axis=1) + 1, rows.shape[1])
+    return np.ascontiguousarray(rows[:, : lengths.max()])
