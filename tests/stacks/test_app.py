@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from fleet_app import CONTEXT, run_app
+from fleet_app import CONTEXT, ROOT, run_app
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,13 @@ def test_the_same_input_gives_the_same_bytes(output: Path, tmp_path: Path) -> No
 
     assert completed.returncode == 0, completed.stderr
     assert _files(tmp_path) == _files(output)
+
+
+def test_the_command_line_reports_to_nobody() -> None:
+    settings = json.loads((ROOT / "cdk.json").read_text())
+
+    assert settings["context"]["cli-telemetry"] is False
+    assert settings["versionReporting"] is False
 
 
 def test_no_template_names_an_account_or_region_of_this_machine(output: Path) -> None:
