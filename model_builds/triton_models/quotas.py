@@ -16,8 +16,12 @@ import argparse
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
+from triton_models.build_machines.automatic import Automatic, automatic_machine
+from triton_models.build_machines.on_demand import BUILD_MACHINES
+from triton_models.build_machines.processing import processing_type
 from triton_models.errors import FleetError
 from triton_models.instances import InstanceType
 from triton_models.instances import instance_type as find_instance_type
@@ -25,22 +29,11 @@ from triton_models.outcome import progress
 
 MACHINES = ("automatic", "on-demand", "processing-job", "none")
 
+_AS_MACHINE: Mapping[Automatic | None, str] = MappingProxyType(
+    {"on demand": "on-demand", "processing job": "processing-job", None: "none"}
+)
 _RULE = "service-quotas"
 _SMALL_GPU = "Concurrently running builds for Linux GPU Small environment"
-# Where builds run. The constructs have the whole tables, in `build_machines`, which this package cannot
-# import; a test compares what the two say for every instance type.
-_ON_DEMAND_GPU = "A10G"
-_ON_DEMAND_REGIONS = (
-    "ap-northeast-1",
-    "ca-central-1",
-    "eu-central-1",
-    "eu-west-1",
-    "eu-west-2",
-    "us-east-1",
-    "us-west-2",
-)
-_FAMILIES_WITHOUT_JOB = ("p4d", "p4de", "p5e", "p5en", "p6-b200", "p6-b300")
-_JOB_ELSEWHERE = {"ml.p5.48xlarge": "ml.p5.4xlarge"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,11 +164,11 @@ def needs(
     if machine == "automatic":
         machine = _automatic(instance, region)
     if machine == "on-demand":
-        what = f"a build on CodeBuild's {_ON_DEMAND_GPU}"
+        what = f"a build on CodeBuild's {' or '.join(BUILD_MACHINES)}"
         small = Need(service="codebuild", name=_SMALL_GPU, least=1, what=what, code="L-F1FE1B52")
         return endpoint, small
     if machine == "processing-job":
-        name = build_type or _JOB_ELSEWHERE.get(instance.name, instance.name)
+        name = build_type or processing_type(instance) or instance.name
         job = f"{name} for processing job usage"
         return endpoint, Need(service="sagemaker", name=job, least=1, what=f"a build in a job on {name}")
     return (endpoint,)
@@ -230,9 +223,7 @@ def _automatic(instance: InstanceType, region: str) -> str:
     """What builds run on unasked, as the construct chooses it."""
     if instance.gpu is None:
         return "none"  # CodeBuild's machines without a GPU are there in every account
-    if instance.gpu.name == _ON_DEMAND_GPU and region in _ON_DEMAND_REGIONS:
-        return "on-demand"
-    return "none" if instance.name.split(".")[1] in _FAMILIES_WITHOUT_JOB else "processing-job"
+    return _AS_MACHINE[automatic_machine(instance, region)]
 
 
 def _by_name(service: str, names: set[str], client: Any) -> dict[str, Mapping[str, Any]]:

@@ -19,11 +19,12 @@ from triton_fleet import (
     ProcessingJob,
     ReservedMachines,
 )
-from triton_fleet.build_machines.on_demand import BUILD_MACHINES
-from triton_fleet.build_machines.processing import PROCESSING_TYPES, VOLUME_GB, processing_type
-from triton_fleet.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
 from triton_fleet.repository.build_machine import build_machine
-from triton_fleet.rules.build_machine import automatic_machine, nowhere_to_build
+from triton_fleet.rules.build_machine import nowhere_to_build
+from triton_models.build_machines.automatic import automatic_machine
+from triton_models.build_machines.on_demand import BUILD_MACHINES
+from triton_models.build_machines.processing import PROCESSING_TYPES, VOLUME_GB, processing_type
+from triton_models.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
 from triton_models.errors import Problem
 from triton_models.instances import INSTANCE_TYPES
 

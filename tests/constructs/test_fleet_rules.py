@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from triton_fleet.build_machines.on_demand import BUILD_MACHINES
 from triton_fleet.rules.build_gpu import build_gpu, build_region
 from triton_fleet.rules.capacity import capacity
 from triton_fleet.rules.gpu_generation import gpu_generation
@@ -10,6 +9,7 @@ from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
 from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
 from triton_fleet.rules.scaling_target import scaling_target
+from triton_models.build_machines.on_demand import BUILD_MACHINES
 from triton_models.instances import GPUS, INSTANCE_TYPES
 from triton_models.releases import RELEASES
 

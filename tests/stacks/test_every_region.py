@@ -11,7 +11,7 @@ from cfnlint.api import ManualArgs, lint
 from fleet_app import fleet_app
 from vpc_fleet import vpc_fleet
 
-from triton_fleet.build_machines.on_demand import BUILD_MACHINES
+from triton_models.build_machines.on_demand import BUILD_MACHINES
 from triton_models.instances import INSTANCE_TYPES
 from triton_models.releases import IMAGE_ACCOUNTS
 

@@ -12,10 +12,9 @@ import pytest
 from botocore.stub import Stubber
 
 from tests.triton_models.publishing_aws import ENVIRONMENT, small_aws
-from triton_fleet.build_machines.on_demand import BUILD_MACHINES
-from triton_fleet.build_machines.processing import processing_type
-from triton_fleet.rules.build_machine import automatic_machine
 from triton_models import cli, quotas
+from triton_models.build_machines.automatic import automatic_machine
+from triton_models.build_machines.processing import processing_type
 from triton_models.errors import FleetError
 from triton_models.instances import INSTANCE_TYPES
 from triton_models.quotas import Need, Quota, Quotas, needs, read
@@ -96,13 +95,6 @@ def test_what_builds_need_is_what_the_construct_chooses(region: str) -> None:
             None: [],
         }[chosen]
         assert [each.name for each in builds] == expected, name
-
-
-def test_the_gpu_on_demand_is_where_the_construct_says() -> None:
-    ((gpu, machine),) = BUILD_MACHINES.items()
-
-    assert gpu == quotas._ON_DEMAND_GPU
-    assert machine.regions == quotas._ON_DEMAND_REGIONS
 
 
 def test_a_quota_is_found_by_its_name_on_whatever_page(service: Stubber, client: Any) -> None:

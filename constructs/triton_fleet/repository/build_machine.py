@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from triton_fleet.arguments.findings import Problem
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
-from triton_fleet.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
-from triton_fleet.build_machines.processing import processing_type
-from triton_fleet.build_machines.reserved import RESERVED_MACHINES
 from triton_fleet.rules.build_gpu import build_gpu, build_region
-from triton_fleet.rules.build_machine import automatic_machine, nowhere_to_build
+from triton_fleet.rules.build_machine import nowhere_to_build
 from triton_fleet.rules.build_processing import processing_gpu, processing_instance
 from triton_fleet.rules.build_reserved import reserved_gpu, reserved_region
 from triton_fleet.rules.number_range import number_range
+from triton_models.build_machines.automatic import automatic_machine
+from triton_models.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
+from triton_models.build_machines.processing import processing_type
+from triton_models.build_machines.reserved import RESERVED_MACHINES
 from triton_models.instances import Gpu, InstanceType
 
 

@@ -18,10 +18,10 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from triton_fleet.build_machines.processing import VOLUME_GB
 from triton_fleet.images.image import TritonImage
 from triton_fleet.repository.build_commands import ENVIRONMENT, commands
 from triton_fleet.repository.code.run_processing_job import LOG_GROUP
+from triton_models.build_machines.processing import VOLUME_GB
 from triton_models.instances import Gpu
 
 SERVICE = "sagemaker.amazonaws.com"

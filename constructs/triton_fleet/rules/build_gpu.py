@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_fleet.build_machines.on_demand import BUILD_MACHINES
+from triton_models.build_machines.on_demand import BUILD_MACHINES
 from triton_models.errors import Problem
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, Gpu
 
@@ -29,12 +29,12 @@ def build_gpu(gpu: Gpu, *, where: str) -> Problem | None:
 def build_region(gpu: Gpu, region: str | None, *, where: str) -> Problem | None:
     """The problem with renting that GPU in this region; none where the region is not known yet."""
     machine = BUILD_MACHINES.get(gpu.name)
-    if machine is None or machine.regions is None or region is None or region in machine.regions:
+    if machine is None or machine.offered_in(region):
         return None
     return Problem(
         what=f"CodeBuild has no {gpu.name} in region {region!r}",
         where=where,
-        expected=f"one of {', '.join(machine.regions)}",
+        expected=f"one of {', '.join(machine.regions or ())}",
         why="the build project would be created, and every build refused",
         fix=f"deploy to one of those regions, or {_ELSEWHERE}",
         rule=RULE,

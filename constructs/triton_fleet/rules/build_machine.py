@@ -1,13 +1,10 @@
-"""Where models are built when nobody says: on the serving GPU, and where it costs nothing while idle."""
+"""Somewhere that costs nothing while idle has the GPU that models are compiled for."""
 
 from __future__ import annotations
 
-from typing import Literal
-
-from triton_fleet.build_machines.on_demand import BUILD_MACHINES
-from triton_fleet.build_machines.processing import processing_type
-from triton_fleet.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
-from triton_fleet.rules.build_gpu import RULE, build_region
+from triton_fleet.rules.build_gpu import RULE
+from triton_models.build_machines.automatic import automatic_machine
+from triton_models.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
 from triton_models.errors import Problem
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 
@@ -15,20 +12,6 @@ SOURCES = (
     "https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html",
     "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProcessingClusterConfig.html",
 )
-
-Automatic = Literal["on demand", "processing job"]
-
-
-def automatic_machine(instance: InstanceType, region: str | None) -> Automatic | None:
-    """Where to compile for an instance type with a GPU; None if nothing that is free while idle can.
-
-    CodeBuild on demand comes first: its builds start sooner than a Processing job, which first gets an
-    instance and pulls the image.
-    """
-    gpu = instance.gpu
-    if gpu is not None and gpu.name in BUILD_MACHINES and build_region(gpu, region, where="") is None:
-        return "on demand"
-    return "processing job" if processing_type(instance) is not None else None
 
 
 def nowhere_to_build(instance: InstanceType, region: str | None, *, where: str) -> Problem | None:

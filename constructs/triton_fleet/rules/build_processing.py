@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_fleet.build_machines.processing import PROCESSING_TYPES, SOURCE, has_gpu, processing_type
+from triton_models.build_machines.processing import PROCESSING_TYPES, SOURCE, has_gpu, processing_type
 from triton_models.errors import Problem
 from triton_models.instances import InstanceType
 

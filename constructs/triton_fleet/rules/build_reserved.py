@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_fleet.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS, SOURCE
+from triton_models.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS, SOURCE
 from triton_models.errors import Problem
 from triton_models.instances import Gpu
 

@@ -32,6 +32,10 @@ class BuildMachine:
     disk_gb: int
     regions: tuple[str, ...] | None
 
+    def offered_in(self, region: str | None) -> bool:
+        """Whether it is there in a region; of one that is open, it is taken to be."""
+        return self.regions is None or region is None or region in self.regions
+
 
 # BUILD_GENERAL1_LARGE (4 x V100) is left out on purpose: no release since TensorRT 10.5 compiles for V100,
 # and its 50 GB disk does not hold a Triton image and the exporters.
