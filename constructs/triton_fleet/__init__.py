@@ -36,10 +36,10 @@ from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.scaling.schedules import ScheduledCapacity
 from triton_fleet.scaling.steps import Step, StepScaling
 from triton_fleet.scaling.suspension import Suspension
+from triton_fleet.scaling.target import Cooldowns, Target
 from triton_fleet.scaling.tracking import (
     BacklogPerInstance,
     ConcurrentRequests,
-    Cooldowns,
     CpuUtilization,
     GpuMemoryUtilization,
     GpuUtilization,
@@ -47,7 +47,6 @@ from triton_fleet.scaling.tracking import (
     InvocationsPerInstance,
     MetricTarget,
     ModelLatency,
-    Target,
 )
 from triton_models.errors import FleetError
 

@@ -20,7 +20,8 @@ from triton_fleet import (
     Variant,
 )
 from triton_fleet.metrics.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
-from triton_fleet.scaling.tracking import CpuUtilization, GpuMemoryUtilization, Target
+from triton_fleet.scaling.target import Target
+from triton_fleet.scaling.tracking import CpuUtilization, GpuMemoryUtilization
 
 Widgets = list[dict[str, Any]]
 

@@ -21,13 +21,13 @@ from triton_fleet import (
 )
 from triton_fleet.metrics.published import EndpointMetrics
 from triton_fleet.scaling.steps import Step, StepScaling
+from triton_fleet.scaling.target import Target
 from triton_fleet.scaling.tracking import (
     ConcurrentRequests,
     CpuUtilization,
     GpuMemoryUtilization,
     MetricTarget,
     ModelLatency,
-    Target,
 )
 from triton_models.instances import instance_type
 

@@ -11,9 +11,9 @@ from synthesised import Resources
 
 from triton_fleet import EndpointMetrics
 from triton_fleet.hosting.variants import DeployedVariant
+from triton_fleet.scaling.target import Cooldowns, Target
 from triton_fleet.scaling.tracking import (
     ConcurrentRequests,
-    Cooldowns,
     CpuUtilization,
     GpuMemoryUtilization,
     GpuUtilization,
@@ -21,7 +21,6 @@ from triton_fleet.scaling.tracking import (
     InvocationsPerInstance,
     MetricTarget,
     ModelLatency,
-    Target,
     default_targets,
 )
 from triton_models.instances import instance_type

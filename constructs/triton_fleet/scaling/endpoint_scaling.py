@@ -26,7 +26,8 @@ from triton_fleet.rules.scaling_target import scaling_target
 from triton_fleet.scaling.schedules import ScheduledCapacity, schedule_problems
 from triton_fleet.scaling.steps import Step, StepPolicy, StepScaling
 from triton_fleet.scaling.suspension import Suspension
-from triton_fleet.scaling.tracking import Cooldowns, GpuMemoryUtilization, Target, default_targets
+from triton_fleet.scaling.target import Cooldowns, Target
+from triton_fleet.scaling.tracking import GpuMemoryUtilization, default_targets
 from triton_fleet.scaling.values import (
     LARGEST,
     cooldown_values,

@@ -4,155 +4,25 @@ Sources, read on 2026-11-21:
 
 * https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html
 * https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-target-tracking-metric-math.html
-* the API model of Application Auto Scaling, for what each kind of metric may hold
 """
 
 # ruff: noqa: ARG002 (every target is asked about a variant, whether or not its metric depends on it)
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from aws_cdk import Duration
-from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.metrics.facts import METRICS
 from triton_fleet.metrics.queue import QueueMetrics
+from triton_fleet.scaling.metric_specification import Customized, Predefined, specification
+from triton_fleet.scaling.target import Per, Target
 
-Per = Literal["GPU", "vCPU", "instance"]
-Tracking = autoscaling.CfnScalingPolicy.TargetTrackingScalingPolicyConfigurationProperty
-
-_Customized = autoscaling.CfnScalingPolicy.CustomizedMetricSpecificationProperty
-_Dimension = autoscaling.CfnScalingPolicy.MetricDimensionProperty
-_Predefined = autoscaling.CfnScalingPolicy.PredefinedMetricSpecificationProperty
-_Query = autoscaling.CfnScalingPolicy.TargetTrackingMetricDataQueryProperty
-_QueryStat = autoscaling.CfnScalingPolicy.TargetTrackingMetricStatProperty
-_QueryMetric = autoscaling.CfnScalingPolicy.TargetTrackingMetricProperty
-_QueryDimension = autoscaling.CfnScalingPolicy.TargetTrackingMetricDimensionProperty
-
-# The statistics that a metric on its own may have; any other has to be the only query of an expression.
-_PLAIN_STATISTICS = frozenset({"Average", "Minimum", "Maximum", "SampleCount", "Sum"})
 _MICROSECONDS_PER_MILLISECOND = 1000
-
-
-@typed_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cooldowns:
-    """How long scaling waits for what it has just done to show.
-
-    Attributes:
-        scale_out: After adding instances. A GPU instance takes about five minutes to serve; asking again
-            sooner would pay for the same load twice.
-        scale_in: After removing one. Its loaded models go with it and are loaded again elsewhere, so the
-            fleet shrinks slowly.
-    """
-
-    scale_out: Duration
-    scale_in: Duration
-
-    @classmethod
-    def default(cls) -> Cooldowns:
-        """Five minutes after scaling out, ten after scaling in."""
-        return cls(scale_out=Duration.minutes(5), scale_in=Duration.minutes(10))
-
-
-@typed_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target(ABC):
-    """A metric and the value that it is kept at.
-
-    Targets are given for one GPU, one vCPU or one instance, so they stay right when the instance type
-    changes; what Application Auto Scaling compares with the metric follows from the instance.
-
-    Attributes:
-        cooldowns: How long to wait after scaling for this target; None for those of the scaling.
-        disable_scale_in: Only ever add instances for this target. For a target that says when there are too
-            few instances but not when there are too many; another one then has to remove them.
-    """
-
-    _POLICY: ClassVar[str] = ""
-    _PER: ClassVar[Per] = "instance"
-    _LIMIT: ClassVar[float | None] = None
-    _UNITS: ClassVar[int] = 1  # of the metric's in one that the target is given in
-    _COUNTS_ANSWERS: ClassVar[bool] = False
-    _OF_QUEUE: ClassVar[bool] = False
-
-    cooldowns: Cooldowns | None = None
-    disable_scale_in: bool = False
-
-    @property
-    def policy(self) -> str:
-        """The construct's id and the last part of the policy's name; one policy for each."""
-        return self._POLICY
-
-    @property
-    def per(self) -> Per:
-        """What the target is given for."""
-        return self._PER
-
-    @property
-    def limit(self) -> float | None:
-        """The most that the metric of one GPU, vCPU or instance can reach; None if it has no bound."""
-        return self._LIMIT
-
-    @property
-    def of_queue(self) -> bool:
-        """Whether the metric is of the queue that only an asynchronous endpoint has."""
-        return self._OF_QUEUE
-
-    @property
-    def counts_answers(self) -> bool:
-        """Whether the metric counts requests as SageMaker publishes them of endpoints that answer at once."""
-        return self._COUNTS_ANSWERS
-
-    @property
-    @abstractmethod
-    def amount(self) -> float:
-        """The target as it is given, of one GPU, vCPU or instance."""
-
-    @typed
-    def value(self, *, gpu_count: int = 1, vcpus: int = 1) -> float:
-        """The number that Application Auto Scaling compares the metric with.
-
-        Args:
-            gpu_count: The GPUs of an instance.
-            vcpus: Its vCPUs.
-        """
-        return self.amount * self.factor(gpu_count=gpu_count, vcpus=vcpus)
-
-    @typed
-    def factor(self, *, gpu_count: int, vcpus: int) -> int:
-        """What the target is multiplied by on an instance; arguments as of `value`."""
-        return self._UNITS * {"GPU": gpu_count, "vCPU": vcpus, "instance": 1}[self.per]
-
-    @typed
-    def tracking(self, variant: DeployedVariant, *, cooldowns: Cooldowns) -> Tracking:
-        """The policy's configuration.
-
-        Args:
-            variant: What is scaled.
-            cooldowns: Those of the scaling; the target's own win.
-        """
-        metric = self._metric(variant)
-        waits = self.cooldowns or cooldowns
-        return Tracking(
-            target_value=self.value(gpu_count=variant.instance.gpu_count, vcpus=variant.instance.vcpus),
-            predefined_metric_specification=metric if isinstance(metric, _Predefined) else None,
-            customized_metric_specification=metric if isinstance(metric, _Customized) else None,
-            scale_out_cooldown=waits.scale_out.to_seconds(),
-            scale_in_cooldown=waits.scale_in.to_seconds(),
-            disable_scale_in=True if self.disable_scale_in else None,
-        )
-
-    @abstractmethod
-    def _metric(self, variant: DeployedVariant) -> _Predefined | _Customized:
-        """The metric of a variant."""
 
 
 @typed_fields
@@ -191,8 +61,8 @@ class InvocationsPerGpu(Target):
         """Requests a minute."""
         return self.per_minute
 
-    def _metric(self, variant: DeployedVariant) -> _Predefined:
-        return _Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
+    def _metric(self, variant: DeployedVariant) -> Predefined:
+        return Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
 
 
 @typed_fields
@@ -227,8 +97,8 @@ class InvocationsPerInstance(Target):
         """Requests a minute."""
         return self.per_minute
 
-    def _metric(self, variant: DeployedVariant) -> _Predefined:
-        return _Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
+    def _metric(self, variant: DeployedVariant) -> Predefined:
+        return Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +120,7 @@ class Utilization(Target):
         """Percent of each GPU or vCPU."""
         return self.percent
 
-    def _metric(self, variant: DeployedVariant) -> _Customized:
+    def _metric(self, variant: DeployedVariant) -> Customized:
         return _published(self._METRIC, variant)
 
 
@@ -331,7 +201,7 @@ class ModelLatency(Target):
         """Milliseconds; SageMaker publishes microseconds."""
         return self.milliseconds
 
-    def _metric(self, variant: DeployedVariant) -> _Customized:
+    def _metric(self, variant: DeployedVariant) -> Customized:
         return _published("ModelLatency", variant, statistic=self.statistic)
 
 
@@ -358,8 +228,8 @@ class ConcurrentRequests(Target):
         """Requests at one time."""
         return self.per_model
 
-    def _metric(self, variant: DeployedVariant) -> _Predefined:
-        return _Predefined(predefined_metric_type="SageMakerVariantConcurrentRequestsPerModelHighResolution")
+    def _metric(self, variant: DeployedVariant) -> Predefined:
+        return Predefined(predefined_metric_type="SageMakerVariantConcurrentRequestsPerModelHighResolution")
 
 
 @typed_fields
@@ -385,9 +255,9 @@ class BacklogPerInstance(Target):
         """Requests in the queue."""
         return self.requests
 
-    def _metric(self, variant: DeployedVariant) -> _Customized:
+    def _metric(self, variant: DeployedVariant) -> Customized:
         queue = QueueMetrics(endpoint_name=variant.metrics.endpoint_name)
-        return _specification(queue.backlog_per_instance())
+        return specification(queue.backlog_per_instance())
 
 
 @typed_fields
@@ -419,8 +289,8 @@ class MetricTarget(Target):
         """The metric's value."""
         return self.target
 
-    def _metric(self, variant: DeployedVariant) -> _Customized:
-        return _specification(self.metric)
+    def _metric(self, variant: DeployedVariant) -> Customized:
+        return specification(self.metric)
 
 
 def default_targets(variant: DeployedVariant) -> tuple[Target, ...]:
@@ -435,71 +305,11 @@ def default_targets(variant: DeployedVariant) -> tuple[Target, ...]:
     return (InvocationsPerGpu(), GpuUtilization())
 
 
-def _published(name: str, variant: DeployedVariant, *, statistic: str | None = None) -> _Customized:
+def _published(name: str, variant: DeployedVariant, *, statistic: str | None = None) -> Customized:
     """A metric as SageMaker publishes it for the variant: under EndpointName and VariantName.
 
     AWS's page about scaling multi-model endpoints says ModelName, under which nothing is published: such a
     policy is accepted and never acts.
     """
     metric = variant.metrics.metric(name, statistic=statistic)
-    return _specification(metric, unit=METRICS[name].unit)
-
-
-def _specification(metric: cloudwatch.IMetric, *, unit: str | None = None) -> _Customized:
-    """The metric as a policy takes it: by its name if that says everything, else as queries."""
-    stat = metric.to_metric_config().metric_stat
-    if stat is None or stat.statistic not in _PLAIN_STATISTICS:
-        return _Customized(metrics=_queries(metric))
-    return _Customized(
-        metric_name=stat.metric_name,
-        namespace=stat.namespace,
-        statistic=stat.statistic,
-        unit=unit or _unit(stat.unit_filter),
-        dimensions=[_Dimension(name=each.name, value=each.value) for each in stat.dimensions or ()] or None,
-    )
-
-
-def _unit(unit: cloudwatch.Unit | None) -> str | None:
-    """CloudWatch's own name of a unit: Count/Second, where CDK's enumeration says COUNT_PER_SECOND."""
-    return None if unit is None else unit.name.title().replace("_Per_", "/")
-
-
-def _queries(metric: cloudwatch.IMetric) -> list[_Query]:
-    """A query for the metric and for each that it is made of; only the metric itself is returned."""
-    parts = dict(_parts(metric))
-    result = "result"
-    while result in parts:
-        result += "_"
-    queries = [_query(name, part, returned=False) for name, part in parts.items()]
-    return [*queries, _query(result, metric, returned=True)]
-
-
-def _parts(metric: cloudwatch.IMetric) -> Iterator[tuple[str, cloudwatch.IMetric]]:
-    """What an expression is made of, by its variables; CDK sees to it that one name means one metric."""
-    expression = metric.to_metric_config().math_expression
-    for name, part in (expression.using_metrics if expression else {}).items():
-        yield from _parts(part)
-        yield name, part
-
-
-def _query(name: str, metric: cloudwatch.IMetric, *, returned: bool) -> _Query:
-    config = metric.to_metric_config()
-    if config.math_expression is not None:
-        return _Query(id=name, expression=config.math_expression.expression, return_data=returned)
-    stat = config.metric_stat
-    assert stat is not None  # noqa: S101 -- a metric is either an expression or has a statistic
-    return _Query(
-        id=name,
-        return_data=returned,
-        metric_stat=_QueryStat(
-            stat=stat.statistic,
-            unit=_unit(stat.unit_filter),
-            metric=_QueryMetric(
-                metric_name=stat.metric_name,
-                namespace=stat.namespace,
-                dimensions=[
-                    _QueryDimension(name=each.name, value=each.value) for each in stat.dimensions or ()
-                ],
-            ),
-        ),
-    )
+    return specification(metric, unit=METRICS[name].unit)

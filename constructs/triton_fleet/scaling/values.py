@@ -11,7 +11,8 @@ from triton_fleet.rules.policy_name import policy_name
 from triton_fleet.rules.statistic_name import statistic_name
 from triton_fleet.scaling.schedules import ScheduledCapacity
 from triton_fleet.scaling.steps import StepScaling
-from triton_fleet.scaling.tracking import Cooldowns, ModelLatency, Target
+from triton_fleet.scaling.target import Cooldowns, Target
+from triton_fleet.scaling.tracking import ModelLatency
 from triton_models.errors import Problem
 
 LARGEST = 2**31 - 1

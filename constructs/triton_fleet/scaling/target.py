@@ -1,0 +1,129 @@
+"""What every target of target tracking is: a metric, the value that it is kept at, and how long to wait."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from aws_cdk import Duration
+
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.hosting.variants import DeployedVariant
+from triton_fleet.scaling.metric_specification import Customized, Predefined, Tracking
+
+Per = Literal["GPU", "vCPU", "instance"]
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cooldowns:
+    """How long scaling waits for what it has just done to show.
+
+    Attributes:
+        scale_out: After adding instances. A GPU instance takes about five minutes to serve; asking again
+            sooner would pay for the same load twice.
+        scale_in: After removing one. Its loaded models go with it and are loaded again elsewhere, so the
+            fleet shrinks slowly.
+    """
+
+    scale_out: Duration
+    scale_in: Duration
+
+    @classmethod
+    def default(cls) -> Cooldowns:
+        """Five minutes after scaling out, ten after scaling in."""
+        return cls(scale_out=Duration.minutes(5), scale_in=Duration.minutes(10))
+
+
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target(ABC):
+    """A metric and the value that it is kept at.
+
+    Targets are given for one GPU, one vCPU or one instance, so they stay right when the instance type
+    changes; what Application Auto Scaling compares with the metric follows from the instance.
+
+    Attributes:
+        cooldowns: How long to wait after scaling for this target; None for those of the scaling.
+        disable_scale_in: Only ever add instances for this target. For a target that says when there are too
+            few instances but not when there are too many; another one then has to remove them.
+    """
+
+    _POLICY: ClassVar[str] = ""
+    _PER: ClassVar[Per] = "instance"
+    _LIMIT: ClassVar[float | None] = None
+    _UNITS: ClassVar[int] = 1  # of the metric's in one that the target is given in
+    _COUNTS_ANSWERS: ClassVar[bool] = False
+    _OF_QUEUE: ClassVar[bool] = False
+
+    cooldowns: Cooldowns | None = None
+    disable_scale_in: bool = False
+
+    @property
+    def policy(self) -> str:
+        """The construct's id and the last part of the policy's name; one policy for each."""
+        return self._POLICY
+
+    @property
+    def per(self) -> Per:
+        """What the target is given for."""
+        return self._PER
+
+    @property
+    def limit(self) -> float | None:
+        """The most that the metric of one GPU, vCPU or instance can reach; None if it has no bound."""
+        return self._LIMIT
+
+    @property
+    def of_queue(self) -> bool:
+        """Whether the metric is of the queue that only an asynchronous endpoint has."""
+        return self._OF_QUEUE
+
+    @property
+    def counts_answers(self) -> bool:
+        """Whether the metric counts requests as SageMaker publishes them of endpoints that answer at once."""
+        return self._COUNTS_ANSWERS
+
+    @property
+    @abstractmethod
+    def amount(self) -> float:
+        """The target as it is given, of one GPU, vCPU or instance."""
+
+    @typed
+    def value(self, *, gpu_count: int = 1, vcpus: int = 1) -> float:
+        """The number that Application Auto Scaling compares the metric with.
+
+        Args:
+            gpu_count: The GPUs of an instance.
+            vcpus: Its vCPUs.
+        """
+        return self.amount * self.factor(gpu_count=gpu_count, vcpus=vcpus)
+
+    @typed
+    def factor(self, *, gpu_count: int, vcpus: int) -> int:
+        """What the target is multiplied by on an instance; arguments as of `value`."""
+        return self._UNITS * {"GPU": gpu_count, "vCPU": vcpus, "instance": 1}[self.per]
+
+    @typed
+    def tracking(self, variant: DeployedVariant, *, cooldowns: Cooldowns) -> Tracking:
+        """The policy's configuration.
+
+        Args:
+            variant: What is scaled.
+            cooldowns: Those of the scaling; the target's own win.
+        """
+        metric = self._metric(variant)
+        waits = self.cooldowns or cooldowns
+        return Tracking(
+            target_value=self.value(gpu_count=variant.instance.gpu_count, vcpus=variant.instance.vcpus),
+            predefined_metric_specification=metric if isinstance(metric, Predefined) else None,
+            customized_metric_specification=metric if isinstance(metric, Customized) else None,
+            scale_out_cooldown=waits.scale_out.to_seconds(),
+            scale_in_cooldown=waits.scale_in.to_seconds(),
+            disable_scale_in=True if self.disable_scale_in else None,
+        )
+
+    @abstractmethod
+    def _metric(self, variant: DeployedVariant) -> Predefined | Customized:
+        """The metric of a variant."""
