@@ -6,6 +6,7 @@ What differs from Lambda:
   them, but nothing of this project.
 - Each call has a new process. Lambda keeps one for the next call.
 - Memory and concurrency are not limited, and the role's policies are not looked at.
+- Layers are taken and not laid under the code, and a log in JSON is written as plain lines.
 - A failed asynchronous call is not repeated. Lambda repeats it twice, after one and after two minutes. Read
   on 2026-11-21: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
 """
