@@ -8,8 +8,9 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from triton_models.arguments import account, making, rehearsing, repository
 
 if TYPE_CHECKING:
     from triton_models.errors import FleetError
@@ -24,150 +25,6 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-def _add_build(parser: argparse.ArgumentParser) -> None:
-    from triton_models.releases import DEFAULT_RELEASE
-
-    parser.add_argument("names", nargs="+", metavar="NAME", help="a folder under model_builds/models/")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path("build"), metavar="DIR", help="default: %(default)s"
-    )
-    hardware = parser.add_mutually_exclusive_group()
-    hardware.add_argument(
-        "--gpu", help="compile for this GPU, such as A10G; without it the build is portable"
-    )
-    hardware.add_argument(
-        "--cpu",
-        action="store_true",
-        help="build for instances without a GPU: ONNX Runtime in the place of TensorRT",
-    )
-    parser.add_argument(
-        "--release", default=DEFAULT_RELEASE, help="the Triton release to build for (default: %(default)s)"
-    )
-    parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")
-
-
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    from triton_models.target import ENDPOINTS
-
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        type=Path,
-        metavar="PATH",
-        help="a built model, a Triton model directory, a model repository or a .tar.gz",
-    )
-    parser.add_argument(
-        "--release",
-        help="check for this Triton release, such as 25.09 (default: the one it was built for, if any)",
-    )
-    parser.add_argument(
-        "--gpu", help="check for this GPU, such as A10G (default: the one it was built for, if any)"
-    )
-    parser.add_argument(
-        "--endpoint",
-        choices=ENDPOINTS,
-        help="check for a SageMaker endpoint of this kind, which loads with configuration auto-complete off; "
-        "by default what `fleet build` made is checked for the multi-model endpoint that it is made for, and "
-        "everything else as a Triton server of your own takes it, so that a repository that works passes",
-    )
-
-
-def _add_pack(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH", help="a built model or a Triton model directory"
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
-
-
-def _add_publish(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "artifacts", nargs="+", type=Path, metavar="ARTIFACT", help="a .tar.gz that `fleet pack` wrote"
-    )
-    parser.add_argument(
-        "--portable",
-        action="store_true",
-        help="accept artifacts built without a GPU, for a rehearsal (also: FLEET_PORTABLE=1)",
-    )
-    _add_repository(parser)
-
-
-def _add_releases(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", nargs="*", metavar="NAME", help="only these models")
-    _add_repository(parser)
-
-
-def _add_rollback(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="NAME", help="the model")
-    parser.add_argument(
-        "--to", metavar="ARTIFACT", help="its file name or digest (default: the one before the current one)"
-    )
-    _add_repository(parser)
-
-
-def _add_prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--keep", type=int, required=True, metavar="N", help="how many of each model's newest artifacts stay"
-    )
-    parser.add_argument(
-        "--older-than",
-        type=int,
-        default=7,
-        metavar="DAYS",
-        help="delete only what has not been current for so long (default: %(default)s)",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
-    parser.add_argument("--resume", action="store_true", help="finish what an interrupted run left")
-    _add_repository(parser)
-
-
-def _add_preflight(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", nargs="*", metavar="NAME", help="only these models")
-    parser.add_argument("--endpoint", metavar="NAME", help="a deployed endpoint, which is asked what it is")
-    parser.add_argument("--instance-type", metavar="TYPE", help="what the endpoint runs on: ml.g5.2xlarge")
-    parser.add_argument("--release", help="the Triton release that it serves with: 25.09")
-    _add_repository(parser)
-
-
-def _add_quotas(parser: argparse.ArgumentParser) -> None:
-    from triton_models.quotas import MACHINES
-
-    parser.add_argument(
-        "--instance-type", required=True, metavar="TYPE", help="what the endpoint runs on: ml.g5.2xlarge"
-    )
-    parser.add_argument(
-        "--region", help="where it is deployed (default: the region of the AWS configuration)"
-    )
-    parser.add_argument(
-        "--instances", type=int, default=1, metavar="N", help="the most it scales to (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--machine",
-        choices=MACHINES,
-        default=MACHINES[0],
-        help="what builds run on (default: what the build job chooses for the GPU and the region)",
-    )
-    parser.add_argument(
-        "--build-instance-type", metavar="TYPE", help="of Processing jobs, where it is not the endpoint's"
-    )
-
-
-def _add_repository(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--repository",
-        default=os.environ.get("FLEET_REPOSITORY"),
-        metavar="URL",
-        help="the model repository, s3://bucket/prefix/ (default: the environment variable FLEET_REPOSITORY)",
-    )
-
-
-def _add_rehearse(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stay", action="store_true", help="keep everything running until Ctrl-C")
-    parser.add_argument("--port", type=int, default=0, help="of the embedded AWS (default: a free one)")
-    parser.add_argument(
-        "--models", nargs="+", metavar="NAME", help="these models (default: those that the stack builds)"
-    )
-
-
 class Verb(NamedTuple):
     """A verb: what `--help` says about it, its arguments, and the "module:function" that does it."""
 
@@ -177,24 +34,32 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "build": Verb("build models from their declarations", _add_build, "triton_models.build:run"),
-    "check": Verb("find what Triton or SageMaker would refuse", _add_check, "triton_models.check:run"),
-    "pack": Verb("pack models into immutable artifacts", _add_pack, "triton_models.pack:run"),
-    "publish": Verb("upload artifacts and make them current", _add_publish, "triton_models.publish:run"),
-    "releases": Verb("show what was published", _add_releases, "triton_models.publishing.published:run"),
+    "build": Verb("build models from their declarations", making.build, "triton_models.build:run"),
+    "check": Verb("find what Triton or SageMaker would refuse", making.check, "triton_models.check:run"),
+    "pack": Verb("pack models into immutable artifacts", making.pack, "triton_models.pack:run"),
+    "publish": Verb(
+        "upload artifacts and make them current", repository.publish, "triton_models.publish:run"
+    ),
+    "releases": Verb(
+        "show what was published", repository.releases, "triton_models.publishing.published:run"
+    ),
     "rollback": Verb(
-        "make a model's earlier artifact current", _add_rollback, "triton_models.publishing.rollback:run"
+        "make a model's earlier artifact current",
+        repository.rollback,
+        "triton_models.publishing.rollback:run",
     ),
     "prune": Verb(
-        "delete artifacts that nothing uses any more", _add_prune, "triton_models.publishing.prune:run"
+        "delete artifacts that nothing uses any more", repository.prune, "triton_models.publishing.prune:run"
     ),
     "preflight": Verb(
-        "find what an endpoint could not load", _add_preflight, "triton_models.publishing.preflight:run"
+        "find what an endpoint could not load", repository.preflight, "triton_models.publishing.preflight:run"
     ),
     "quotas": Verb(
-        "find service quotas that are too low for a fleet", _add_quotas, "triton_models.quotas:run"
+        "find service quotas that are too low for a fleet", account.quotas, "triton_models.quotas:run"
     ),
-    "rehearse": Verb("deploy, build, serve and verify on this machine", _add_rehearse, "rehearsal.story:run"),
+    "rehearse": Verb(
+        "deploy, build, serve and verify on this machine", rehearsing.rehearse, "rehearsal.story:run"
+    ),
 }
 
 

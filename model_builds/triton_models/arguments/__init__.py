@@ -1,0 +1,1 @@
+"""The arguments of the `fleet` command's verbs. Nothing here imports what does them."""

@@ -1,0 +1,64 @@
+"""The arguments of the verbs that make artifacts."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def build(parser: argparse.ArgumentParser) -> None:
+    """`fleet build`."""
+    from triton_models.releases import DEFAULT_RELEASE
+
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a folder under model_builds/models/")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("build"), metavar="DIR", help="default: %(default)s"
+    )
+    hardware = parser.add_mutually_exclusive_group()
+    hardware.add_argument(
+        "--gpu", help="compile for this GPU, such as A10G; without it the build is portable"
+    )
+    hardware.add_argument(
+        "--cpu",
+        action="store_true",
+        help="build for instances without a GPU: ONNX Runtime in the place of TensorRT",
+    )
+    parser.add_argument(
+        "--release", default=DEFAULT_RELEASE, help="the Triton release to build for (default: %(default)s)"
+    )
+    parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")
+
+
+def check(parser: argparse.ArgumentParser) -> None:
+    """`fleet check`."""
+    from triton_models.target import ENDPOINTS
+
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="a built model, a Triton model directory, a model repository or a .tar.gz",
+    )
+    parser.add_argument(
+        "--release",
+        help="check for this Triton release, such as 25.09 (default: the one it was built for, if any)",
+    )
+    parser.add_argument(
+        "--gpu", help="check for this GPU, such as A10G (default: the one it was built for, if any)"
+    )
+    parser.add_argument(
+        "--endpoint",
+        choices=ENDPOINTS,
+        help="check for a SageMaker endpoint of this kind, which loads with configuration auto-complete off; "
+        "by default what `fleet build` made is checked for the multi-model endpoint that it is made for, and "
+        "everything else as a Triton server of your own takes it, so that a repository that works passes",
+    )
+
+
+def pack(parser: argparse.ArgumentParser) -> None:
+    """`fleet pack`."""
+    parser.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH", help="a built model or a Triton model directory"
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")

@@ -1,0 +1,14 @@
+"""The arguments of the verbs that serve models on this machine."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def rehearse(parser: argparse.ArgumentParser) -> None:
+    """`fleet rehearse`."""
+    parser.add_argument("--stay", action="store_true", help="keep everything running until Ctrl-C")
+    parser.add_argument("--port", type=int, default=0, help="of the embedded AWS (default: a free one)")
+    parser.add_argument(
+        "--models", nargs="+", metavar="NAME", help="these models (default: those that the stack builds)"
+    )
