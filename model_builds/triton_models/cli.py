@@ -34,6 +34,7 @@ class Verb(NamedTuple):
 
 
 VERBS = {
+    "new": Verb("begin a model build as a copy of the nearest one", making.new, "triton_models.new:run"),
     "build": Verb("build models from their declarations", making.build, "triton_models.build:run"),
     "check": Verb("find what Triton or SageMaker would refuse", making.check, "triton_models.check:run"),
     "pack": Verb("pack models into immutable artifacts", making.pack, "triton_models.pack:run"),

@@ -29,6 +29,7 @@ from triton_models.outcome import progress
 from triton_models.packing import dali, stream, tar
 from triton_models.packing.choice import worth_compressing
 from triton_models.packing.content import Content, InMemory, OnDisk, read
+from triton_models.packing.copies import copies
 from triton_models.packing.deflate import COMPRESSOR
 
 DIGEST_LENGTH = 16
@@ -146,8 +147,9 @@ def run(arguments: argparse.Namespace) -> Packed:
     """`fleet pack PATH... -o DIR`: all of them, or none."""
     artifacts = []
     for layout in _accepted(arguments.paths, output=arguments.output):
-        progress(f"packing {layout.model} ({sum(layout.files.values()) / 1e6:.1f} MB)")
-        artifacts.append(_write(layout, output=arguments.output))
+        for each in copies(layout, arguments.copies) if arguments.copies else [layout]:
+            progress(f"packing {each.model} ({sum(each.files.values()) / 1e6:.1f} MB)")
+            artifacts.append(_write(each, output=arguments.output))
     return Packed(artifacts=tuple(artifacts))
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
-import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from one_server import ask, serving
 from rehearsal.triton.contract import MultiModelContract
 from triton_models.build import build
 from triton_models.check import check_path
+from triton_models.cli import main
 from triton_models.config import read_config, schema
 from triton_models.spec import MODELS, ModelBuild, load_build
 from triton_models.target import target
@@ -26,15 +25,18 @@ from triton_models.target import target
 NAME = "bert_tensorrt"
 
 
-def make_copies(build_folder: Path, *, numbers: str, until: str) -> None:
-    """Run the commands of the declaration's docstring that make copies, in the folder above `build/`."""
+def make_copies(root: Path, *, count: int, folder: Path) -> list[Path]:
+    """Run the command of the declaration's docstring that makes copies, and unpack them."""
     text = (MODELS / NAME / "build.py").read_text().partition('"""\n')[0]
-    commands = text[text.index("    for i in ") : text.index(until)].replace("1 2 3 4 5", numbers)
-    assert commands
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(
-        ["sh", "-euc", commands], cwd=build_folder.parent, check=True, env={**os.environ, "PATH": path}
-    )
+    command = next(line for line in text.splitlines() if "--copies" in line).split()
+    command[2], command[4], command[6] = str(root), str(count), str(folder / "dist")
+    assert main(command[1:]) == 0
+    copies = []
+    for archive in sorted((folder / "dist").iterdir()):
+        copies.append(folder / archive.name.rpartition("-")[0])
+        with tarfile.open(archive) as tar:
+            tar.extractall(copies[-1], filter="data")
+    return copies
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +71,7 @@ def declared() -> ModelBuild:
 def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
     """A server that has loaded two copies of the portable build."""
     folder = tmp_path_factory.mktemp("copies")
-    shutil.copytree(built / NAME, folder / "build" / NAME, copy_function=os.link)
-    make_copies(folder / "build", numbers="1 2", until="    fleet pack")
-    with serving(*(folder / "build").glob("bert-*"), folder=folder) as contract:
+    with serving(*make_copies(built / NAME, count=2, folder=folder), folder=folder) as contract:
         yield contract
 
 
@@ -118,16 +118,13 @@ def test_a_build_without_a_gpu_is_served_by_onnx_runtime(trained, monkeypatch, t
     _equal(answers, declared.reference(inputs))
 
 
-def test_copies_of_a_gpu_build_are_artifacts_under_names_of_their_own(gpu_build):
-    make_copies(gpu_build.parent, numbers="1 2 3 4 5", until="    fleet publish")
-    packed = sorted(path.name[: len("bert-1")] for path in (gpu_build.parents[1] / "dist").iterdir())
-    assert packed == [f"bert-{number}" for number in range(1, 6)]
-    for name in packed:
-        copy = gpu_build.parent / name
+def test_copies_of_a_gpu_build_are_artifacts_under_names_of_their_own(gpu_build, tmp_path):
+    copies = make_copies(gpu_build, count=5, folder=tmp_path)
+    assert [copy.name for copy in copies] == [f"{NAME}-{number}" for number in range(1, 6)]
+    for copy in copies:
         about = json.loads((copy / "build.json").read_text())
-        assert (about["model"], about["gpu"]) == (name, "A10G")
-        assert read_config(copy / name / "config.pbtxt").name == name
-        assert (copy / name / "1" / "model.plan").read_bytes() == (
+        assert (about["model"], about["gpu"]) == (copy.name, "A10G")
+        assert (copy / copy.name / "1" / "model.plan").read_bytes() == (
             gpu_build / NAME / "1" / "model.plan"
         ).read_bytes()
 
@@ -135,18 +132,18 @@ def test_copies_of_a_gpu_build_are_artifacts_under_names_of_their_own(gpu_build)
 def test_two_copies_on_one_server_answer_both_outputs_as_transformers_does(declared, served):
     for example in declared.examples():
         expected = declared.reference(example.inputs)
-        for copy in ("bert-1", "bert-2"):
+        for copy in (f"{NAME}-1", f"{NAME}-2"):
             _equal(ask(served, copy, example.inputs), expected)
 
 
 def test_what_is_masked_has_no_influence_on_the_other_tokens_and_what_is_not_has(declared, served):
     example, _ = declared.examples()
     length = int(example.inputs["attn_mask"].sum())
-    answer = ask(served, "bert-1", example.inputs)
+    answer = ask(served, f"{NAME}-1", example.inputs)
     for position, moved in ((length, False), (length - 2, True)):
         ids = example.inputs["token_ids"].copy()
         ids[0, position] += 5
-        other = ask(served, "bert-1", {**example.inputs, "token_ids": ids})
+        other = ask(served, f"{NAME}-1", {**example.inputs, "token_ids": ids})
         difference = np.abs(answer["output"][0, 1] - other["output"][0, 1]).max()
         assert (difference > 1e-3) == moved, position
 

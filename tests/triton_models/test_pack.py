@@ -175,7 +175,7 @@ def test_one_refused_model_keeps_all_from_being_packed(tmp_path: Path) -> None:
     shutil.rmtree(bad / "other" / "1")
 
     with pytest.raises(FleetError):
-        pack_module.run(argparse.Namespace(paths=[good, bad, tmp_path / "nothing"], output=tmp_path / "out"))
+        pack_module.run(argparse.Namespace(paths=[good, bad, tmp_path / "nothing"], output=tmp_path / "out", copies=0))
 
     assert not (tmp_path / "out").exists()
 
@@ -185,7 +185,7 @@ def test_every_refused_model_is_named_at_once(tmp_path: Path) -> None:
     shutil.rmtree(bad / "resnet50" / "1")
 
     with pytest.raises(FleetError) as caught:
-        pack_module.run(argparse.Namespace(paths=[bad, tmp_path / "nothing"], output=tmp_path / "out"))
+        pack_module.run(argparse.Namespace(paths=[bad, tmp_path / "nothing"], output=tmp_path / "out", copies=0))
 
     assert [problem.rule for problem in caught.value.problems] == ["version-missing", "unreadable"]
 
@@ -272,7 +272,7 @@ def test_an_artifact_that_is_not_there_is_a_users_mistake(name: str, tmp_path: P
 def test_the_outcome_is_the_paths_one_a_line(tmp_path: Path) -> None:
     roots = [write_plain(tmp_path / "resnet50"), write_ensemble(tmp_path / "minilm")]
 
-    outcome = pack_module.run(argparse.Namespace(paths=roots, output=tmp_path / "out"))
+    outcome = pack_module.run(argparse.Namespace(paths=roots, output=tmp_path / "out", copies=0))
 
     assert list(outcome.lines()) == [str(artifact.path) for artifact in outcome.artifacts]
     assert [each["model"] for each in outcome.as_dict()["artifacts"]] == ["resnet50", "minilm"]

@@ -16,15 +16,10 @@ On a GPU machine `fleet build bert_tensorrt --gpu A10G` compiles it; the plan se
 BERT_WEIGHTS names trained weights: hf://google-bert/bert-base-uncased@<full commit hash>, or a folder that
 save_pretrained wrote. Without it the network has two layers in the place of twelve, with seeded weights.
 
-Many models, to see them loaded and unloaded, are copies under names of their own, compiled only once:
+To see many models loaded and unloaded, publish copies of one build under names of their own:
 
-    for i in 1 2 3 4 5; do
-        cp -r build/bert_tensorrt build/bert-$i
-        mv build/bert-$i/bert_tensorrt build/bert-$i/bert-$i
-        sed -i 's/"bert_tensorrt"/"bert-'$i'"/' build/bert-$i/build.json build/bert-$i/bert-$i/config.pbtxt
-    done
-    fleet pack build/bert-? -o dist
-    fleet publish dist/bert-*.tar.gz
+    fleet pack build/bert_tensorrt --copies 5 -o dist
+    fleet publish dist/bert_tensorrt-*.tar.gz
 """
 
 from __future__ import annotations

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+NAME_HELP = "a folder under model_builds/models/, or folder:form for another form of its network"
+
 
 def build(parser: argparse.ArgumentParser) -> None:
     """`fleet build`."""
     from triton_models.releases import DEFAULT_RELEASE
 
-    parser.add_argument("names", nargs="+", metavar="NAME", help="a folder under model_builds/models/")
+    parser.add_argument("names", nargs="+", metavar="NAME", help=NAME_HELP)
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("build"), metavar="DIR", help="default: %(default)s"
     )
@@ -62,3 +64,25 @@ def pack(parser: argparse.ArgumentParser) -> None:
         "paths", nargs="+", type=Path, metavar="PATH", help="a built model or a Triton model directory"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
+    parser.add_argument(
+        "--copies",
+        type=_count,
+        default=0,
+        metavar="N",
+        help="pack each as N models called NAME-1, NAME-2, ..., to see many share an endpoint",
+    )
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        msg = f"{count} copies: expected 1 or more"
+        raise argparse.ArgumentTypeError(msg)
+    return count
+
+
+def new(parser: argparse.ArgumentParser) -> None:
+    """`fleet new`."""
+    parser.add_argument("name", metavar="NAME", help="the new model's name")
+    parser.add_argument("--like", required=True, metavar="FOLDER", help="the model build to begin from")
+    parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")

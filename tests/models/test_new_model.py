@@ -1,0 +1,131 @@
+"""`fleet new NAME --like FOLDER`: a model of one's own begins as a copy under new names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triton_models.errors import FleetError
+from triton_models.new import begin
+from triton_models.spec import MODELS, load_build, model_names
+
+DECLARATION = '''"""Made up.
+
+    fleet build old  # and old_reader; but an-old-thing and golden stay
+"""
+
+import os
+
+from triton_models.spec import *  # old
+
+ADDRESS = os.environ.get("SOME_WEIGHTS")
+PACKAGE = "my-old-package"
+LABEL = f"old {ADDRESS}"
+
+def network():
+    return "old"
+
+BUILD = ModelBuild(
+    name="old",
+    description="an old thing",
+    models=[
+        PythonModel(
+            name="old_reader", code="reader.py", max_batch_size=0,
+            inputs=[Tensor("X", "FP32", [1])], outputs=[Tensor("Y", "FP32", [1])],
+        ),
+        PythonModel(
+            name="writer", code="reader.py", max_batch_size=0,
+            inputs=[Tensor("Y", "FP32", [1])], outputs=[Tensor("Z", "FP32", [1])],
+        ),
+        Ensemble(name="old", steps=["old_reader", "writer"]),
+    ],
+    examples=list, reference=dict, output="Z", tolerance=0.0,
+)
+'''
+
+
+@pytest.fixture
+def old(models: Path) -> Path:
+    (models / "old" / "__pycache__").mkdir(parents=True)
+    (models / "old" / "__pycache__" / "build.pyc").touch()
+    (models / "old" / "build.py").write_text(DECLARATION)
+    (models / "old" / "reader.py").write_text("old = 1\n")
+    return models
+
+
+@pytest.mark.parametrize("like", model_names())
+def test_a_copy_of_every_model_here_is_a_declaration_of_its_own(like: str, tmp_path: Path) -> None:
+    for folder in MODELS.iterdir():
+        (tmp_path / folder.name).symlink_to(folder)
+
+    begin("news", like=like, models=tmp_path)
+
+    own = {model.name for model in load_build("news", tmp_path).models}
+    assert own.isdisjoint(model.name for model in load_build(like, tmp_path).models)
+
+
+def test_names_that_begin_with_the_folders_begin_with_the_new_one(old: Path) -> None:
+    begin("new", like="old", models=old)
+
+    names = [model.name for model in load_build("new", old).models]
+    assert names == ["new_reader", "new_writer", "new"]
+
+
+def test_docstrings_and_comments_follow_but_parts_of_words_do_not(old: Path) -> None:
+    begin("new", like="old", models=old)
+
+    text = (old / "new" / "build.py").read_text()
+    assert "fleet build new  # and new_reader; but an-old-thing and golden stay" in text
+    assert "import *  # new" in text
+    assert 'PACKAGE = "my-old-package"' in text
+    assert 'LABEL = f"old {ADDRESS}"' in text
+    assert 'description="an old thing"' in text
+
+
+def test_code_keeps_its_names(old: Path) -> None:
+    begin("new", like="old", models=old)
+
+    assert (old / "new" / "reader.py").read_text() == "old = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("my-news.v2", "MY_NEWS_V2_WEIGHTS"), ("3d", "MODEL_3D_WEIGHTS")]
+)
+def test_its_weights_come_from_a_variable_of_its_own(old: Path, name: str, variable: str) -> None:
+    begin(name, like="old", models=old)
+
+    assert f'os.environ.get("{variable}")' in (old / name / "build.py").read_text()
+
+
+def test_caches_are_not_copied(old: Path) -> None:
+    begin("new", like="old", models=old)
+
+    assert sorted(file.name for file in (old / "new").iterdir()) == ["build.py", "reader.py"]
+
+
+def test_the_original_stays_as_it_was(old: Path) -> None:
+    begin("new", like="old", models=old)
+
+    assert (old / "old" / "build.py").read_text() == DECLARATION
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "rule"),
+    [("a b", "old", "model-name"), ("old", "old", "model-taken"), ("new", "odl", "unknown-model")],
+)
+def test_a_wrong_name_is_refused_and_leaves_nothing(old: Path, name: str, like: str, rule: str) -> None:
+    with pytest.raises(FleetError) as refused:
+        begin(name, like=like, models=old)
+
+    assert [problem.rule for problem in refused.value.problems] == [rule]
+    assert [folder.name for folder in old.iterdir()] == ["old"]
+
+
+def test_a_declaration_that_cannot_be_read_is_not_copied(old: Path) -> None:
+    (old / "old" / "build.py").write_text("BUILD = 1\n")
+
+    with pytest.raises(FleetError, match="BUILD is 1"):
+        begin("new", like="old", models=old)
+
+    assert [folder.name for folder in old.iterdir()] == ["old"]

@@ -1,0 +1,84 @@
+"""`fleet pack --copies N`: one built model as many, each under names of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.triton_models.model_folders import write_ensemble, write_plain
+from triton_models.check import check_path
+from triton_models.cli import main
+from triton_models.config import parse_config
+from triton_models.layout import Layout, read_layout
+
+
+@pytest.fixture
+def packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """Pack a root with --copies, and return what is in each archive."""
+
+    def pack(root: Path, *arguments: str) -> list[Layout]:
+        assert main(["pack", str(root), "-o", str(tmp_path / "dist"), *arguments]) == 0
+        return [read_layout(Path(line)) for line in capsys.readouterr().out.splitlines()]
+
+    return pack
+
+
+def test_each_copy_is_an_artifact_of_its_own_name(packed, tmp_path: Path) -> None:
+    assert [each.model for each in packed(write_plain(tmp_path / "resnet50"), "--copies", "3")] == [
+        "resnet50-1",
+        "resnet50-2",
+        "resnet50-3",
+    ]
+
+
+def test_a_copy_is_accepted_by_check(packed, tmp_path: Path) -> None:
+    for each in packed(write_ensemble(tmp_path / "minilm"), "--copies", "2"):
+        assert not list(check_path(Path(each.where)))
+
+
+def test_a_copy_of_an_ensemble_has_steps_of_its_own(packed, tmp_path: Path) -> None:
+    (copy,) = packed(write_ensemble(tmp_path / "minilm"), "--copies", "1")
+
+    config = parse_config(copy.texts["minilm-1/config.pbtxt"].decode(), where="")
+    steps = [step.model_name for step in config.ensemble_scheduling.step]
+    assert steps == ["minilm_tokenizer-1", "minilm_encoder-1", "minilm_pooling-1"]
+    assert set(steps) < set(copy.children(""))
+
+
+def test_the_configuration_and_the_build_say_the_copys_name(packed, tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    (root / "build.json").write_text(json.dumps({"model": "resnet50", "release": "25.09"}))
+
+    (copy,) = packed(root, "--copies", "1")
+
+    assert parse_config(copy.texts["resnet50-1/config.pbtxt"].decode(), where="").name == "resnet50-1"
+    assert copy.build() == {"model": "resnet50-1", "release": "25.09"}
+
+
+def test_the_weights_are_the_originals(packed, tmp_path: Path) -> None:
+    (copy,) = packed(write_plain(tmp_path / "resnet50"), "--copies", "1")
+
+    assert copy.beginning("resnet50-1/1/model.onnx", 64) == b"weights"
+
+
+def test_what_is_no_model_keeps_its_name(packed, tmp_path: Path) -> None:
+    root = write_ensemble(tmp_path / "minilm")
+    (root / "shared").mkdir()
+    (root / "shared" / "vocabulary.txt").write_text("a b c")
+
+    (copy,) = packed(root, "--copies", "1")
+
+    assert "shared/vocabulary.txt" in copy.files
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many"])
+def test_a_number_of_copies_that_is_none_is_refused(
+    count: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["pack", str(write_plain(tmp_path / "m")), "-o", str(tmp_path / "dist"), "--copies", count])
+
+    assert exit_.value.code == 2
+    assert "--copies" in capsys.readouterr().err
