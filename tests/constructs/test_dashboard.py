@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import CfnParameter, Stack
 from synthesised import Resources
 
 from triton_fleet import (
@@ -22,6 +22,7 @@ from triton_fleet import (
 from triton_fleet.metrics.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
 from triton_fleet.scaling.target import Target
 from triton_fleet.scaling.tracking import CpuUtilization, GpuMemoryUtilization
+from triton_models.prices import PRICES
 
 Widgets = list[dict[str, Any]]
 
@@ -200,22 +201,69 @@ def test_the_log_is_asked_for_loads_unloads_and_failures(
     }
 
 
-def test_cost_is_in_instances_or_with_a_price_in_dollars(
+def test_cost_is_in_dollars_by_the_known_price(
     stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
 ) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, hourly_price_usd=1.515)
-    shown = widgets()
-    (hourly,) = (each for each in shown if each["properties"].get("title") == "Dollars an hour")
-    expressions = [row[0]["expression"] for row in hourly["properties"]["metrics"] if "expression" in row[0]]
+    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
 
-    assert "instances * 1.515" in expressions
+    shown = widgets()
+    assert f"instances * {PRICES[endpoint.variant().instance.name].usd_per_hour:g}" in _hourly(shown)
     assert "Dollars a thousand requests" in _titles(shown)
     assert "Instances that are billed" not in _titles(shown)
 
 
-def test_a_price_of_nothing_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
-    with pytest.raises(FleetError, match="the price is 0"):
-        EndpointDashboard(stack, "Dashboard", endpoint=endpoint, hourly_price_usd=0)
+def test_a_price_of_ones_own_is_taken_in_its_place(
+    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
+) -> None:
+    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, hourly_price_usd=1.25)
+
+    assert "instances * 1.25" in _hourly(widgets())
+
+
+def test_without_any_price_cost_is_in_instances(stack: Stack, widgets: Callable[[], Widgets]) -> None:
+    repository = ModelRepository(stack, "Unpriced")
+    unpriced = MultiModelEndpoint(
+        stack, "Cpu", repository=repository, endpoint_name="cpu", instance_type="ml.c7i.2xlarge"
+    )
+    dashboard = EndpointDashboard(stack, "Dashboard", endpoint=unpriced)
+
+    assert dashboard.cost is None
+    assert "Instances that are billed" in _titles(widgets())
+
+
+def test_the_month_is_written_out_with_what_each_model_costs(
+    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
+) -> None:
+    scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=1, max_capacity=3)
+    dashboard = EndpointDashboard(stack, "Dashboard", endpoint=endpoint, scaling=scaling, models=40)
+
+    assert dashboard.cost is not None
+    (text,) = (each["properties"]["markdown"] for each in widgets() if " a month: " in str(each))
+    assert text.splitlines()[-3:] == [f"* {line}" for line in dashboard.cost.lines()]
+    assert "1 to 3 x" in text
+    assert "each of 40 models" in text
+
+
+def test_what_is_known_only_at_the_deployment_gives_no_month(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    price = CfnParameter(stack, "Price", type="Number").value_as_number
+
+    assert EndpointDashboard(stack, "Dashboard", endpoint=endpoint, hourly_price_usd=price).cost is None
+
+
+def _hourly(shown: Widgets) -> list[str]:
+    (hourly,) = (each for each in shown if each["properties"].get("title") == "Dollars an hour")
+    return [row[0]["expression"] for row in hourly["properties"]["metrics"] if "expression" in row[0]]
+
+
+def test_a_price_and_a_number_of_models_that_are_none_are_refused_together(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    with pytest.raises(FleetError) as refused:
+        EndpointDashboard(stack, "Dashboard", endpoint=endpoint, hourly_price_usd=0, models=-1)
+
+    assert [problem.what for problem in refused.value.problems] == ["the price is 0", "models is -1"]
 
 
 def test_alarms_and_scaling_of_another_endpoint_are_refused_together(

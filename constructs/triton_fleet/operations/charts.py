@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -81,13 +81,14 @@ def numbers(*values: tuple[str, cloudwatch.IMetric]) -> Row:
     ]
 
 
-def question(text: str, reading: str) -> Row:
-    """The heading of a section, and how to read it."""
+def question(text: str, reading: str, facts: Iterable[str] = ()) -> Row:
+    """The heading of a section, how to read it, and what is known already."""
+    listed = [f"* {fact}" for fact in facts]
     return [
         cloudwatch.TextWidget(
-            markdown=f"## {text}\n{reading}",
+            markdown="\n".join([f"## {text}", reading, *([""] if listed else []), *listed]),
             width=FULL_WIDTH,
-            height=3,
+            height=3 + len(listed),
             background=cloudwatch.TextWidgetBackground.TRANSPARENT,
         )
     ]

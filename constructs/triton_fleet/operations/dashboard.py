@@ -8,7 +8,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.findings import Findings
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -34,7 +34,10 @@ from triton_fleet.operations.charts import (
     question,
     row,
 )
+from triton_fleet.operations.cost import estimate, price_of
 from triton_fleet.operations.queue_charts import queue_sections
+from triton_fleet.rules.hourly_price import hourly_price
+from triton_fleet.rules.number_range import number_range
 from triton_fleet.rules.same_variant import same_variant
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 
@@ -56,6 +59,7 @@ class EndpointDashboard(Construct):
 
     Attributes:
         dashboard: The dashboard; add widgets of your own to it.
+        cost: What the variant costs in a month; None if no price is known.
     """
 
     @typed
@@ -68,6 +72,7 @@ class EndpointDashboard(Construct):
         variant: str | None = None,
         alarms: EndpointAlarms | None = None,
         scaling: EndpointScaling | None = None,
+        models: int = 0,
         hourly_price_usd: float | None = None,
     ) -> None:
         """Create the dashboard, under the endpoint's name.
@@ -79,16 +84,21 @@ class EndpointDashboard(Construct):
             variant: Which of its variants, by name; None for the first, of most endpoints the only one.
             alarms: Its alarms: their states come first, and each threshold is a line in its chart.
             scaling: Its auto scaling: the limits of its capacity are lines in the chart of instances.
-            hourly_price_usd: What an instance costs you for an hour, to see cost in dollars. Without it, cost
-                is shown in instances and seconds of them.
+            models: How many models share the endpoint, to see what each costs; 0 if it is not known.
+            hourly_price_usd: What an instance costs you for an hour. By default the price on demand in
+                `triton_models.prices`, with its region and date; of a type that is not there, cost is shown
+                in instances and seconds of them.
 
         Raises:
-            FleetError: There is no such variant, the price is not above zero, or alarms or scaling are
-                another variant's.
+            FleetError: There is no such variant, the price or the number of models is none, or alarms or
+                scaling are another variant's.
         """
         super().__init__(scope, construct_id)
         findings = Findings.of(self)
-        findings.add(_price_problem(hourly_price_usd, where=findings.where("hourly_price_usd")))
+        findings.add(
+            hourly_price(known(hourly_price_usd), where=findings.where("hourly_price_usd")),
+            number_range(known(models), least=0, most=None, name="models", where=findings.where("models")),
+        )
         self._variant = endpoint.variant(variant)
         belongings = {
             "alarms": alarms and alarms.watched,
@@ -110,7 +120,8 @@ class EndpointDashboard(Construct):
         self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.name}"
         self._alarms = alarms
         self._scaling = scaling
-        self._price = hourly_price_usd
+        self._price = price_of(self._variant, hourly_price_usd)
+        self.cost = estimate(self._variant, price=self._price, scaling=scaling, models=models)
         first = self._variant.name == endpoint.variant_name
         self.dashboard = cloudwatch.Dashboard(
             self,
@@ -290,12 +301,13 @@ class EndpointDashboard(Construct):
             "What does it cost?",
             "Instances are billed by the second whether they answer or not. Cost that does not fall with the "
             "requests is capacity that stands idle: lower the smallest capacity, or raise the target.",
+            self.cost.lines() if self.cost is not None else (),
         )
         if self._price is None:
             unit, an_hour, a_thousand = "instances", "instances", "instances * 60 / rate * 1000"
             titles = ("Instances that are billed", "Instance seconds a thousand requests")
         else:
-            price = math_number(self._price)
+            price = math_number(self._price.usd_per_hour)
             unit, an_hour = "USD", f"instances * {price}"
             a_thousand = f"instances * {price} / 60 / rate * 1000"
             titles = ("Dollars an hour", "Dollars a thousand requests")
@@ -346,16 +358,3 @@ def _costs(title: str, expression: str, *, unit: str, **metrics: cloudwatch.IMet
         expression=expression, using_metrics=metrics, label=title.lower(), period=MINUTE
     )
     return chart(title, cost, axis=DOLLARS if unit == "USD" else COUNT)
-
-
-def _price_problem(price: float | None, *, where: str) -> Problem | None:
-    if price is None or known(price) is None or price > 0:
-        return None
-    return Problem(
-        what=f"the price is {price:g}",
-        where=where,
-        expected="more than 0 USD an hour",
-        why="every cost on the dashboard would be zero or less",
-        fix="give what AWS bills for the instance type in your region, or leave it out",
-        rule="hourly-price",
-    )

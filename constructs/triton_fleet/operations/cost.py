@@ -1,0 +1,40 @@
+"""What an endpoint costs, from its own instance type, its limits and the table of prices."""
+
+from __future__ import annotations
+
+from triton_fleet.arguments.tokens import known
+from triton_fleet.hosting.variants import DeployedVariant
+from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+from triton_models.cost import Estimate
+from triton_models.prices import PRICES, Price
+
+
+def price_of(variant: DeployedVariant, given: float | None) -> Price | None:
+    """What an instance costs: as given, or else by the table; None if neither says."""
+    if given is not None:
+        return Price(usd_per_hour=given, source="as given")
+    return PRICES.get(variant.instance.name)
+
+
+def estimate(
+    variant: DeployedVariant, *, price: Price | None, scaling: EndpointScaling | None, models: int
+) -> Estimate | None:
+    """What a variant costs in a month; None without a price, or where a number comes with the deployment.
+
+    Args:
+        variant: The variant.
+        price: Of an instance.
+        scaling: Its auto scaling: without, it keeps its first number of instances.
+        models: How many models share it.
+    """
+    first = variant.initial_instance_count
+    least, most = (scaling.min_capacity, scaling.max_capacity) if scaling is not None else (first, first)
+    if price is None or any(known(value) is None for value in (least, most, models, price.usd_per_hour)):
+        return None
+    return Estimate(
+        instance_type=variant.instance.name,
+        price=price,
+        min_instances=least,
+        max_instances=most,
+        models=models,
+    )

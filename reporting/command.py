@@ -1,0 +1,92 @@
+"""`fleet report --base REF`: the comment of a pull request, made on any machine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reporting.comparison import Comparison, compare
+from reporting.markdown import headline, markdown
+from reporting.revisions import committed, working_tree
+from reporting.risk import meaning
+from triton_models.errors import FleetError
+from triton_models.outcome import progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What `fleet report` found. It judges nothing: that is the reviewer's part."""
+
+    comparison: Comparison
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary and the changes as one JSON document."""
+        compared = self.comparison
+        return {
+            "summary": headline(compared),
+            "base": compared.before_name,
+            "head": compared.after_name,
+            "changes": [
+                {
+                    "effect": change.effect.value,
+                    "risk": meaning(change).risk.name.lower(),
+                    "type": change.resource.type,
+                    "stack": change.resource.stack,
+                    "path": change.resource.path,
+                    "properties": [each.path for each in change.properties],
+                }
+                for change in compared.changes
+            ],
+            "permissions_widened": len(compared.permissions.widened),
+            "usd_a_month": dict(zip(("floor", "ceiling"), compared.cost_difference, strict=True)),
+            "models": {change.name: change.what for change in compared.models},
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The Markdown."""
+        yield from markdown(self.comparison).splitlines()
+
+
+def run(arguments: argparse.Namespace) -> Report:
+    """Compare the project with a commit of it.
+
+    Raises:
+        FleetError: This is no project, there is no such commit, or one of the two cannot be synthesised.
+    """
+    project = _project(Path.cwd())
+    progress(f"synthesising {arguments.base}")
+    base = committed(project, arguments.base)
+    progress(f"synthesising {arguments.head or 'the working tree'}")
+    head = committed(project, arguments.head) if arguments.head else working_tree(project)
+    sizes = _published(arguments.repository) if arguments.repository else None
+    report = Report(comparison=compare(base, head, sizes=sizes))
+    if arguments.output is not None:
+        arguments.output.write_text(markdown(report.comparison), encoding="utf-8")
+    return report
+
+
+def _project(folder: Path) -> Path:
+    for each in (folder, *folder.parents):
+        if (each / "cdk.json").is_file():
+            return each
+    raise FleetError.of(
+        what="there is no cdk.json here",
+        where=str(folder),
+        expected="the folder of a CDK project, or one inside it",
+        fix="change to the project, then run the command again",
+        rule="project",
+    )
+
+
+def _published(repository: str) -> Mapping[str, int]:
+    """The sizes of the artifacts that models' names stand for now."""
+    from triton_models.manifest import Repository
+    from triton_models.publishing.s3 import repository_client
+    from triton_models.publishing.stored_manifest import read_manifest
+
+    manifest = read_manifest(Repository.parse(repository), s3=repository_client())
+    return {name: record.artifacts[record.current].size for name, record in manifest.models.items()}

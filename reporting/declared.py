@@ -1,0 +1,103 @@
+"""The models that a revision declares, and which of them its build job makes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+MODELS = Path("model_builds") / "models"
+TOOLKIT = Path("model_builds") / "triton_models"
+
+_CACHES = {"__pycache__"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChange:
+    """A model build that differs.
+
+    Attributes:
+        name: Its folder.
+        what: What became of it; "built" and "not built" are about the build job's list alone.
+        files: The files in it that differ.
+    """
+
+    name: str
+    what: Literal["added", "changed", "removed", "built", "not built"]
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """The model builds of a checkout.
+
+    Attributes:
+        folders: The content of each folder: a digest of each file, by its name.
+        built: The folders that the build job makes, as cdk.json says.
+        toolkit: A digest of what builds them.
+    """
+
+    folders: Mapping[str, Mapping[str, str]]
+    built: tuple[str, ...]
+    toolkit: str
+
+    @classmethod
+    def read(cls, checkout: Path) -> Declared:
+        """The model builds of a checkout, of which none is executed."""
+        declarations = sorted((checkout / MODELS).glob("*/build.py"))
+        return cls(
+            folders={path.parent.name: dict(_files(path.parent)) for path in declarations},
+            built=tuple(_built(checkout)),
+            toolkit=_digest(f"{name} {digest}".encode() for name, digest in _files(checkout / TOOLKIT)),
+        )
+
+
+def model_changes(before: Declared, after: Declared) -> list[ModelChange]:
+    """What differs, by name."""
+    return [
+        change
+        for name in sorted({*before.folders, *after.folders})
+        if (change := _change(name, before, after)) is not None
+    ]
+
+
+def _change(name: str, before: Declared, after: Declared) -> ModelChange | None:
+    old, new = before.folders.get(name), after.folders.get(name)
+    if old is None:
+        return ModelChange(name=name, what="added")
+    if new is None:
+        return ModelChange(name=name, what="removed")
+    if old != new:
+        files = sorted(file for file in {*old, *new} if old.get(file) != new.get(file))
+        return ModelChange(name=name, what="changed", files=tuple(files))
+    was, is_ = (any(each.partition(":")[0] == name for each in one.built) for one in (before, after))
+    if was == is_:
+        return None
+    return ModelChange(name=name, what="built" if is_ else "not built")
+
+
+def _built(checkout: Path) -> Iterator[str]:
+    """The models of the configuration in cdk.json, if it has one."""
+    try:
+        context = json.loads((checkout / "cdk.json").read_text()).get("context", {})
+    except (OSError, ValueError):
+        return
+    for value in context.values():
+        if isinstance(value, Mapping) and isinstance(value.get("models"), list):
+            yield from map(str, value["models"])
+
+
+def _files(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not _CACHES & set(path.parts):
+            yield path.relative_to(folder).as_posix(), _digest([path.read_bytes()])
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,106 @@
+"""The history of the sample fleet: what each commit edits, and a repository with all of them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SAMPLE = Path(__file__).parent / "sample_fleet"
+READER = "model_builds/models/reader/build.py"
+WRITER = "model_builds/models/writer/build.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """A change of the sample.
+
+    Attributes:
+        name: Its name as a tag, and its message.
+        edits: Text in app.py, and what stands there afterwards.
+        files: Other files with their new content; None removes one.
+    """
+
+    name: str
+    edits: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def _context(*models: str) -> str:
+    listed = ", ".join(f'"{model}"' for model in models)
+    context = f'{{"fleet": {{"models": [{listed}]}}, "models": [{listed}]}}'
+    return f'{{"app": "python3 app.py", "context": {context}}}\n'
+
+
+HISTORY = (
+    Commit(name="a-comment", edits={"each commit": "every commit"}),
+    Commit(name="more-instances", edits={"max_capacity=4": "max_capacity=6"}),
+    Commit(name="a-larger-instance", edits={"ml.g5.2xlarge": "ml.g5.4xlarge"}),
+    Commit(name="a-newer-release", edits={'release="25.09"': 'release="26.05"'}),
+    Commit(
+        name="a-second-model",
+        files={WRITER: '"""Writes."""\n', "cdk.json": _context("reader", "writer")},
+    ),
+    Commit(name="a-changed-model", files={READER: '"""Reads, and understands."""\n'}),
+    Commit(name="a-removed-model", files={WRITER: None, "cdk.json": _context("reader")}),
+    Commit(name="later-alarms", edits={"latency_p99_ms=500": "latency_p99_ms=2000"}),
+    Commit(
+        name="a-wide-permission",
+        edits={
+            "endpoint.grant_invoke(caller)": "caller.add_to_policy(\n"
+            '    iam.PolicyStatement(actions=["sagemaker:*"], resources=["*"])\n)'
+        },
+    ),
+    Commit(name="another-id", edits={'"Caller"': '"Application"'}),
+    Commit(
+        name="no-more-capture",
+        edits={'captured = s3.Bucket(stack, "Captured", removal_policy=RemovalPolicy.DESTROY)\n': ""},
+    ),
+    Commit(name="another-name-of-the-endpoint", edits={'endpoint_name="search"': 'endpoint_name="find"'}),
+    Commit(
+        name="nobody-is-told",
+        edits={
+            ", alarms=alarms, scaling=scaling, models": ", scaling=scaling, models",
+            "alarms = EndpointAlarms(\n": "_ = (\n    ",
+            'stack, "Alarms", endpoint=endpoint, scaling=scaling, thresholds=': "",
+        },
+    ),
+    Commit(name="another-stack", edits={'Stack(app, "Fleet")': 'Stack(app, "Search")'}),
+)
+
+
+def make_repository(folder: Path) -> list[str]:
+    """Make a git repository of the sample; the tags of its commits, the first one "start"."""
+    shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
+    _git(folder, "init", "--quiet", "--initial-branch=main")
+    _commit(folder, "start")
+    for commit in HISTORY:
+        app = folder / "app.py"
+        text = app.read_text()
+        for old, new in commit.edits.items():
+            assert old in text, f"{commit.name}: {old}"
+            text = text.replace(old, new)
+        app.write_text(text)
+        for name, content in commit.files.items():
+            path = folder / name
+            if content is None:
+                path.unlink()
+                path.parent.rmdir()
+            else:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(content)
+        _commit(folder, commit.name)
+    return ["start", *(commit.name for commit in HISTORY)]
+
+
+def _commit(folder: Path, name: str) -> None:
+    _git(folder, "add", "--all")
+    _git(folder, "commit", "--quiet", "--allow-empty", "--message", name)
+    _git(folder, "tag", name)
+
+
+def _git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True)

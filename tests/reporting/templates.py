@@ -1,0 +1,32 @@
+"""Assemblies made by hand, for what no sample fleet has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reporting.assembly import Assembly, Resource
+
+
+def resource(
+    logical_id: str,
+    type_name: str,
+    properties: dict[str, Any] | None = None,
+    *,
+    stack: str = "S",
+    **kept: bool,
+) -> Resource:
+    """A resource, which a deployment deletes unless it is said to be kept."""
+    return Resource(
+        stack=stack,
+        logical_id=logical_id,
+        type=type_name,
+        path=logical_id,
+        properties=properties or {},
+        kept_when_removed=kept.get("kept_when_removed", False),
+        kept_when_replaced=kept.get("kept_when_replaced", False),
+    )
+
+
+def of(*resources: Resource) -> Assembly:
+    """An assembly of these."""
+    return Assembly(resources={each.key: each for each in resources}, warnings=frozenset(), exports={})

@@ -1,0 +1,148 @@
+"""Which permissions widen: statements of all kinds, before and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from templates import of, resource
+
+from reporting.assembly import Assembly
+from reporting.permissions import PermissionChange, permission_change
+
+BUCKET = "arn:aws:s3:::models"
+
+
+def assembly(*statements: dict[str, Any], type_name: str = "AWS::IAM::Policy", **properties: Any) -> Assembly:
+    document = {"Statement": list(statements)}
+    holder = {"Roles": [{"Ref": "Role"}]} if type_name == "AWS::IAM::Policy" else {}
+    policy = resource("Policy", type_name, {"PolicyDocument": document, **holder, **properties})
+    return of(resource("Role", "AWS::IAM::Role", {"AssumeRolePolicyDocument": {}}), policy)
+
+
+def allow(*actions: str, on: Any = f"{BUCKET}/*", **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": list(actions), "Resource": on, **more}
+
+
+def deny(*actions: str, on: Any = f"{BUCKET}/*", **more: Any) -> dict[str, Any]:
+    return {**allow(*actions, on=on, **more), "Effect": "Deny"}
+
+
+def widened(change: PermissionChange) -> list[tuple[str, str]]:
+    return [(grant.action, grant.resource) for grant in change.widened]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (allow("s3:GetObject"), allow("s3:GetObject", "s3:PutObject")),
+        (allow("s3:GetObject"), allow("s3:*")),
+        (allow("s3:GetObject"), allow("s3:GetObject", on="*")),
+        (allow("s3:GetObject"), allow("s3:GetObject", on=f"{BUCKET}*")),
+        (allow("s3:GetObject", Condition={"Bool": {"aws:SecureTransport": "true"}}), allow("s3:GetObject")),
+        (allow("s3:GetObject"), {**allow("s3:GetObject"), "NotAction": "iam:*", "Action": None}),
+        (deny("s3:DeleteObject"), allow("s3:GetObject", on="arn:aws:s3:::other")),
+        (deny("s3:*"), deny("s3:DeleteObject")),
+    ],
+    ids=[
+        "action",
+        "wildcard",
+        "everywhere",
+        "prefix",
+        "no-condition",
+        "not-action",
+        "no-deny",
+        "less-denied",
+    ],
+)
+def test_what_widens_is_told(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert permission_change(assembly(before), assembly(after)).widened
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (allow("s3:*"), allow("s3:GetObject")),
+        (allow("s3:GetObject", "s3:PutObject"), allow("s3:PutObject", "s3:GetObject")),
+        (allow("s3:GetObject"), allow("s3:getobject")),
+        (allow("s3:GetObject", on="*"), allow("s3:GetObject")),
+        (allow("s3:GetObject"), allow("s3:GetObject", Condition={"Bool": {"aws:SecureTransport": "true"}})),
+        (allow("s3:GetObject"), deny("s3:DeleteObject")),
+    ],
+    ids=["fewer", "reordered", "case", "narrower", "condition", "deny"],
+)
+def test_what_does_not_widen_is_not_told(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert not permission_change(assembly(before), assembly(after)).widened
+
+
+def test_one_statement_in_the_place_of_two_is_no_change() -> None:
+    two = assembly(allow("s3:GetObject"), allow("s3:PutObject"))
+    one = assembly(allow("s3:GetObject", "s3:PutObject"))
+
+    assert permission_change(two, one) == PermissionChange(widened=(), narrowed=())
+
+
+def test_a_bracket_in_a_resource_is_no_wildcard() -> None:
+    change = permission_change(
+        assembly(allow("s3:GetObject", on="arn:aws:s3:::[ab]")),
+        assembly(allow("s3:GetObject", on="arn:aws:s3:::a")),
+    )
+
+    assert widened(change) == [("s3:GetObject", "arn:aws:s3:::a")]
+
+
+def test_a_holder_that_only_got_another_name_gains_nothing() -> None:
+    def held_by(name: str) -> Assembly:
+        document = {"Statement": [allow("s3:GetObject")]}
+        trust = {
+            "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "x"}}]
+        }
+        return of(
+            resource(name, "AWS::IAM::Role", {"AssumeRolePolicyDocument": trust}),
+            resource("P", "AWS::IAM::Policy", {"PolicyDocument": document, "Roles": [{"Ref": name}]}),
+        )
+
+    assert permission_change(held_by("Old"), held_by("New")) == PermissionChange(widened=(), narrowed=())
+
+
+def test_a_new_holder_gains_what_it_may_do() -> None:
+    change = permission_change(of(), assembly(allow("s3:GetObject")))
+
+    assert [(grant.who, grant.action) for grant in change.widened] == [("Role", "s3:GetObject")]
+
+
+def test_everyone_in_a_bucket_policy_is_told() -> None:
+    opened = assembly(allow("s3:GetObject", Principal="*"), type_name="AWS::S3::BucketPolicy", Bucket="b")
+
+    assert [grant.who for grant in permission_change(of(), opened).widened] == ["*"]
+
+
+def test_a_managed_policy_that_is_attached_is_told() -> None:
+    def role(*arns: str) -> Assembly:
+        properties = {"AssumeRolePolicyDocument": {}, "ManagedPolicyArns": list(arns)}
+        return of(resource("Role", "AWS::IAM::Role", properties))
+
+    change = permission_change(role(), role("arn:aws:iam::aws:policy/AdministratorAccess"))
+
+    assert widened(change) == [("everything in the policy", "arn:aws:iam::aws:policy/AdministratorAccess")]
+
+
+def test_who_may_invoke_a_function_is_told_with_its_condition() -> None:
+    properties = {
+        "Principal": "events.amazonaws.com",
+        "Action": "lambda:InvokeFunction",
+        "FunctionName": {"Fn::GetAtt": ["Function", "Arn"]},
+        "SourceArn": "arn:aws:events:::rule/r",
+    }
+    after = of(resource("P", "AWS::Lambda::Permission", properties))
+
+    (grant,) = permission_change(of(), after).widened
+    assert (grant.who, grant.resource) == ("events.amazonaws.com", "${Function.Arn}")
+    assert "arn:aws:events:::rule/r" in grant.condition
+
+
+def test_the_hash_of_an_uploaded_file_is_no_permission() -> None:
+    def reads(digest: str) -> Assembly:
+        return assembly(allow("s3:GetObject", on=f"arn:aws:s3:::assets/{digest * 64}.zip"))
+
+    assert permission_change(reads("a"), reads("b")) == PermissionChange(widened=(), narrowed=())

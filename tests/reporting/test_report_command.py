@@ -1,0 +1,43 @@
+"""`fleet report` as it is typed, in a checkout whose working tree differs from its last commit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commits import READER, make_repository
+
+from triton_models.cli import main
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkout")
+    make_repository(folder)
+    (folder / READER).write_text('"""Reads aloud."""\n')
+    return folder
+
+
+def test_the_working_tree_is_compared_with_a_commit(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(checkout / "model_builds")
+
+    assert main(["report", "--base", "main", "--output", str(tmp_path / "report.md"), "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["models"] == {"reader": "changed"}
+    assert told["permissions_widened"] == 0
+    assert told["usd_a_month"] == {"floor": 0, "ceiling": 0}
+    assert {change["risk"] for change in told["changes"]} == {"none"}
+    assert (tmp_path / "report.md").read_text().startswith("### 1 model differs\n")
+
+
+def test_outside_of_a_project_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["report", "--base", "main"]) == 1
+    assert "there is no cdk.json here" in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""The report on every pair of neighbouring commits of a sample fleet, as a reviewer reads it."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from pathlib import Path
+
+import pytest
+from commits import HISTORY, make_repository
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from syrupy.location import PyTestLocation
+
+from reporting.comparison import Comparison, compare
+from reporting.markdown import headline, markdown
+from reporting.revisions import Revision, committed, working_tree
+from triton_models.errors import FleetError
+
+ROOT = Path(__file__).parents[2]
+
+
+class _Markdown(SingleFileSnapshotExtension):
+    """One file a report, in tests/snapshots, where it can be read as it is shown."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "md"
+
+    @classmethod
+    def dirname(cls, *, test_location: PyTestLocation) -> str:
+        return str(ROOT / "tests" / "snapshots" / test_location.basename)
+
+
+@pytest.fixture(scope="module")
+def revisions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Revision]:
+    """Every commit of the sample, synthesised from a checkout of its own."""
+    folder = tmp_path_factory.mktemp("sample")
+    made = {name: committed(folder, name) for name in make_repository(folder)}
+    names = list(made)
+    return {
+        name: Revision(name=name, assembly=each.assembly, declared=each.declared)  # no hashes of commits
+        for name, each in zip(names, made.values(), strict=True)
+    }
+
+
+@pytest.fixture(scope="module")
+def reports(revisions: dict[str, Revision]) -> dict[str, Comparison]:
+    """Each commit compared with the one before it."""
+    names = list(revisions)
+    return {name: compare(revisions[before], revisions[name]) for before, name in itertools.pairwise(names)}
+
+
+@pytest.mark.parametrize("name", [commit.name for commit in HISTORY])
+def test_a_report_is_as_it_was_reviewed(
+    name: str, reports: dict[str, Comparison], snapshot: SnapshotAssertion
+) -> None:
+    assert markdown(reports[name]) == snapshot(extension_class=_Markdown)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a-comment", "Nothing changes in what is deployed"),
+        ("more-instances", "up to +2,212 USD a month"),
+        ("a-larger-instance", "USD a month"),
+        ("a-newer-release", "2 resources replaced"),
+        ("a-second-model", "1 model differs"),
+        ("later-alarms", "at no risk"),
+        ("a-wide-permission", "1 permission widened"),
+        ("another-id", "replaced"),
+        ("no-more-capture", "1 place where data is at stake"),
+        ("nobody-is-told", "10 alarms gone"),
+        ("another-stack", "1 stack left behind"),
+    ],
+)
+def test_the_headline_says_what_matters(name: str, said: str, reports: dict[str, Comparison]) -> None:
+    assert said in headline(reports[name])
+
+
+def test_going_back_narrows_what_was_widened(revisions: dict[str, Revision]) -> None:
+    back = compare(revisions["a-wide-permission"], revisions["later-alarms"]).permissions
+
+    assert [grant.action for grant in back.narrowed] == ["sagemaker:*"]
+    assert back.widened == ()
+
+
+def test_a_revision_that_does_not_exist_is_told(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+
+    with pytest.raises(FleetError, match="there is no commit 'nonsense'"):
+        committed(tmp_path, "nonsense")
+
+
+def test_a_revision_that_cannot_be_synthesised_says_why(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+    (tmp_path / "app.py").write_text("raise SystemExit('the fleet is no more')\n")
+
+    with pytest.raises(FleetError, match="the fleet is no more"):
+        working_tree(tmp_path)
+
+
+def test_nothing_is_left_of_a_checkout_that_failed(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=test", "-c", "user.email=test@example.org"]
+    (tmp_path / "app.py").write_text("raise SystemExit(1)\n")
+    subprocess.run([*git, "commit", "--quiet", "--all", "--message", "broken"], check=True)
+
+    with pytest.raises(FleetError, match="cannot be synthesised"):
+        committed(tmp_path, "HEAD")
+    listed = subprocess.run([*git, "worktree", "list"], capture_output=True, text=True, check=True)
+    assert len(listed.stdout.splitlines()) == 1

@@ -1,0 +1,89 @@
+"""What a fleet costs: the arithmetic, and that the table of prices is one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from triton_models.cost import Estimate, dollars
+from triton_models.instances import INSTANCE_TYPES
+from triton_models.prices import PRICES, Price
+
+OF_THE_POST = PRICES["ml.g4dn.4xlarge"]
+
+
+def estimate(*, least: int = 1, most: int = 4, models: int = 2, price: Price = OF_THE_POST) -> Estimate:
+    return Estimate(
+        instance_type="ml.g4dn.4xlarge", price=price, min_instances=least, max_instances=most, models=models
+    )
+
+
+def test_every_price_is_of_an_instance_type_that_can_host() -> None:
+    assert set(PRICES) <= set(INSTANCE_TYPES)
+
+
+@pytest.mark.parametrize("name", sorted(PRICES))
+def test_every_price_says_where_and_when(name: str) -> None:
+    price = PRICES[name]
+    assert 0.1 < price.usd_per_hour < 200
+    assert re.fullmatch(r"[a-z]{2}-[a-z]+-\d", price.region or "")
+    assert re.fullmatch(r"20\d\d(-\d\d-\d\d)?", price.dated or "")
+
+
+@pytest.mark.parametrize("family", sorted({name.rpartition(".")[0] for name in PRICES}))
+def test_within_a_family_more_gpus_cost_more(family: str) -> None:
+    known = [(INSTANCE_TYPES[name].gpu_count, price.usd_per_hour) for name, price in PRICES.items()
+             if name.startswith(f"{family}.")]  # fmt: skip
+    for gpus, usd in known:
+        assert all(usd < other for more, other in known if more > gpus)
+
+
+def test_the_claim_of_the_post_is_half_and_more_than_13_000_dollars_a_year() -> None:
+    two = estimate(models=2)
+    assert two.saving == pytest.approx(0.5)
+    assert (two.apart - two.floor) * 12 == pytest.approx(13_184, abs=1)
+
+
+def test_the_floor_is_the_fewest_instances_and_the_ceiling_the_most() -> None:
+    made = estimate(least=2, most=5)
+    assert made.floor == pytest.approx(2 * 1.505 * 730)
+    assert made.ceiling == pytest.approx(5 * 1.505 * 730)
+
+
+def test_thousands_of_models_share_the_floor() -> None:
+    made = estimate(models=5000)
+    assert made.per_model == pytest.approx(0.2197, abs=1e-4)
+    assert made.saving == pytest.approx(0.9998)
+
+
+def test_without_models_nothing_is_said_of_them() -> None:
+    made = estimate(models=0)
+    assert (made.per_model, made.saving) == (None, None)
+    assert not [line for line in made.lines() if "model" in line]
+
+
+def test_a_fleet_that_scales_from_nothing_costs_nothing_without_requests() -> None:
+    made = estimate(least=0, models=3)
+    assert (made.floor, made.per_model, made.saving) == (0, 0, None)
+
+
+def test_the_lines_show_the_arithmetic() -> None:
+    assert list(estimate().lines()) == [
+        "1,099 USD to 4,395 USD a month: 1 to 4 x ml.g4dn.4xlarge x 1.505 USD/h x 730 h",
+        "549 USD a month for each of 2 models, at the floor; on an endpoint each 2,197 USD, so sharing saves "
+        "50%",
+        "Price: us-east-1, published by a third party, 2024. Storage, requests, logs and builds come on top",
+    ]
+
+
+def test_a_price_given_by_hand_says_no_more_than_was_given() -> None:
+    *_, origin = estimate(price=Price(usd_per_hour=2, source="as given")).lines()
+    assert origin.startswith("Price: as given. ")
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [(0.2197, "0.22 USD"), (9.5, "9.50 USD"), (1234.4, "1,234 USD"), (-42.0, "-42 USD")]
+)
+def test_small_amounts_keep_their_cents(amount: float, text: str) -> None:
+    assert dollars(amount) == text
