@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,10 +16,17 @@ from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.instances import gpu as gpu_named
 from triton_models.layout import BUILD_FILE
 from triton_models.making import make
+from triton_models.publishing.plans import PORTABLE_VARIABLE
 from triton_models.releases import DEFAULT_RELEASE
 from triton_models.releases import release as release_named
-from triton_models.spec import MODELS, BuildJob, ModelBuild, blame, load_build, load_builds
+from triton_models.spec import BuildJob, ModelBuild, blame, folder_of, load_build, load_builds
+from triton_models.staging import refuse_foreign, replace_folder, staging_folder
 from triton_models.tensorrt import find_compiler
+from triton_models.tensorrt.compiler import COMPILE_TIMEOUT_S
+from triton_models.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
+
+LOGS = ".logs"
+"""The folder beside the artifact roots with what compilers said, by model: a "*" does not match it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,8 @@ def run(arguments: argparse.Namespace) -> Built:
                     gpu=arguments.gpu,
                     cpu=arguments.cpu,
                     models=arguments.models,
+                    timing_cache=arguments.timing_cache,
+                    compile_timeout_s=arguments.compile_timeout or COMPILE_TIMEOUT_S,
                 )
             )
         except FleetError as error:
@@ -86,11 +95,13 @@ def build(
     gpu: str | None = None,
     cpu: bool = False,
     models: Path | None = None,
+    timing_cache: str | None = None,
+    compile_timeout_s: float = COMPILE_TIMEOUT_S,
 ) -> Path:
     """Build one model.
 
     Args:
-        name: The model.
+        name: The model: the name of its folder, or `folder:form`.
         output: The folder that gets the artifact root, under the model's name. An earlier build there is
             replaced once the new one is complete.
         release: The Triton release that will serve it.
@@ -98,27 +109,49 @@ def build(
             stay ONNX files, for a server that has a stand-in for TensorRT.
         cpu: The model is served without a GPU: encoders stay ONNX files, and ONNX Runtime serves them.
         models: The folder of model builds; by default the one beside this package.
+        timing_cache: Where TensorRT's measured times are kept: a folder, or s3://bucket/prefix/. None takes
+            the environment variable FLEET_TIMING_CACHE; without that there is none.
+        compile_timeout_s: For how long a plan may be compiled, in seconds.
 
     Returns:
-        The artifact root.
+        The artifact root. trtexec's logs are beside it, in .logs/.
 
     Raises:
         FleetError: The model, release or GPU is unknown, the machine cannot compile for it, or the model's
-            own code failed. Nothing is left behind then, and an earlier build stays as it was.
+            own code failed. Nothing but logs is left behind then, and an earlier build stays as it was.
     """
     declaration = load_build(name, models)
     served_by = release_named(release)
-    compiler = find_compiler(release=served_by, gpu=gpu_named(gpu)) if gpu else None
-    target = output / name
-    _refuse_foreign(target)
-    with _staging(output, name) as staging:
-        root = staging / name
+    cache = timing_cache or os.environ.get(TIMING_CACHE_VARIABLE)
+    compiler = (
+        find_compiler(
+            release=served_by,
+            gpu=gpu_named(gpu),
+            logs=output / LOGS / declaration.name,
+            timing_cache=TimingCache.at(cache) if cache else None,
+            timeout_s=compile_timeout_s,
+        )
+        if gpu
+        else None
+    )
+    target = output / declaration.name
+    refuse_foreign(target)
+    with staging_folder(output, declaration.name) as staging:
+        root = staging / declaration.name
         root.mkdir()
-        source = (models or MODELS).resolve() / name
-        job = BuildJob(root=root, release=served_by, source=source, compiler=compiler, cpu=cpu)
+        source = folder_of(name, models)
+        job = BuildJob(
+            root=root,
+            release=served_by,
+            source=source,
+            compiler=compiler,
+            cpu=cpu,
+            rehearsed=os.environ.get(PORTABLE_VARIABLE) == "1",
+            check_tolerance=declaration.check_tolerance,
+        )
         _write(declaration, job)
         (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")
-        _replace(root, target, aside=staging / "earlier")
+        replace_folder(root, target, aside=staging / "earlier")
     return target
 
 
@@ -153,61 +186,18 @@ def _write(declaration: ModelBuild, job: BuildJob) -> None:
 
 
 def _about(declaration: ModelBuild, job: BuildJob) -> dict[str, Any]:
-    """What build.json says. Without a plan an artifact belongs to no GPU, whatever GPU was asked for."""
+    """What build.json says. Without a plan an artifact belongs to no GPU, whatever GPU was asked for.
+
+    Where something was left out, the artifact is portable: it belongs to no endpoint at all.
+    """
     return {
         "model": declaration.name,
         "description": declaration.description,
         "release": job.release.name,
         "gpu": job.gpu.name if job.gpu and job.plans else None,
-        "tensorrt": job.plans[0] if job.plans else None,
+        "tensorrt": next(iter(job.plans.values()))["tensorrt"] if job.plans else None,
+        **({"plans": dict(sorted(job.plans.items()))} if job.plans else {}),
         "sources": dict(sorted(job.sources.items())),
+        **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
+        **({"left_out": sorted(job.left_out)} if job.left_out else {}),
     }
-
-
-def _refuse_foreign(target: Path) -> None:
-    if target.exists() and not (target / BUILD_FILE).is_file():
-        raise FleetError.of(
-            what=f"{target} exists and is no build",
-            where="the output folder (-o)",
-            expected=f"nothing there, or an earlier build with its {BUILD_FILE}",
-            why="building replaces what is there",
-            fix="move it away, or name another output folder",
-            rule="output-taken",
-        )
-
-
-@contextlib.contextmanager
-def _staging(output: Path, name: str) -> Iterator[Path]:
-    """A temporary folder beside the target, so that moving a finished build there is a rename."""
-    created = [folder for folder in (output, *output.parents) if not folder.exists()]
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(prefix=f".{name}-", dir=output)
-    except OSError as error:
-        raise FleetError.of(
-            what=f"cannot write to {output}: {error.strerror}",
-            where="the output folder (-o)",
-            expected="a folder that can be written to",
-            fix="name another one",
-            rule="output-unwritable",
-        ) from error
-    try:
-        with temporary as staging:
-            yield Path(staging)
-    except BaseException:
-        for folder in created:
-            with contextlib.suppress(OSError):  # another build may have put something there meanwhile
-                folder.rmdir()
-        raise
-
-
-def _replace(built: Path, target: Path, *, aside: Path) -> None:
-    if not target.exists():
-        built.rename(target)
-        return
-    target.rename(aside)
-    try:
-        built.rename(target)
-    except OSError:
-        aside.rename(target)
-        raise

@@ -19,12 +19,14 @@ from triton_models.layout import BUILD_FILE, Layout, read_layout
 from triton_models.rules import (
     config,
     ensemble,
+    environment,
     instances,
     layout,
     parameters,
     release,
     sagemaker,
     scheduling,
+    shared_memory,
     warm_up,
 )
 from triton_models.rules.subject import Subject, subject_of
@@ -40,6 +42,8 @@ RULES = (
     *parameters.RULES,
     *release.RULES,
     *ensemble.RULES,
+    *environment.RULES,
+    *shared_memory.RULES,
 )
 
 

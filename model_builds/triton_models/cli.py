@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from triton_models.arguments import account, making, rehearsing, repository
+from triton_models.arguments import account, comparing, delivering, making, rehearsing, reporting, repository
 
 if TYPE_CHECKING:
     from triton_models.errors import FleetError
@@ -37,9 +37,26 @@ VERBS = {
     "new": Verb("begin a model build as a copy of the nearest one", making.new, "triton_models.new:run"),
     "build": Verb("build models from their declarations", making.build, "triton_models.build:run"),
     "check": Verb("find what Triton or SageMaker would refuse", making.check, "triton_models.check:run"),
+    "verify": Verb("compare what models answer with their source", making.verify, "triton_models.verify:run"),
+    "merge": Verb(
+        "put the plans of several GPU models into one artifact", making.merge, "triton_models.merge:run"
+    ),
     "pack": Verb("pack models into immutable artifacts", making.pack, "triton_models.pack:run"),
     "publish": Verb(
         "upload artifacts and make them current", repository.publish, "triton_models.publish:run"
+    ),
+    "deliver": Verb(
+        "build, check, verify, pack and publish many models, each on its own",
+        delivering.deliver,
+        "triton_models.deliver:run",
+    ),
+    "changed": Verb(
+        "list the models that must be built again", delivering.changed, "triton_models.changed:run"
+    ),
+    "verdicts": Verb(
+        "sum up what became of the models of many deliveries",
+        delivering.verdicts,
+        "triton_models.delivering.summary:run",
     ),
     "releases": Verb(
         "show what was published", repository.releases, "triton_models.publishing.published:run"
@@ -57,6 +74,14 @@ VERBS = {
     ),
     "quotas": Verb(
         "find service quotas that are too low for a fleet", account.quotas, "triton_models.quotas:run"
+    ),
+    "compare": Verb(
+        "measure models side by side: size, cold start, latency", comparing.compare, "rehearsal.compare:run"
+    ),
+    "report": Verb(
+        "say what a change does to what is deployed, as Markdown",
+        reporting.report,
+        "reporting.command:run",
     ),
     "rehearse": Verb(
         "deploy, build, serve and verify on this machine", rehearsing.rehearse, "rehearsal.story:run"

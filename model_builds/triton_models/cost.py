@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 from triton_models.prices import Price
 
+_CURRENCY = " USD"
+_WHOLE_FROM = 10
+
 HOURS_PER_MONTH = 730
 """A twelfth of a year, as AWS's own calculator counts."""
 
@@ -68,11 +71,12 @@ class Estimate:
     def lines(self) -> Iterator[str]:
         """The estimate as sentences, with what it is calculated from."""
         price = self.price
-        instances = f"{self.min_instances} to {self.max_instances} x {self.instance_type}"
-        yield (
-            f"{dollars(self.floor)} to {dollars(self.ceiling)} a month: "
-            f"{instances} x {price.usd_per_hour:g} USD/h x {HOURS_PER_MONTH} h"
-        )
+        instances, amount = str(self.min_instances), dollars(self.ceiling)
+        if self.min_instances != self.max_instances:
+            instances = f"{instances} to {self.max_instances}"
+            amount = f"{dollars(self.floor).removesuffix(_CURRENCY)} to {amount}"
+        hours = f"{price.usd_per_hour:g} USD/h x {HOURS_PER_MONTH} h"
+        yield f"{amount} a month: {instances} x {self.instance_type} x {hours}"
         if self.models > 1 and self.per_model is not None and self.saving is not None:
             yield (
                 f"{dollars(self.per_model)} a month for each of {counted(self.models)}, at the floor; on an "
@@ -84,7 +88,8 @@ class Estimate:
 
 def dollars(amount: float) -> str:
     """An amount as a person writes it: no cents from ten dollars on."""
-    return f"{amount:,.0f} USD" if abs(amount) >= 10 else f"{amount:,.2f} USD"  # noqa: PLR2004
+    digits = 0 if abs(amount) >= _WHOLE_FROM else 2
+    return f"{amount:,.{digits}f}{_CURRENCY}"
 
 
 def counted(models: int) -> str:

@@ -49,7 +49,7 @@ def served_tensors(
         FleetError: Everything about the network that cannot be served like that.
     """
     problems = [
-        *_type_problems(signature, backend=backend, release=release),
+        *_types(signature, backend=backend, release=release),
         *_shape_problems(signature, batches=max_batch_size > 0),
         *(_batch_problems(signature) if max_batch_size > 0 else ()),
     ]
@@ -57,6 +57,18 @@ def served_tensors(
     inputs = [_served(tensor, batches=max_batch_size > 0) for tensor in signature.inputs]
     raise_if_any(_located(_declared_problems(inputs, declared), name) if declared is not None else ())
     return inputs, [_served(tensor, batches=max_batch_size > 0) for tensor in signature.outputs]
+
+
+def type_problems(signature: Signature, *, name: str, backend: str, release: Release) -> Iterator[Problem]:
+    """The tensors of a network whose types a backend of a release cannot take.
+
+    Args:
+        signature: What the network takes and makes, as far as it is known.
+        name: The model's name, for errors.
+        backend: What runs it.
+        release: The Triton release.
+    """
+    yield from _located(_types(signature, backend=backend, release=release), name)
 
 
 def derived_ensemble(ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> ModelConfig:
@@ -116,7 +128,7 @@ def _sides(signature: Signature) -> Iterator[tuple[str, NetworkTensor]]:
     yield from ((f"output {tensor.name!r}", tensor) for tensor in signature.outputs)
 
 
-def _type_problems(signature: Signature, *, backend: str, release: Release) -> Iterator[Problem]:
+def _types(signature: Signature, *, backend: str, release: Release) -> Iterator[Problem]:
     from triton_models.rules.parameters import PLAN_TYPES
 
     on_tensorrt = backend == "tensorrt"

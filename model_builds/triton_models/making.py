@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from triton_models.config import CONFIG_FILE, plain, write_config
-from triton_models.declaring.backends import OnnxRuntime, TensorRt
+from triton_models.declared_environments import check_environments, lay_environments
+from triton_models.declaring.backends import LibTorch, OnnxRuntime, TensorRt
 from triton_models.declaring.declaration import ModelBuild
-from triton_models.declaring.models import Ensemble, OnnxFile, PythonModel, PyTorchNetwork, ServedModel
+from triton_models.declaring.models import (
+    DaliPipeline,
+    Ensemble,
+    OnnxFile,
+    PythonModel,
+    PyTorchNetwork,
+    ServedModel,
+    TensorFlowGraph,
+)
+from triton_models.declaring.requires import check_backends, check_requires
 from triton_models.declaring.tensors import OpenSize, Tensor
 from triton_models.derived import derived_ensemble, served_tensors
 from triton_models.errors import FleetError
-from triton_models.export.signature import onnx_signature
+from triton_models.export.signature import Signature, onnx_signature
 from triton_models.job import BuildJob
-from triton_models.tensorrt import ShapeRange, check_precision
+from triton_models.tensorrt import Precision, ShapeRange, check_precision
 from triton_models.warmup import add_warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from triton_models.config import ModelConfig
 
@@ -29,32 +41,42 @@ BATCH = "batch"
 def make(build: ModelBuild, job: BuildJob) -> None:
     """Make every model directory of a declaration.
 
-    What needs no export is checked first: the precision, and that the weights can be had.
+    What needs no export is checked first: the precision and its tolerance, the environments, and that the
+    weights can be had.
 
     Raises:
         FleetError: A network cannot be served as declared, or its weights cannot be had.
     """
     from triton_models.export.weights import described, fetch
 
+    check_backends(build, job.release)
+    check_requires(build.requires)
     for model in build.models:
         if job.compiler and not isinstance(model, Ensemble) and isinstance(model.backend, TensorRt):
             check_precision(job.release, model.backend.precision)
+    check_environments(build, job)
+    build.check_tolerance(_precisions(build, job))
     if build.weights is not None:
         fetch(build.weights)
         job.sources["weights"] = described(build.weights)
     configs: dict[str, ModelConfig] = {}
     ensembles = [model for model in build.models if isinstance(model, Ensemble)]
     for model in build.models:
-        if isinstance(model, PythonModel):
-            configs[model.name] = _make_python(model, build, job)
-        elif isinstance(model, PyTorchNetwork):
-            configs[model.name] = _make_pytorch(model, build, job)
-        elif isinstance(model, OnnxFile):
-            configs[model.name] = _make_onnx(model, build, job)
+        if not isinstance(model, Ensemble):
+            configs[model.name] = _MAKERS[type(model)](model, build, job)
     for ensemble in ensembles:
         job.model(derived_ensemble(ensemble, configs))
+    lay_environments(build, job)
     if build.write is not None:
         build.write(job)
+        build.check_tolerance(job.precisions or ["fp32"])
+
+
+def _precisions(build: ModelBuild, job: BuildJob) -> set[Precision]:
+    """What the build will calculate in, as far as it is declared: without a plan, FP32."""
+    backends = [model.backend for model in build.models if not isinstance(model, Ensemble)]
+    compiled = {each.precision for each in backends if job.compiler and isinstance(each, TensorRt)}
+    return compiled or ({"fp32"} if build.write is None else set())
 
 
 def _make_python(model: PythonModel, build: ModelBuild, job: BuildJob) -> ModelConfig:
@@ -75,6 +97,8 @@ def _make_python(model: PythonModel, build: ModelBuild, job: BuildJob) -> ModelC
 def _make_pytorch(model: PyTorchNetwork, build: ModelBuild, job: BuildJob) -> ModelConfig:
     from triton_models.export.onnx import example_tensors, export_onnx
 
+    if isinstance(model.backend, LibTorch):
+        return _make_torchscript(model, model.backend, build, job)
     path = job.folder(model.name) / "model.onnx"
     batches = model.max_batch_size > 0
     export_onnx(
@@ -84,14 +108,33 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelBuild, job: BuildJob) -> Mo
         outputs=model.outputs,
         dynamic={tensor.name: _open_axes(tensor, batches=batches) for tensor in model.inputs},
     )
-    config = _configure_network(model, build, job, path)
+    config = _configure_network(model, build, job, onnx_signature(path))
     if isinstance(model.backend, TensorRt):
         shapes = {tensor.name: _range(tensor, model) for tensor in model.inputs}
-        job.compile_plan(path, shapes=shapes, precision=model.backend.precision)
+        _compile(job, path, shapes, model.backend)
     return config
 
 
+def _make_torchscript(
+    model: PyTorchNetwork, backend: LibTorch, build: ModelBuild, job: BuildJob
+) -> ModelConfig:
+    from triton_models.export.torchscript import export_torchscript
+
+    signature = export_torchscript(
+        model.network(),
+        job.folder(model.name) / "model.pt",
+        name=model.name,
+        inputs=model.inputs,
+        outputs=model.outputs,
+        batches=model.max_batch_size > 0,
+        how=backend.export,
+        cpu=job.cpu,
+    )
+    return _configure_network(model, build, job, signature)
+
+
 def _make_onnx(model: OnnxFile, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.export.onnx import check_onnx, optimize_onnx
     from triton_models.export.weights import described, fetch
 
     path = job.folder(model.name) / "model.onnx"
@@ -100,12 +143,56 @@ def _make_onnx(model: OnnxFile, build: ModelBuild, job: BuildJob) -> ModelConfig
         msg = "a declaration without weights for an ONNX file is refused when it is read"
         raise AssertionError(msg)
     _copy(fetch(weights), path, model)
+    check_onnx(path)
+    if model.optimize:
+        optimize_onnx(path)
     if model.weights is not None:
         job.sources[f"weights:{model.name}"] = described(model.weights)
-    config = _configure_network(model, build, job, path)
+    config = _configure_network(model, build, job, onnx_signature(path))
     if isinstance(model.backend, TensorRt):
-        job.compile_plan(path, shapes=model.profile, precision=model.backend.precision)
+        _compile(job, path, model.profile, model.backend)
     return config
+
+
+def _make_dali(model: DaliPipeline, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.export.dali import make_pipeline
+
+    make_pipeline(model, job.folder(model.name) / "model.dali", job)
+    return _configure(model, build, job, tensors=(model.inputs, model.outputs))
+
+
+def _make_graph(model: TensorFlowGraph, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.export.weights import described, fetch
+
+    weights = model.weights or build.weights
+    if weights is None:
+        msg = "a declaration without weights for a frozen graph is refused when it is read"
+        raise AssertionError(msg)
+    _copy(fetch(weights), job.folder(model.name) / "model.graphdef", model)
+    if model.weights is not None:
+        job.sources[f"weights:{model.name}"] = described(model.weights)
+    return _configure(model, build, job, tensors=(model.inputs, model.outputs))
+
+
+_MAKERS: Mapping[type, Callable[[Any, ModelBuild, BuildJob], ModelConfig]] = MappingProxyType(
+    {
+        PythonModel: _make_python,
+        PyTorchNetwork: _make_pytorch,
+        OnnxFile: _make_onnx,
+        DaliPipeline: _make_dali,
+        TensorFlowGraph: _make_graph,
+    }
+)
+
+
+def _compile(job: BuildJob, onnx: Path, shapes: Mapping[str, ShapeRange], backend: TensorRt) -> None:
+    job.compile_plan(
+        onnx,
+        shapes=shapes,
+        precision=backend.precision,
+        workspace_mb=backend.workspace_mb,
+        optimization_level=backend.optimization_level,
+    )
 
 
 def _copy(source: Path, target: Path, model: ServedModel) -> None:
@@ -125,10 +212,10 @@ def _configure_network(
     model: PyTorchNetwork | OnnxFile,
     build: ModelBuild,
     job: BuildJob,
-    onnx: Path,
+    signature: Signature,
 ) -> ModelConfig:
     inputs, outputs = served_tensors(
-        onnx_signature(onnx),
+        signature,
         name=model.name,
         backend="onnxruntime" if job.cpu else model.backend.backend,
         max_batch_size=model.max_batch_size,

@@ -81,6 +81,7 @@ class ArtifactRecord:
         plans: The TensorRT versions that compiled the plans in it, as the plans themselves say.
         portable: A TensorRT model in it has an ONNX file in the place of its plan: it was built without a
             GPU and runs only where something stands in for TensorRT, as in a rehearsal.
+        inputs: What its build depended on, by topic: see `triton_models.inputs`. Empty if nobody noted it.
     """
 
     size: int
@@ -88,6 +89,7 @@ class ArtifactRecord:
     build: Mapping[str, Any]
     plans: tuple[str, ...] = ()
     portable: bool = False
+    inputs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,6 +337,7 @@ def _model_document(model: ModelRecord) -> dict[str, Any]:
                 "build": dict(each.build),
                 "plans": each.plans,
                 "portable": each.portable,
+                **({"inputs": dict(each.inputs)} if each.inputs else {}),
             }
             for name, each in model.artifacts.items()
         },
@@ -360,6 +363,7 @@ def _model_record(document: dict[str, Any]) -> ModelRecord:
                 build=each["build"],
                 plans=tuple(each["plans"]),
                 portable=each["portable"],
+                inputs=each.get("inputs", {}),
             )
             for name, each in document["artifacts"].items()
         },

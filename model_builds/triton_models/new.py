@@ -157,9 +157,7 @@ def _renamed_token(token: tokenize.TokenInfo, names: Mapping[str, str]) -> str:
     prose = token.type == tokenize.COMMENT or token.string.endswith('"""')
     if not prose:
         quote = min(token.string.find(mark) for mark in "'\"" if mark in token.string)
-        if (
-            "f" in token.string[:quote].lower()
-        ):  # up to Python 3.11 one token, from 3.12 on several
+        if "f" in token.string[:quote].lower():  # up to Python 3.11 one token, from 3.12 on several
             return token.string
         value = ast.literal_eval(token.string)
         if not isinstance(value, str) or not _is_a_name(value, names):

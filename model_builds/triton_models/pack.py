@@ -31,6 +31,7 @@ from triton_models.packing.choice import worth_compressing
 from triton_models.packing.content import Content, InMemory, OnDisk, read
 from triton_models.packing.copies import copies
 from triton_models.packing.deflate import COMPRESSOR
+from triton_models.verifying.mark import refused
 
 DIGEST_LENGTH = 16
 
@@ -131,14 +132,15 @@ class Packed:
 def pack(path: Path, *, output: Path) -> Artifact:
     """Pack a model into `<model>-<digest>.tar.gz`.
 
-    Nothing is written unless `check` accepts the model; the file appears under its name only when whole.
+    Nothing is written unless `check` accepts the model and no verification refused it; the file appears under
+    its name only when whole.
 
     Args:
         path: An artifact root or a bare model directory.
         output: The folder to write into; made if missing.
 
     Raises:
-        FleetError: `check` refuses the model, or the file cannot be written.
+        FleetError: `check` or a verification refuses the model, or the file cannot be written.
     """
     return _write(_accepted([path], output=output)[0], output=output)
 
@@ -165,6 +167,7 @@ def _accepted(paths: Iterable[Path], *, output: Path) -> list[Layout]:
             problems.extend(error.problems)
         else:
             problems.extend(check_layout(layout))
+            problems.extend(refused(path))
             layouts.append(layout)
     raise_if_any(problems)
     return layouts

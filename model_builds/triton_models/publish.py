@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.errors import FleetError, raise_if_any
@@ -44,12 +45,14 @@ class Published:
         uploaded: The artifacts that were not there yet.
         present: The artifacts that were there already, with the same content.
         targets: Each model's name with the target model that it stands for now.
+        unchanged: The models whose names stood for that before.
     """
 
     repository: str
     uploaded: tuple[str, ...]
     present: tuple[str, ...]
     targets: dict[str, str]
+    unchanged: tuple[str, ...] = ()
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -77,6 +80,7 @@ def publish(
     portable: bool = False,
     by: str | None = None,
     part_bytes: int = PART_BYTES,
+    inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Published:
     """Upload artifacts and make each its model's current one.
 
@@ -90,6 +94,8 @@ def publish(
         portable: Whether artifacts may be portable: no endpoint on AWS serves this repository.
         by: Who publishes, for the manifest; the build or the user of this process if None.
         part_bytes: From which size on an artifact is sent in parts, and their least size.
+        inputs: What the builds depended on, by model: see `triton_models.inputs`. An artifact that is there
+            already keeps what was noted of it, unless something is given here.
 
     Raises:
         FleetError: `check` refuses an artifact, two are of one model, one is portable, an object of that name
@@ -101,7 +107,16 @@ def publish(
         client = s3 if s3 is not None else repository_client()
         # Read before anything is sent: a wrong bucket or missing credentials show here.
         stored = read(where, client)
-        return _published(wanted, where, client, stored, portable=portable, by=by, part_bytes=part_bytes)
+        return _published(
+            wanted,
+            where,
+            client,
+            stored,
+            portable=portable,
+            by=by,
+            part_bytes=part_bytes,
+            inputs=inputs,
+        )
 
 
 def run(arguments: argparse.Namespace) -> Published:
@@ -124,8 +139,12 @@ def _published(
     portable: bool,
     by: str | None = None,
     part_bytes: int = PART_BYTES,
+    inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Published:
-    kept = records(wanted, stored.manifest)
+    kept = [
+        replace(record, inputs=inputs.get(artifact.model, record.inputs))
+        for artifact, record in zip(wanted, records(wanted, stored.manifest), strict=True)
+    ]
     if not portable:
         stand_ins = (a.path.name for a, record in zip(wanted, kept, strict=True) if record.portable)
         raise_if_any(refused(stand_ins, repository=where.url))
@@ -146,9 +165,15 @@ def _published(
                 uploaded=tuple(name for name in names if name in sent),
                 present=tuple(name for name in names if name not in sent),
                 targets={artifact.model: new.target_model(artifact.model) for artifact in wanted},
+                unchanged=tuple(each.model for each in wanted if _is_current(each, stored)),
             )
         stored = read(where, s3)  # another publisher wrote or removed it: start from that
     raise contended(where.manifest_url)
+
+
+def _is_current(artifact: Artifact, stored: StoredManifest) -> bool:
+    model = stored.manifest.models.get(artifact.model)
+    return model is not None and model.current == artifact.path.name
 
 
 def _publications(wanted: Iterable[Artifact], kept: Iterable[ArtifactRecord]) -> Iterator[Publication]:

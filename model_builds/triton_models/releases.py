@@ -7,6 +7,8 @@ Sources, as read on 2026-11-21:
 * TensorRT, CUDA and Python: NVIDIA's release notes and docs/introduction/compatibility.md of
   triton-inference-server/server, and the issues named in a row's notes. A version here is what the notes say;
   `dpkg -l | grep tensorrt` inside the image is the last word, and the build job records it.
+* NumPy: server issues 8019, 8373 and 8404, and commit 09c3537 of python_backend (2024-11-01), with which the
+  stub of release 24.12 takes both majors.
 * Drivers: the CUDA toolkit release notes, table "CUDA Toolkit and Minimum Required Driver Version for CUDA
   Minor Version Compatibility".
 * Host AMIs: ProductionVariantInferenceAmiVersion of the SageMaker API (botocore 1.44.5) and
@@ -25,6 +27,10 @@ from triton_models.suggest import did_you_mean
 SOURCE_DATE = "2026-11-21"
 DEFAULT_RELEASE = "25.09"
 IMAGE_REPOSITORY = "sagemaker-tritonserver"
+
+# The first release whose Python backend takes tensors of NumPy 2. With an earlier one a model loads under
+# NumPy 2, and then answers with empty tensors and status 200.
+_NUMPY_2_SINCE = "24.12"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +78,11 @@ class Release:
     def on_sagemaker(self) -> bool:
         """Whether AWS publishes the image in a region known to this table."""
         return bool(self.regions)
+
+    @property
+    def numpy_below(self) -> int | None:
+        """The first major version of NumPy that its Python models cannot use; None if any will do."""
+        return 2 if self.name < _NUMPY_2_SINCE else None
 
     @property
     def image_tag(self) -> str:

@@ -1,12 +1,12 @@
-"""A Python environment inside a model directory, for a model that needs more than its image has.
+"""A Python environment inside an artifact, for a model that needs more than its image has.
 
 A folder that EXECUTION_ENV_PATH names, made of wheels for the release's Python. pip fetches them on any
 machine: no conda is needed, and no Python of that version. It stays unpacked in the artifact, for Triton
-unpacks an environment.tar.gz into /tmp at each load and leaves it there until the server ends.
+unpacks an environment.tar.gz into /tmp and leaves it there until the server ends.
 
 It replaces the image's packages, so NumPy must be among them; the interpreter and its standard library stay
-the image's. `BuildJob.add_packages` is lighter, for packages that load in any Python: see
-`triton_models.environment`.
+the image's. `PythonModel.packages` is lighter, for packages that load in any Python: see
+`triton_models.environment`. A declaration names the wheels: see `triton_models.declaring.environments`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from triton_models.config import CONFIG_FILE, read_config, write_config
 from triton_models.errors import FleetError
-from triton_models.job import BuildJob
 
-FOLDER = "environment"
-IMAGE_PYTHON = "/usr/bin"
-"""Where the Triton images have their interpreter: Ubuntu's own."""
+# Where the Triton images have their interpreter: Ubuntu's own.
+_IMAGE_PYTHON = "/usr/bin"
 
 # glibc of the oldest image in the table is 2.35 (Ubuntu 22.04). pip wants each tag that will do by its name.
 _PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(35, 16, -1)), "manylinux2014_x86_64")
@@ -31,8 +28,8 @@ _PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(35, 16, -1)), "
 # What an installer adds or rewrites: it differs between two installations of one wheel.
 _INSTALLER_FILES = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
 
-# The backend sources this before it starts the model's process, which finds its packages by the first python3
-# on PATH. An artifact keeps no executable bits.
+# The model's process finds its packages by the first executable python3 on PATH. Releases up to 25.07 source
+# this before they start it; later ones only look whether it is there, and put the folder on PATH themselves.
 _ACTIVATE = """\
 environment="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 chmod +x "$environment/bin/python3"
@@ -40,36 +37,16 @@ export PATH="$environment/bin:$PATH"
 """
 
 # Never run: Python looks for its packages beside the place where it would be.
-_PLACEHOLDER = '#!/bin/sh\nexec {home}/python3 "$@"\n'
+_PLACEHOLDER = f'#!/bin/sh\nexec {_IMAGE_PYTHON}/python3 "$@"\n'
 
 
-def add_environment(job: BuildJob, model: Path, *, wheels: Sequence[str]) -> None:
-    """Put an environment into a model directory, and name it in the model's configuration.
-
-    Args:
-        job: The build; its release says for which Python.
-        model: The model directory, with its configuration.
-        wheels: Every package, as name==version: dependencies are not followed, for much of what packages ask
-            for a model never imports.
-
-    Raises:
-        FleetError: pip found no such wheel.
-    """
-    make_environment(model / FOLDER, wheels=wheels, python=job.release.python)
-    config = read_config(model / CONFIG_FILE)
-    config.parameters["EXECUTION_ENV_PATH"].string_value = f"$$TRITON_MODEL_DIRECTORY/{FOLDER}"
-    write_config(config, model / CONFIG_FILE)
-    job.sources.update({f"wheel:{name}": number for name, _, number in (w.partition("==") for w in wheels)})
-
-
-def make_environment(folder: Path, *, wheels: Sequence[str], python: str, home: str = IMAGE_PYTHON) -> None:
+def make_environment(folder: Path, *, wheels: Sequence[str], python: str) -> None:
     """Make an environment of wheels.
 
     Args:
         folder: The folder to make.
         wheels: As name==version.
         python: The version of the interpreter that will run it, such as "3.12".
-        home: The folder with that interpreter, on the machine that serves.
 
     Raises:
         FleetError: pip found no such wheel.
@@ -79,10 +56,10 @@ def make_environment(folder: Path, *, wheels: Sequence[str], python: str, home: 
     _install(wheels, packages, python)
     (folder / "bin").mkdir()
     (folder / "bin" / "activate").write_text(_ACTIVATE)
-    (folder / "bin" / "python3").write_text(_PLACEHOLDER.format(home=home))
+    (folder / "bin" / "python3").write_text(_PLACEHOLDER)
     (folder / "bin" / "python3").chmod(0o755)
     (folder / "pyvenv.cfg").write_text(
-        f"home = {home}\ninclude-system-site-packages = false\nversion = {python}\n"
+        f"home = {_IMAGE_PYTHON}\ninclude-system-site-packages = false\nversion = {python}\n"
     )
 
 

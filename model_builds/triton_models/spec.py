@@ -6,10 +6,28 @@ the module.
 
 from __future__ import annotations
 
-from triton_models.declaring.backends import OnnxRuntime, PythonBackend, TensorRt
+from triton_models.declaring.backends import Dali, LibTorch, OnnxRuntime, PythonBackend, TensorFlow, TensorRt
 from triton_models.declaring.declaration import Example, ModelBuild, Tensors
-from triton_models.declaring.models import Ensemble, Model, OnnxFile, PythonModel, PyTorchNetwork, Step
-from triton_models.declaring.reading import MODELS, blame, load_build, load_builds, model_names
+from triton_models.declaring.environments import PackedEnvironment, Wheels
+from triton_models.declaring.models import (
+    DaliPipeline,
+    Ensemble,
+    Model,
+    OnnxFile,
+    PythonModel,
+    PyTorchNetwork,
+    Step,
+    TensorFlowGraph,
+)
+from triton_models.declaring.reading import (
+    MODELS,
+    blame,
+    folder_of,
+    forms_of,
+    load_build,
+    load_builds,
+    model_names,
+)
 from triton_models.declaring.serving import DynamicBatching, Instances, WarmUp
 from triton_models.declaring.tensors import OpenSize, Tensor
 from triton_models.declaring.weights import (
@@ -27,11 +45,14 @@ from triton_models.tensorrt import ShapeRange
 __all__ = [
     "MODELS",
     "BuildJob",
+    "Dali",
+    "DaliPipeline",
     "DynamicBatching",
     "Ensemble",
     "Example",
     "HubWeights",
     "Instances",
+    "LibTorch",
     "LocalWeights",
     "Model",
     "ModelBuild",
@@ -39,6 +60,7 @@ __all__ = [
     "OnnxRuntime",
     "OpenSize",
     "PackageWeights",
+    "PackedEnvironment",
     "PyTorchNetwork",
     "PythonBackend",
     "PythonModel",
@@ -47,11 +69,16 @@ __all__ = [
     "ShapeRange",
     "Step",
     "Tensor",
+    "TensorFlow",
+    "TensorFlowGraph",
     "TensorRt",
     "Tensors",
     "WarmUp",
     "Weights",
+    "Wheels",
     "blame",
+    "folder_of",
+    "forms_of",
     "load_build",
     "load_builds",
     "model_names",

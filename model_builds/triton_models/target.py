@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from triton_models.built_for import built_gpus
 from triton_models.errors import FleetError
 from triton_models.instances import GPUS, Gpu
 from triton_models.instances import gpu as gpu_named
@@ -37,9 +38,14 @@ class Target:
     auto_complete: bool = True
 
     def with_record(self, record: Mapping[str, Any]) -> Target:
-        """This target, completed by what a build.json says. What was given stays."""
+        """This target, completed by what a build.json says. What was given stays.
+
+        An artifact for several GPUs leaves the GPU open: what is wrong with one of them is told when it is
+        asked for.
+        """
         release = RELEASES.get(str(record.get("release")))
-        gpu = GPUS.get(str(record.get("gpu")))
+        gpus = built_gpus(record)
+        gpu = GPUS.get(gpus[0]) if len(gpus) == 1 else None
         return replace(self, release=self.release or release, gpu=self.gpu or gpu)
 
 

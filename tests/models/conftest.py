@@ -8,9 +8,9 @@ from typing import Any
 
 import gpu_machine
 import pytest
+from buildable import buildable_names
 
 from triton_models.build import build
-from triton_models.spec import model_names
 
 Declare = Callable[..., Path]
 
@@ -46,9 +46,9 @@ BUILD = ModelBuild(
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the artifact root of every model, portable."""
+    """A folder with the artifact root of every model that can be built here, portable."""
     output = tmp_path_factory.mktemp("built")
-    for name in model_names():
+    for name in buildable_names():
         build(name, output=output)
     return output
 
@@ -86,3 +86,14 @@ def declare(models: Path) -> Declare:
         return path
 
     return add
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels, the only index that pip has."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    return folder

@@ -10,7 +10,14 @@ from triton_models.errors import FleetError
 
 def arguments(*names: str, output: Path, models: Path, gpu: str | None = None, release: str = "25.09"):
     return argparse.Namespace(
-        names=list(names), output=output, models=models, gpu=gpu, cpu=False, release=release
+        names=list(names),
+        output=output,
+        models=models,
+        gpu=gpu,
+        cpu=False,
+        release=release,
+        timing_cache=None,
+        compile_timeout=None,
     )
 
 

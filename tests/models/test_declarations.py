@@ -5,15 +5,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from buildable import every_model
 
 from triton_models.config import read_config, schema
 from triton_models.errors import FleetError
 from triton_models.spec import load_build, model_names
 
-HEAVY = ("torch", "onnx", "transformers", "sentence_transformers", "numpy", "boto3", "google.protobuf")
+HEAVY = (
+    "torch",
+    "onnx",
+    "transformers",
+    "sentence_transformers",
+    "numpy",
+    "boto3",
+    "google.protobuf",
+    "nvidia",
+)
 
 DTYPES = {
     "TYPE_FP32": np.float32,
+    "TYPE_UINT8": np.uint8,
     "TYPE_INT32": np.int32,
     "TYPE_INT64": np.int64,
     "TYPE_STRING": np.object_,
@@ -38,7 +49,7 @@ def test_reading_every_declaration_imports_no_framework():
     assert not set(HEAVY) & set(modules)
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", every_model())
 def test_every_example_is_a_request_that_the_configuration_accepts(name, built):
     build = load_build(name)
     config = read_config(built / name / name / "config.pbtxt")

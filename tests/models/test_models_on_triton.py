@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from buildable import buildable_names, every_model
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
 from tritonclient.utils import np_to_triton_dtype
 
@@ -20,7 +21,7 @@ from rehearsal.triton.server import TritonServer
 from triton_models.check import check_path
 from triton_models.config import read_config
 from triton_models.export.weights import described
-from triton_models.spec import load_build, model_names
+from triton_models.spec import load_build
 
 ENDPOINT = {
     "SAGEMAKER_MULTI_MODEL": "true",
@@ -34,13 +35,13 @@ BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 
 @pytest.fixture(scope="module")
 def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
-    """A real server that has loaded every model."""
+    """A real server that has loaded every model that can be built here."""
     folder = tmp_path_factory.mktemp("triton")
     shutil.copytree(
         built, folder / "models", copy_function=os.link
     )  # Python writes bytecode beside a model.py
     with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.url) as contract:
-        for name in model_names():
+        for name in buildable_names():
             answer = contract.load(model_id=name, target_model=name, folder=str(folder / "models" / name))
             assert answer.ok, f"{answer.text}\n{server.log_tail()}"
         yield contract
@@ -60,12 +61,12 @@ def infer(served: MultiModelContract, model: str, inputs, output: str) -> np.nda
     return InferResult.from_response_body(answer.body, header_length=header).as_numpy(output)
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", every_model())
 def test_a_build_is_accepted_by_the_check(name, built):
     assert check_path(built / name) == []
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", every_model())
 def test_the_server_answers_every_example_as_the_source_framework_does(name, served):
     build = load_build(name)
     for example in build.examples():
@@ -75,7 +76,7 @@ def test_the_server_answers_every_example_as_the_source_framework_does(name, ser
         np.testing.assert_allclose(answer, expected, rtol=0, atol=build.allowed(), err_msg=example.name)
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", every_model())
 def test_different_inputs_get_answers_that_differ_by_far_more_than_the_tolerance(name):
     build = load_build(name)
     rows = [row for each in build.examples() for row in build.reference(each.inputs)[build.output]]
@@ -93,14 +94,14 @@ def test_another_process_without_a_network_builds_the_same_bytes(built, tmp_path
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     run = subprocess.run(
-        [sys.executable, "-c", code, "build", *model_names(), "-o", str(tmp_path), "--json"],
+        [sys.executable, "-c", code, "build", *buildable_names(), "-o", str(tmp_path), "--json"],
         env={**environment, "PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert len(json.loads(run.stdout)["built"]) == len(model_names())
+    assert len(json.loads(run.stdout)["built"]) == len(buildable_names())
     assert run.stderr == ""
     files = {path.relative_to(built) for path in built.rglob("*") if path.is_file()}
     assert files == {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}

@@ -519,6 +519,10 @@ ENSEMBLE: dict[str, tuple[str, Break]] = {
         "tensor-unconnected",
         _change("minilm", lambda c: c.output.add(name="EXTRA", data_type="TYPE_FP32", dims=[1])),
     ),
+    "a step that caches its answers": (
+        "composing-cache",
+        _change("minilm_encoder", lambda c: setattr(c.response_cache, "enable", True)),
+    ),
     "a streaming step": (
         "decoupled",
         _change("minilm_encoder", lambda c: setattr(c.model_transaction_policy, "decoupled", True)),
@@ -570,10 +574,17 @@ def test_every_rule_has_a_case_that_breaks_it() -> None:
     elsewhere = {
         "decoupled-inputs",
         "ensemble-cycle",
+        "environment-files",
+        "environment-numpy",
+        "environment-outside",
+        "environment-python",
+        "environment-wheel",
         "model-name",
+        "python-shared-memory",
         "root-config",
         "plan-version",
         "plan-gpu",
+        "plan-missing",
         "gpu-removed",
         "plan-int64",
         "python-file",

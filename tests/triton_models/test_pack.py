@@ -175,7 +175,9 @@ def test_one_refused_model_keeps_all_from_being_packed(tmp_path: Path) -> None:
     shutil.rmtree(bad / "other" / "1")
 
     with pytest.raises(FleetError):
-        pack_module.run(argparse.Namespace(paths=[good, bad, tmp_path / "nothing"], output=tmp_path / "out", copies=0))
+        pack_module.run(
+            argparse.Namespace(paths=[good, bad, tmp_path / "nothing"], output=tmp_path / "out", copies=0)
+        )
 
     assert not (tmp_path / "out").exists()
 
@@ -185,7 +187,9 @@ def test_every_refused_model_is_named_at_once(tmp_path: Path) -> None:
     shutil.rmtree(bad / "resnet50" / "1")
 
     with pytest.raises(FleetError) as caught:
-        pack_module.run(argparse.Namespace(paths=[bad, tmp_path / "nothing"], output=tmp_path / "out", copies=0))
+        pack_module.run(
+            argparse.Namespace(paths=[bad, tmp_path / "nothing"], output=tmp_path / "out", copies=0)
+        )
 
     assert [problem.rule for problem in caught.value.problems] == ["version-missing", "unreadable"]
 

@@ -58,7 +58,7 @@ def test_what_was_built_for_the_endpoint_or_needs_no_plan_passes(record: Artifac
         (
             _record(WITHOUT_PLAN, portable=True),
             G5,
-            "portable: a TensorRT model in it has no plan",
+            "portable: built for no endpoint, so it lacks a TensorRT plan or an environment",
             "an artifact built for the endpoint",
         ),
     ],

@@ -5,10 +5,11 @@
 Names, types and answers are those of the AWS post on the Python backend: what transformers' generate()
 writes greedily, with the start token first. What calculates is another thing. The post packs PyTorch and
 transformers with conda: gigabytes that every instance downloads, unpacks and imports. Here the build
-exports T5 to ONNX, and the model's environment has two wheels, NumPy and ONNX Runtime, 390 MB. CUDA's
-libraries are in the image, whose own ONNX Runtime backend needs them. (The decoder could be a Triton model
-of its own, called by BLS. Such calls look names up across all tarballs, so two versions of a model on one
-instance would break each other.)
+exports T5 to ONNX, and the model's environment has two wheels, NumPy and ONNX Runtime: for a GPU 407 MB (279
+in the artifact) with CUDA 13 and 545 MB (331) with CUDA 12, without one 122 MB (45). CUDA's libraries are in
+the image, whose own ONNX Runtime backend needs them. (The decoder could be a Triton model of its own, called
+by BLS. Such calls look names up across all tarballs, so two versions of a model on one instance would break
+each other.)
 
 T5_WEIGHTS names trained weights: a folder that save_pretrained wrote, with its tokenizer, or for AWS
 
@@ -41,6 +42,7 @@ from triton_models.spec import (
     SeededWeights,
     Tensor,
     Tensors,
+    Wheels,
     weights_at,
 )
 
@@ -84,17 +86,14 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 
 def write(job: BuildJob) -> None:
-    """Export both networks into the version folder, and add the environment that runs them."""
+    """Export both networks into the version folder."""
     from triton_models.config import CONFIG_FILE, read_config, write_config
-    from triton_models.slim_environment import add_environment
 
     folder = job.root / BUILD.name
     export(folder / "1")
     config = read_config(folder / CONFIG_FILE)
     config.parameters["vocabulary"].string_value = str(source().config.vocab_size)
     write_config(config, folder / CONFIG_FILE)
-    if job.compiler or job.cpu:  # a portable build is for the rehearsal, whose Python has both packages
-        add_environment(job, folder, wheels=wheels(job))
 
 
 def wheels(job: BuildJob) -> list[str]:
@@ -102,7 +101,22 @@ def wheels(job: BuildJob) -> list[str]:
 
     ONNX Runtime 1.23 is built for CUDA 12 and has a wheel for Python 3.10; 1.31 is built for CUDA 13. Before
     release 24.12, with Python 3.10, the Python backend answers with empty tensors under NumPy 2.
+
+    Raises:
+        FleetError: The wheel for GPUs has no cuDNN to run with. It was built against version 9, which came
+            out in February 2024 and takes no other's place (onnxruntime.ai, CUDA Execution Provider).
     """
+    from triton_models.errors import FleetError
+
+    if job.compiler and job.release.name < "24.03":
+        raise FleetError.of(
+            what=f"T5 on a GPU with release {job.release.name}",
+            where="the environment of 't5_translation'",
+            expected="release 24.03 or newer, or a build with --cpu",
+            why="the image has cuDNN 8, and the wheels of ONNX Runtime for CUDA 12 need cuDNN 9",
+            fix="serve it with a newer release",
+            rule="environment-cudnn",
+        )
     numpy = "numpy==1.26.4" if job.release.python == "3.10" else "numpy==2.2.6"
     runtime = "onnxruntime-gpu" if job.compiler else "onnxruntime"
     return [numpy, f"{runtime}=={'1.23.2' if job.release.cuda.startswith('12.') else '1.31.1'}"]
@@ -203,6 +217,7 @@ BUILD = ModelBuild(
         PythonModel(
             name="t5_translation",
             code="translator.py",
+            environment=Wheels(wheels),
             inputs=[IDS, MASK],
             outputs=[Tensor("output", "INT32", [-1])],
             parameters={"max_tokens": TOKENS.max, "max_new_tokens": MAX_NEW_TOKENS, "threads": 1},

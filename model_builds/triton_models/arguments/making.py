@@ -29,6 +29,18 @@ def build(parser: argparse.ArgumentParser) -> None:
         "--release", default=DEFAULT_RELEASE, help="the Triton release to build for (default: %(default)s)"
     )
     parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")
+    parser.add_argument(
+        "--timing-cache",
+        metavar="PLACE",
+        help="keep TensorRT's measured times in this folder or under s3://bucket/prefix/, for faster builds "
+        "(default: the environment variable FLEET_TIMING_CACHE)",
+    )
+    parser.add_argument(
+        "--compile-timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="end a compilation of a plan that takes longer (default: an hour)",
+    )
 
 
 def check(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +68,31 @@ def check(parser: argparse.ArgumentParser) -> None:
         "by default what `fleet build` made is checked for the multi-model endpoint that it is made for, and "
         "everything else as a Triton server of your own takes it, so that a repository that works passes",
     )
+
+
+def verify(parser: argparse.ArgumentParser) -> None:
+    """`fleet verify`."""
+    parser.add_argument("roots", nargs="+", type=Path, metavar="ROOT", help="a model that `fleet build` made")
+    parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")
+    parser.add_argument(
+        "--tritonserver",
+        type=Path,
+        metavar="PATH",
+        help="the server (default: the one on PATH, else the one of NVIDIA's images)",
+    )
+    parser.add_argument("--log", type=Path, metavar="FILE", help="add what the server prints to this file")
+
+
+def merge(parser: argparse.ArgumentParser) -> None:
+    """`fleet merge`."""
+    parser.add_argument(
+        "roots",
+        nargs="+",
+        type=Path,
+        metavar="ROOT",
+        help="one model as `fleet build --gpu` made it, or packed: a root for each GPU model",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
 
 
 def pack(parser: argparse.ArgumentParser) -> None:
@@ -86,3 +123,10 @@ def new(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the new model's name")
     parser.add_argument("--like", required=True, metavar="FOLDER", help="the model build to begin from")
     parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise ValueError  # argparse tells what was given
+    return seconds

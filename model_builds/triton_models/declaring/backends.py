@@ -1,7 +1,8 @@
 """The backends that run exported networks, with the options that their parameters spell.
 
 Sources, read on 2026-11-21: README.md and src/onnxruntime.cc of onnxruntime_backend (main of 2026-06-29),
-README.md of tensorrt_backend and NVIDIA's ModelConfig schema.
+README.md of tensorrt_backend and NVIDIA's ModelConfig schema; README.md and src/pt/model_state.cc of
+pytorch_backend (main of 2026-05-13) and src/libtorch.cc of its branches r23.12 to r25.09.
 """
 
 from __future__ import annotations
@@ -96,8 +97,12 @@ class TensorRt:
 
     Attributes:
         precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
-            lets it choose FP16 kernels.
+            lets it choose FP16 kernels. From TensorRT 11 on the network is converted to FP16 before.
         opt_batch: The batch size that TensorRT tunes its kernels for; by default the largest.
+        workspace_mb: The most GPU memory that a kernel of the plan may ask for, in MiB; by default all there
+            is. Less excludes fast kernels, and leaves memory to other models.
+        optimization_level: From 0, compiled fast, to 5, fastest when it runs; trtexec's default is 3. A level
+            more may double the time that a build takes.
         context_memory: "on_profile_change" allocates an execution context's memory when it is used, not when
             the model loads. From release 25.05 on.
         cuda_graphs: Record a CUDA graph for each shape and replay it: fewer launches, more memory.
@@ -106,6 +111,8 @@ class TensorRt:
 
     precision: Precision = "fp32"
     opt_batch: int | None = None
+    workspace_mb: int | None = None
+    optimization_level: Literal[0, 1, 2, 3, 4, 5] | None = None
     context_memory: Literal["static", "on_profile_change"] | None = None
     cuda_graphs: bool = False
     busy_wait_events: bool = False
@@ -115,6 +122,16 @@ class TensorRt:
         """The backend's name."""
         return "tensorrt"
 
+    def mistakes(self) -> Iterator[Mistake]:
+        """A workspace has a size."""
+        if self.workspace_mb is not None and self.workspace_mb < 1:
+            yield Mistake(
+                field="workspace_mb",
+                what=f"a workspace of {self.workspace_mb} MiB",
+                expected="at least 1",
+                fix="leave it out for all the memory there is",
+            )
+
     def configure(self, config: Any) -> None:
         """Write what differs from the backend's defaults into a ModelConfig."""
         strategy = self.context_memory and self.context_memory.upper()
@@ -123,6 +140,81 @@ class TensorRt:
             config.optimization.cuda.graphs = True
         if self.busy_wait_events:
             config.optimization.cuda.busy_wait_events = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibTorch:
+    """TorchScript, by PyTorch's C++ library. What is None is left to the backend.
+
+    The backend tells tensors apart by position: inputs and outputs are named `<word>__<index>`, such as
+    INPUT__0 and OUTPUT__0.
+
+    Attributes:
+        export: "trace" records what one example runs; "script" compiles forward() with its branches.
+        intra_op_threads: Threads within an operator on the CPU; by default one for each core. One number for
+            the whole server: the first model that says one decides. So it is with the next.
+        inter_op_threads: Threads across operators. Both from release 24.05 on.
+        inference_mode: False for networks that InferenceMode makes slower, or that need autograd.
+        optimized_execution: False skips the profiling of the first requests, which may take seconds, and what
+            it wins: for networks whose requests differ in shape.
+        cudnn: False runs without cuDNN, with less memory and usually slower. From release 24.06 on.
+        weight_sharing: Let instances of the model on one GPU share its weights. Not for networks with state.
+        cache_cleaning: Give the GPU memory that a request took back after each: slower, for many models.
+        jit_executor: False for the executor without profiling.
+        jit_profiling: False profiles nothing.
+        tensor_fuser: False does not fuse operators.
+    """
+
+    export: Literal["trace", "script"] = "trace"
+    intra_op_threads: int | None = None
+    inter_op_threads: int | None = None
+    inference_mode: bool | None = None
+    optimized_execution: bool | None = None
+    cudnn: bool | None = None
+    weight_sharing: bool | None = None
+    cache_cleaning: bool | None = None
+    jit_executor: bool | None = None
+    jit_profiling: bool | None = None
+    tensor_fuser: bool | None = None
+
+    @property
+    def backend(self) -> str:
+        """The backend's name."""
+        return "pytorch"
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Numbers of threads are 1 or more: the backend leaves others out with a warning."""
+        for name in ("intra_op_threads", "inter_op_threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                yield Mistake(field=name, what=f"{name} is {value}", expected="1 or more", fix="leave it out")
+
+    def configure(self, config: Any) -> None:
+        """Write what is not left to the backend into a ModelConfig.
+
+        The platform is written too: since release 26.03 the backend has another, for archives that
+        torch.export compiled.
+        """
+        config.platform = "pytorch_libtorch"
+        optimized = self.optimized_execution
+        switches = {
+            "INFERENCE_MODE": self.inference_mode,
+            "DISABLE_OPTIMIZED_EXECUTION": None if optimized is None else not optimized,
+            "DISABLE_CUDNN": None if self.cudnn is None else not self.cudnn,
+            "ENABLE_WEIGHT_SHARING": self.weight_sharing,
+            "ENABLE_CACHE_CLEANING": self.cache_cleaning,
+            "ENABLE_JIT_EXECUTOR": self.jit_executor,
+            "ENABLE_JIT_PROFILING": self.jit_profiling,
+            "ENABLE_TENSOR_FUSER": self.tensor_fuser,
+        }
+        _set_parameters(
+            config,
+            {
+                **{name: None if on is None else str(on).lower() for name, on in switches.items()},
+                "INTRA_OP_THREAD_COUNT": self.intra_op_threads,
+                "INTER_OP_THREAD_COUNT": self.inter_op_threads,
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +243,51 @@ class PythonBackend:
                 "EXECUTION_ENV_PATH": self.environment,
             },
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dali:
+    """NVIDIA DALI, which decodes and prepares images, video and audio.
+
+    Attributes:
+        num_threads: CPU threads of each instance. A model has them from its load on, whether it is asked or
+            not: many models on one instance want few.
+    """
+
+    num_threads: int = 4
+
+    @property
+    def backend(self) -> str:
+        """The backend's name."""
+        return "dali"
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """At least one thread."""
+        if self.num_threads < 1:
+            yield Mistake(
+                field="num_threads",
+                what=f"{self.num_threads} threads",
+                expected="at least 1",
+                fix="leave it out for 4",
+            )
+
+    def configure(self, config: Any) -> None:
+        """Write the number of threads, which Triton's backend takes from here and not from the pipeline."""
+        _set_parameters(config, {"num_threads": self.num_threads})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorFlow:
+    """TensorFlow, for a frozen graph. Triton has it up to release 25.02."""
+
+    @property
+    def backend(self) -> str:
+        """The backend's name."""
+        return "tensorflow"
+
+    def configure(self, config: Any) -> None:
+        """Say that the file is a frozen graph: the backend's name alone leaves that open."""
+        config.platform = "tensorflow_graphdef"
 
 
 def _set_parameters(config: Any, values: dict[str, str | int | bool | None]) -> None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.declaring.backends import TensorRt
 from triton_models.declaring.ensembles import Interface, connect
 from triton_models.declaring.mistakes import Mistake
-from triton_models.declaring.models import Ensemble, Model, OnnxFile, PythonModel, unknown_steps
+from triton_models.declaring.models import (
+    Ensemble,
+    Model,
+    OnnxFile,
+    PythonModel,
+    TensorFlowGraph,
+    unknown_steps,
+)
 from triton_models.declaring.tensors import Tensor
 from triton_models.declaring.weights import (
     HubWeights,
@@ -19,6 +26,7 @@ from triton_models.declaring.weights import (
     S3Weights,
     Weights,
 )
+from triton_models.errors import FleetError
 from triton_models.tensorrt import Precision
 
 if TYPE_CHECKING:
@@ -62,31 +70,58 @@ class ModelBuild:
         name: The model's name: its folder, its artifact and what applications ask for.
         description: One line on what it does.
         examples: Requests that any build of it must answer.
-        reference: What the source framework answers to the inputs of a request.
+        reference: What the source framework answers to the inputs of a request: the outputs to compare, by
+            their names. Without one a build is only seen to load and to answer in the declared shapes.
         output: The output that is shown and described first.
         tolerance: Largest absolute difference allowed between an answer and the reference, per component:
-            one for all, or one for each precision.
+            one for all, or one for each precision that it is built in. A reference needs one.
         models: The Triton models it consists of: one of its name, or an ensemble of its name and its steps.
         weights: Where the weights come from; build.json says it.
         write: Instead of `models`, or after them: makes more model directories with `BuildJob.model` and
             fills them, for what no class of `triton_models.spec` says.
+        requires: Python modules beyond requirements.txt that its build or its reference imports, such as
+            "nvidia.dali". Where one is missing, `fleet build` says what to install.
     """
 
     name: str
     description: str
     examples: Callable[[], list[Example]]
-    reference: Callable[[Tensors], Tensors]
+    reference: Callable[[Tensors], Tensors] | None = None
     output: str
-    tolerance: float | Mapping[Precision, float]
+    tolerance: float | Mapping[Precision, float] | None = None
     models: Sequence[Model] = ()
     weights: Weights | None = None
     write: Callable[[Any], None] | None = None
+    requires: Sequence[str] = ()
 
     def allowed(self, precision: Precision = "fp32") -> float:
-        """The largest difference allowed at a precision; of a portable build, that is FP32."""
+        """The largest difference allowed at a precision; of a build without plans, that is FP32.
+
+        Raises:
+            FleetError: The declaration does not say.
+        """
         if isinstance(self.tolerance, int | float):
             return self.tolerance
-        return self.tolerance.get(precision, max(self.tolerance.values()))
+        if self.tolerance is not None and precision in self.tolerance:
+            return self.tolerance[precision]
+        raise FleetError.of(
+            what=f"no tolerance for {precision}, only for {', '.join(self.tolerance or ()) or 'nothing'}",
+            where=f"the declaration of {self.name!r}",
+            expected=f"one for {precision}, which it is built in; a build without plans calculates in fp32",
+            why="nobody could say whether the built model is right",
+            fix=f'add "{precision}" to tolerance={{...}}, with the difference that applications can bear',
+            rule="no-tolerance",
+        )
+
+    def check_tolerance(self, precisions: Iterable[Precision]) -> None:
+        """See that a build in these precisions can be compared with its source, where there is one.
+
+        Raises:
+            FleetError: One of them has no tolerance.
+        """
+        if self.reference is not None:
+            for precision in precisions:
+                self.allowed(precision)
 
     def mistakes(self) -> Iterator[Mistake]:
         """The models have names and fit together."""
@@ -109,8 +144,19 @@ class ModelBuild:
                 yield _bad_weights(f"{model.name!r} takes {names} from the weights", "a folder or repository")
             if isinstance(model, OnnxFile) and not _is_file(model.weights or self.weights):
                 yield _bad_weights(f"{model.name!r} is the ONNX file of the weights", "one file")
+            if isinstance(model, TensorFlowGraph) and not _is_file(model.weights or self.weights):
+                yield _bad_weights(f"{model.name!r} is the frozen graph of the weights", "one file")
 
     def _tolerances(self) -> Iterator[Mistake]:
+        if self.tolerance is None:
+            if self.reference is not None:
+                yield Mistake(
+                    field="tolerance",
+                    what=f"{self.name!r} has a reference and no tolerance",
+                    expected="0 or more, or such a number for each precision",
+                    fix="write the largest difference that an application can bear",
+                )
+            return
         given = {"": self.tolerance} if isinstance(self.tolerance, int | float) else dict(self.tolerance)
         if not given or not all(value >= 0 for value in given.values()):
             yield Mistake(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from triton_models.declaring.backends import OnnxRuntime, PythonBackend, TensorRt
+from triton_models.declaring.backends import Dali, LibTorch, OnnxRuntime, PythonBackend, TensorFlow, TensorRt
+from triton_models.declaring.environments import Environment
 from triton_models.declaring.mistakes import Mistake
 from triton_models.declaring.serving import DynamicBatching, Instances, WarmUp
 from triton_models.declaring.tensors import OpenSize, Tensor
@@ -14,10 +15,16 @@ from triton_models.declaring.weights import Weights
 from triton_models.suggest import did_you_mean
 from triton_models.tensorrt import ShapeRange
 
+# Source: ConvertDataTypeToTorchType of pytorch_backend (src/libtorch_utils.cc, main of 2026-05-13), read on
+# 2026-11-21.
+_NOT_IN_LIBTORCH = ("UINT16", "UINT32", "UINT64", "BF16")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PyTorchNetwork:
-    """A PyTorch network, exported to ONNX. What its outputs are is read from the export.
+    """A PyTorch network, exported to ONNX, or for LibTorch to TorchScript.
+
+    What its outputs are is read from the ONNX file; a TorchScript is run to find it out.
 
     Attributes:
         name: The Triton model's name.
@@ -36,7 +43,7 @@ class PyTorchNetwork:
     inputs: Sequence[Tensor]
     outputs: Sequence[str]
     max_batch_size: int
-    backend: OnnxRuntime | TensorRt = field(default_factory=OnnxRuntime)
+    backend: OnnxRuntime | TensorRt | LibTorch = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
     batching: DynamicBatching | None = None
     warm_up: WarmUp | None = None
@@ -44,6 +51,8 @@ class PyTorchNetwork:
     def mistakes(self) -> Iterator[Mistake]:
         """What the fields say together can be served."""
         yield from _served(self)
+        if isinstance(self.backend, LibTorch):
+            yield from _for_torchscript(self)
         names = [tensor.name for tensor in self.inputs] + list(self.outputs)
         yield from _repeated(names, field="outputs")
         if not self.inputs or not self.outputs:
@@ -80,6 +89,9 @@ class OnnxFile:
         name: The Triton model's name.
         weights: Where the file is; by default where the declaration's weights are.
         profile: For TensorRT, the shapes of every input, batch first.
+        optimize: Optimise it ahead of time, as exported networks are, so that it loads faster: fold constants
+            and batch normalisations, and leave out what is not used. Standard operators stay what they are,
+            so the file runs wherever it ran before.
         backend: What runs it.
         max_batch_size: 0 if its tensors have no batch dimension.
         instances: Copies that run at the same time.
@@ -91,6 +103,7 @@ class OnnxFile:
     max_batch_size: int
     weights: Weights | None = None
     profile: Mapping[str, ShapeRange] = field(default_factory=dict)
+    optimize: bool = False
     backend: OnnxRuntime | TensorRt = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
     batching: DynamicBatching | None = None
@@ -121,6 +134,7 @@ class PythonModel:
         files: More files from beside the declaration.
         weights_files: Files of the declaration's weights.
         packages: Installed Python packages that travel with it; the Triton images have numpy alone.
+        environment: What it runs in instead of the image's packages: `Wheels`, or a `PackedEnvironment`.
         parameters: What its code reads from the configuration.
         backend: Options of the backend.
         instances: Copies that run at the same time; on the CPU, where Python code runs.
@@ -136,6 +150,7 @@ class PythonModel:
     files: Sequence[str] = ()
     weights_files: Sequence[str] = ()
     packages: Sequence[str] = ()
+    environment: Environment | None = None
     parameters: Mapping[str, str | int | float] = field(default_factory=dict)
     backend: PythonBackend = field(default_factory=PythonBackend)
     instances: Instances = field(default_factory=lambda: Instances(kind="KIND_CPU"))
@@ -147,6 +162,98 @@ class PythonModel:
         yield from _served(self)
         yield from _repeated([tensor.name for tensor in self.inputs], field="inputs")
         yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
+        if self.environment is not None and self.backend.environment is not None:
+            yield Mistake(
+                field="environment",
+                what=f"{self.name!r} has an environment, and its backend names another",
+                expected="one of them",
+                fix="leave out the backend's: where the environment lies is written into the configuration",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaliPipeline:
+    """A DALI pipeline, which is serialized into model.dali.
+
+    A build for a GPU decodes there ("mixed": the CPU reads the stream, the GPU does the rest), any other on
+    the CPU, so that the same declaration is also served without a GPU.
+
+    Attributes:
+        name: The Triton model's name.
+        pipeline: Takes the device that decodes, "mixed" or "cpu", and returns the pipeline's outputs. Each
+            input is a `fn.external_source` on the CPU with the input's name. nvidia.dali is imported in
+            there, not by the declaration.
+        inputs: What it takes, without the batch dimension. The samples of a batch are of one shape: pad them.
+        outputs: What it makes, in the pipeline's order.
+        max_batch_size: 1 or more: DALI has no tensors without a batch.
+        backend: Options of the backend.
+        instances: Copies that run at the same time. NVIDIA advises one: each has memory of its own.
+        batching: None sends every request by itself. Requests are joined only if their shapes are equal,
+            which files of different lengths never are.
+        warm_up: Requests that run while it loads: of an example, for zeros are no image.
+    """
+
+    name: str
+    pipeline: Callable[[str], Any]
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    max_batch_size: int
+    backend: Dali = field(default_factory=Dali)
+    instances: Instances = field(default_factory=Instances)
+    batching: DynamicBatching | None = None
+    warm_up: WarmUp | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What the fields say together can be served."""
+        yield from _served(self)
+        yield from _repeated([tensor.name for tensor in self.inputs], field="inputs")
+        yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
+        if not self.inputs or not self.outputs:
+            yield Mistake(
+                field="inputs",
+                what=f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs",
+                expected="at least one of each",
+                fix="name its external sources and what it returns",
+            )
+        if self.max_batch_size == 0:
+            yield Mistake(
+                field="max_batch_size",
+                what=f"max_batch_size 0 of {self.name!r}",
+                expected="1 or more: DALI works on batches",
+                fix="write the largest batch",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorFlowGraph:
+    """A frozen TensorFlow graph, for Triton up to release 25.02. Nothing here reads it: say what it takes.
+
+    Attributes:
+        name: The Triton model's name.
+        inputs: The graph's inputs by their names in the graph, without the batch dimension.
+        outputs: The graph's outputs, likewise.
+        max_batch_size: 0 if its tensors have no batch dimension.
+        weights: Where the file is; by default where the declaration's weights are.
+        backend: What runs it.
+        instances: Copies that run at the same time.
+        batching: None sends every request by itself.
+        warm_up: Requests that run while it loads.
+    """
+
+    name: str
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    max_batch_size: int
+    weights: Weights | None = None
+    backend: TensorFlow = field(default_factory=TensorFlow)
+    instances: Instances = field(default_factory=Instances)
+    batching: DynamicBatching | None = None
+    warm_up: WarmUp | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What the fields say together can be served."""
+        yield from _served(self)
+        yield from _repeated([tensor.name for tensor in (*self.inputs, *self.outputs)], field="outputs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +296,7 @@ class Ensemble:
             )
 
 
-ServedModel: TypeAlias = PyTorchNetwork | OnnxFile | PythonModel
+ServedModel: TypeAlias = PyTorchNetwork | OnnxFile | PythonModel | DaliPipeline | TensorFlowGraph
 Model: TypeAlias = ServedModel | Ensemble
 
 
@@ -240,6 +347,24 @@ def _served(model: ServedModel) -> Iterator[Mistake]:
                 expected=f"at most {largest}, as max_batch_size says",
                 fix="lower it, or raise max_batch_size",
             )
+
+
+def _for_torchscript(network: PyTorchNetwork) -> Iterator[Mistake]:
+    """LibTorch takes and gives tensors by position, and the names say which. It has no unsigned numbers."""
+    for tensor in network.inputs:
+        if tensor.full_type.removeprefix("TYPE_") in _NOT_IN_LIBTORCH:
+            yield _bad(tensor, f"is {tensor.data_type}, for LibTorch", "a type that it has", "cast it inside")
+    inputs = [tensor.name for tensor in network.inputs]
+    for field_name, names in (("inputs", inputs), ("outputs", list(network.outputs))):
+        for position, name in enumerate(names):
+            word, mark, index = name.partition("__")
+            if not (word and mark and index == str(position)):
+                yield Mistake(
+                    field=field_name,
+                    what=f"{network.name!r} has the tensor {name!r} at position {position}, for LibTorch",
+                    expected=f"a name that ends with __{position}",
+                    fix=f"call it {field_name[:-1].upper()}__{position}",
+                )
 
 
 def _bad(tensor: Tensor, what: str, expected: str, fix: str) -> Mistake:

@@ -1,11 +1,15 @@
-"""Reading declarations: from `models/<name>/build.py` to a ModelBuild without a mistake, in milliseconds."""
+"""Reading declarations: from `models/<name>/build.py` to a ModelBuild without a mistake, in milliseconds.
+
+A build.py defines BUILD, and may define FORMS: other forms of the same network, such as another backend's.
+`resnet50` is the BUILD of a folder, `resnet50:torchscript` a form, whose name is its own.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +25,9 @@ from triton_models.tensorrt import ShapeRange
 MODELS = Path(__file__).resolve().parents[2] / "models"
 """The folder of model builds beside this package."""
 
+FORM_MARK = ":"
+"""Between a folder's name and the name of one of its forms."""
+
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
@@ -34,7 +41,10 @@ _CLASSES: dict[str, type] = {
         serving.WarmUp,
         backends.OnnxRuntime,
         backends.TensorRt,
+        backends.LibTorch,
         backends.PythonBackend,
+        backends.Dali,
+        backends.TensorFlow,
         weights.HubWeights,
         weights.S3Weights,
         weights.LocalWeights,
@@ -43,6 +53,8 @@ _CLASSES: dict[str, type] = {
         models.PyTorchNetwork,
         models.OnnxFile,
         models.PythonModel,
+        models.DaliPipeline,
+        models.TensorFlowGraph,
         models.Ensemble,
         models.Step,
     )
@@ -66,37 +78,46 @@ def model_names(models: Path | None = None) -> list[str]:
     return sorted(declaration.parent.name for declaration in folder.glob("*/build.py"))
 
 
+def folder_of(name: str, models: Path | None = None) -> Path:
+    """The folder of a model's declaration: that of `resnet50:torchscript` is the folder of `resnet50`."""
+    return (models or MODELS).resolve() / name.partition(FORM_MARK)[0]
+
+
+def forms_of(name: str, models: Path | None = None) -> list[str]:
+    """A folder's name, then those of its forms, as `load_build` takes them.
+
+    Raises:
+        FleetError: As `load_build`.
+    """
+    folder, _, _ = name.partition(FORM_MARK)
+    _, forms = _read(folder, models)
+    return [folder, *(f"{folder}{FORM_MARK}{form}" for form in forms)]
+
+
 def load_build(name: str, models: Path | None = None) -> ModelBuild:
     """The declaration of a model, freshly read.
 
     Args:
-        name: The name of its folder.
+        name: The name of its folder, or `folder:form` for one of its forms.
         models: The folder that holds the folders of all models; by default the one beside this package.
 
     Raises:
-        FleetError: There is no such model, its build.py is no declaration, or something in it is wrong: every
-            mistake, with its line where that is known.
+        FleetError: There is no such model or form, its build.py is no declaration, or something in it is
+            wrong: every mistake, with its line where that is known.
     """
-    folder = (models or MODELS).resolve()
-    path = folder / name / "build.py"
-    if not path.is_file() or Path(name).name != name:
-        known = model_names(folder)
+    folder, mark, form = name.partition(FORM_MARK)
+    build, forms = _read(folder, models)
+    if not mark:
+        return build
+    if form not in forms:
         raise FleetError.of(
-            what=f"unknown model {name!r}",
-            where=f"the model builds in {folder}",
-            expected=f"one of {', '.join(known)}" if known else "a folder with a build.py; there is none",
-            fix=did_you_mean(name, known, otherwise=f"add {path}"),
-            rule="unknown-model",
+            what=f"{folder!r} has no form {form!r}",
+            where=str(folder_of(name, models) / "build.py"),
+            expected=f"one of {', '.join(forms)}" if forms else "a build.py with FORMS; it has none",
+            fix=did_you_mean(form, list(forms), otherwise=f"add it to FORMS, or name {folder} alone"),
+            rule="unknown-form",
         )
-    if not is_name(name):
-        raise _bad_declaration(path, f"the model's name {name!r}", NAME_RULE)
-    build = getattr(_execute(path), "BUILD", None)
-    if not isinstance(build, ModelBuild):
-        raise _bad_declaration(path, f"BUILD is {build!r}", "BUILD = ModelBuild(...)")
-    raise_if_any(dict.fromkeys(_problems(build, path)))  # a value may stand in several places
-    if build.name != name:
-        raise _bad_declaration(path, f"BUILD.name is {build.name!r}", f"the folder's name, {name!r}")
-    return build
+    return forms[form]
 
 
 def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelBuild]:
@@ -107,11 +128,17 @@ def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelB
     """
     builds: list[ModelBuild] = []
     problems: list[Problem] = []
+    owners: dict[str, str] = {}
     for name in names:
         try:
             builds.append(load_build(name, models))
         except FleetError as error:
             problems.extend(error.problems)
+            continue
+        other = owners.setdefault(builds[-1].name, name)
+        if other != name:
+            where = str(folder_of(name, models) / "build.py")
+            problems.append(_taken(builds[-1].name, name, f"the name of {other} too", where))
     raise_if_any(dict.fromkeys(problems))
     return builds
 
@@ -124,6 +151,71 @@ def blame(error: BaseException, folder: Path) -> str:
         if Path(frame.filename).is_relative_to(folder):
             return f"{frame.filename}:{frame.lineno}"
     return str(folder)
+
+
+def _read(name: str, models: Path | None) -> tuple[ModelBuild, Mapping[str, ModelBuild]]:
+    """BUILD and FORMS of a folder, without a mistake."""
+    path = folder_of(name, models) / "build.py"
+    if not path.is_file() or Path(name).name != name:
+        raise _unknown(name, (models or MODELS).resolve())
+    if not is_name(name):
+        raise _bad_declaration(path, f"the model's name {name!r}", NAME_RULE)
+    module = _execute(path)
+    build, forms = getattr(module, "BUILD", None), getattr(module, "FORMS", {})
+    if not isinstance(build, ModelBuild):
+        raise _bad_declaration(path, f"BUILD is {build!r}", "BUILD = ModelBuild(...)")
+    if not isinstance(forms, Mapping) or not all(isinstance(form, ModelBuild) for form in forms.values()):
+        raise _bad_declaration(path, f"FORMS is {forms!r}", "FORMS = {name: ModelBuild(...)}")
+    every = (build, *forms.values())
+    raise_if_any(  # a value may stand in several places
+        dict.fromkeys(problem for each in every for problem in _problems(each, path))
+    )
+    if build.name != name:
+        raise _bad_declaration(path, f"BUILD.name is {build.name!r}", f"the folder's name, {name!r}")
+    raise_if_any(_form_names(build, forms, path))
+    return build, forms
+
+
+def _unknown(name: str, models: Path) -> FleetError:
+    known = model_names(models)
+    marked = [f"{each}{FORM_MARK}{name[len(each) + 1 :]}" for each in known if name.startswith(f"{each}_")]
+    hint = did_you_mean(name, known, otherwise=f"add {models / name / 'build.py'}")
+    return FleetError.of(
+        what=f"unknown model {name!r}",
+        where=f"the model builds in {models}",
+        expected=f"one of {', '.join(known)}" if known else "a folder with a build.py; there is none",
+        fix=f"{hint} (a form would be {marked[-1]})" if marked else hint,
+        rule="unknown-model",
+    )
+
+
+def _form_names(build: ModelBuild, forms: Mapping[str, ModelBuild], path: Path) -> Iterator[Problem]:
+    """A form is published under its own name, so no other model may have it."""
+    owners = {build.name: "BUILD"}
+    for form, declared in forms.items():
+        for name in (form, declared.name):
+            if not isinstance(name, str) or not is_name(name):
+                yield _form_problem(f"the name {name!r} of a form", str(path), NAME_RULE)
+        if declared.name in owners:
+            yield _taken(declared.name, form, f"the name of {owners[declared.name]} too", str(path))
+        elif (path.parents[1] / declared.name / "build.py").is_file():
+            yield _taken(declared.name, form, "a folder's too", str(path))
+        owners.setdefault(declared.name, f"the form {form!r}")
+
+
+def _taken(name: str, form: str, whose: str, where: str) -> Problem:
+    return _form_problem(f"the form {form!r} is called {name!r}, {whose}", where, "a name of its own")
+
+
+def _form_problem(what: str, where: str, expected: str) -> Problem:
+    return Problem(
+        what=what,
+        where=where,
+        expected=expected,
+        why="a form is built, published and invoked under its own name, beside the others",
+        fix="rename it, such as <folder>_<form>",
+        rule="bad-declaration",
+    )
 
 
 def _problems(build: ModelBuild, path: Path) -> Iterator[Problem]:

@@ -11,13 +11,19 @@ BLOCK_BYTES = 512
 END = bytes(2 * BLOCK_BYTES)
 
 _FILE, _FOLDER, _EXTENDED = b"0", b"5", b"x"
+
+# The one file of an artifact that must be executable: Python finds an environment by the first python3 on
+# PATH that is. Releases up to 25.07 run its bin/activate, which can make it so; from 25.08 on nothing does
+# (ParseActivationScript in src/pb_utils.cc of python_backend, commit 8b5a055 of 2025-08-13).
+_INTERPRETER = "/bin/python3"
 _NAME_BYTES = 100
 _MAX_SIZE = 8 * 1024**3 - 1  # eleven octal digits
 
 
 def file_header(name: str, size: int) -> bytes:
     """What comes before a file's content."""
-    return _header(name, size=size, mode=0o644, kind=_FILE)
+    mode = 0o755 if name.endswith(_INTERPRETER) else 0o644
+    return _header(name, size=size, mode=mode, kind=_FILE)
 
 
 def folder_header(name: str) -> bytes:

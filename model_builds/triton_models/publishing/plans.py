@@ -1,9 +1,10 @@
 """What an artifact has of TensorRT: plans and their versions, or what stands in for a plan.
 
-A portable artifact was built without a GPU, and has an ONNX file where TensorRT's plan belongs. It is for
-rehearsals, where something stands in for TensorRT. On a GPU endpoint every request for it fails, while the
-endpoint reports InService. A build for CPUs is not portable in this sense: it names ONNX Runtime as the
-backend, and has nothing of TensorRT in it.
+A portable artifact was built for no endpoint: it lacks what only a target decides, and build.json lists that
+under "left_out". It has an ONNX file where TensorRT's plan belongs, or no environment where a Python model
+declares one. It is for rehearsals, where something stands in for both. On an endpoint every request for it
+fails, while the endpoint reports InService. A build for CPUs is not portable in this sense: it names ONNX
+Runtime as the backend, has nothing of TensorRT in it, and brings the environments.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _ONNX, _PLAN = ".onnx", ".plan"
 
 
 def is_portable(layout: Layout) -> bool:
-    """Whether a TensorRT model of an artifact has an ONNX file in the place of its plan."""
+    """Whether a build says that it left something out, or a TensorRT model has an ONNX file for its plan."""
+    if layout.build().get("left_out"):
+        return True
     for folder in _tensorrt_models(layout):
         for files in _versions(layout, folder):
             suffixes = {posixpath.splitext(path)[1] for path in files}
@@ -63,10 +66,10 @@ def refused(portable: Iterable[str], *, repository: str) -> Iterator[Problem]:
     """The problems with publishing portable artifacts where GPU endpoints serve."""
     for name in portable:
         yield Problem(
-            what=f"{name} is portable: it was built without a GPU, and a TensorRT model in it has no plan",
+            what=f"{name} is portable: built for no endpoint, it lacks a TensorRT plan or an environment",
             where=repository,
             expected="an artifact built with --gpu for a GPU endpoint, or with --cpu for one without",
             why="an endpoint on AWS would refuse the model on every request, while it reports InService",
-            fix=f"build it with --gpu, as the build job does; a rehearsal sets {PORTABLE_VARIABLE}=1",
+            fix=f"build it with --gpu or --cpu, as a build job does; a rehearsal sets {PORTABLE_VARIABLE}=1",
             rule="portable-artifact",
         )

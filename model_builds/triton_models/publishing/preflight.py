@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triton_models.built_for import built_gpus
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.instances import InstanceType
 from triton_models.instances import instance_type as find_instance_type
@@ -166,14 +167,17 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
 def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterator[Problem]:
     if record.portable:
         yield _misfit(
-            "portable: a TensorRT model in it has no plan", "an artifact built for the endpoint", where=where
+            "portable: built for no endpoint, so it lacks a TensorRT plan or an environment",
+            "an artifact built for the endpoint",
+            where=where,
         )
         return
-    gpu = record.build.get("gpu")
+    gpus = built_gpus(record.build)
     for instance in serving.instance_types:
         has = instance.gpu.name if instance.gpu else None
-        if gpu is not None and gpu != has:
-            yield _misfit(f"a plan for {gpu}", f"{instance.name} has {has or 'no GPU'}", where=where)
+        if gpus and has not in gpus:
+            plan = f"a plan for {gpus[0]}" if len(gpus) == 1 else f"plans for {', '.join(gpus)}"
+            yield _misfit(plan, f"{instance.name} has {has or 'no GPU'}", where=where)
     for tensorrt in _tensorrt(record):
         if serving.release and not PlanHeader(tensorrt=tensorrt).loads_in(serving.release.tensorrt):
             yield _misfit(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triton_models.built_for import built_gpus
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.manifest import ArtifactRecord, Change, Manifest, ModelRecord, Repository, in_json
 from triton_models.publishing.s3 import aws_errors, repository_client, wanted_repository
@@ -114,7 +115,7 @@ def built_for(record: ArtifactRecord) -> str:
     if record.portable:
         return "rehearsals only (portable)"
     parts = [
-        build.get("gpu"),
+        " and ".join(built_gpus(build)),
         f"release {build['release']}" if build.get("release") else None,
         f"TensorRT {tensorrt}" if tensorrt else None,
     ]

@@ -21,6 +21,9 @@ REPOSITORY_VARIABLE = "FLEET_REPOSITORY"
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
 THREADS = 16
 
+CONTENDED = "contended"
+"""The rule of the error that other publishers were faster, every time."""
+
 # Of a request that S3 answers with "slow down" or not at all. AWS_MAX_ATTEMPTS replaces it.
 _ATTEMPTS = 8
 
@@ -203,5 +206,5 @@ def contended(where: str) -> FleetError:
         expected="a moment without other publishers",
         why="what they wrote must not be lost",
         fix="publish again; if it goes on, find out what writes there all the time",
-        rule="contended",
+        rule=CONTENDED,
     )

@@ -12,8 +12,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from triton_models.built_for import built_gpus
+from triton_models.built_for import plan_gpu as compiled_on
 from triton_models.config import ModelConfig
 from triton_models.errors import Problem
+from triton_models.instances import Gpu
 from triton_models.plan_header import HEADER_BYTES, read_plan_header
 from triton_models.releases import Release
 from triton_models.rules.subject import Model, Rule, Subject, type_name
@@ -102,13 +105,14 @@ def plan_version(subject: Subject) -> Iterator[Problem]:
 
 
 def plan_gpu(subject: Subject) -> Iterator[Problem]:
-    """A plan was compiled on the GPU model that serves it."""
-    built, gpu = subject.record.get("gpu"), subject.target.gpu
-    if gpu is None or not isinstance(built, str) or built == gpu.name:
+    """The plan that a GPU opens was compiled on that GPU model."""
+    gpu = subject.target.gpu
+    if gpu is None or not built_gpus(subject.record):
         return
     for model, config in subject.served():
-        for path in _plans(model, config):
-            if path in subject.layout.files:
+        for path in _plans(model, config, gpu):
+            built = compiled_on(subject.record, path) or " or ".join(built_gpus(subject.record))
+            if path in subject.layout.files and built != gpu.name:
                 yield Problem(
                     what=f"a plan compiled on {built}",
                     where=subject.layout.place(path),
@@ -116,6 +120,25 @@ def plan_gpu(subject: Subject) -> Iterator[Problem]:
                     why="a plan belongs to the GPU model that compiled it",
                     fix=f"build it again: `fleet build NAME --gpu {gpu.name}`",
                 )
+
+
+def plan_missing(subject: Subject) -> Iterator[Problem]:
+    """An artifact for several GPUs has a plan for the one that serves it."""
+    gpus, gpu = built_gpus(subject.record), subject.target.gpu
+    if gpu is None or len(gpus) <= 1 or gpu.name in gpus:
+        return
+    for model, config in subject.served():
+        if config.cc_model_filenames and not any(
+            path in subject.layout.files for path in _plans(model, config, gpu)
+        ):
+            yield subject.refuse(
+                model,
+                "cc_model_filenames",
+                f"plans for {', '.join(gpus)}",
+                expected=f"one for {gpu.name}, compute capability {gpu.compute_capability}, as well",
+                why="Triton opens the file of the GPU's compute capability, and there is none",
+                fix=f"add it: `fleet build NAME --gpu {gpu.name}`, then `fleet merge`",
+            )
 
 
 def gpu_removed(subject: Subject) -> Iterator[Problem]:
@@ -155,11 +178,16 @@ def plan_int64(subject: Subject) -> Iterator[Problem]:
             )
 
 
-def _plans(model: Model, config: ModelConfig) -> Iterator[str]:
+def _plans(model: Model, config: ModelConfig, gpu: Gpu | None = None) -> Iterator[str]:
+    """Where the plans of a model are: all of them, or the one that a GPU opens."""
     if model.backend.name != "tensorrt":
         return
+    by_capability = config.cc_model_filenames
+    names = [model.backend.filename, *by_capability.values()]
+    if gpu is not None:
+        names = [by_capability.get(gpu.compute_capability) or model.backend.filename]
     for version in model.available_versions():
-        for name in dict.fromkeys((model.backend.filename, *config.cc_model_filenames.values())):
+        for name in dict.fromkeys(names):
             yield posixpath.join(model.path, str(version), name)
 
 
@@ -194,6 +222,7 @@ RULES = (
     Rule(id="label-outside", find=label_outside),
     Rule(id="plan-version", find=plan_version),
     Rule(id="plan-gpu", find=plan_gpu),
+    Rule(id="plan-missing", find=plan_missing),
     Rule(id="gpu-removed", find=gpu_removed),
     Rule(id="plan-int64", find=plan_int64),
 )

@@ -116,6 +116,20 @@ def decoupled(subject: Subject) -> Iterator[Problem]:
             )
 
 
+def composing_cache(subject: Subject) -> Iterator[Problem]:
+    """No composing model caches its answers: the cache's key has its name, and not the artifact's."""
+    for model, config in subject.parsed():
+        if config.response_cache.enable and model.folder in subject.step_names():
+            yield Problem(
+                what=f"{model.folder!r} caches its answers",
+                where=subject.place(model, "response_cache"),
+                expected="no response_cache in a composing model",
+                why="the cache knows no artifacts, and outlives an unloaded model: after an update, or "
+                "beside an ensemble with a step of that name, requests get another model's results",
+                fix="leave response_cache out",
+            )
+
+
 def root_config(subject: Subject) -> Iterator[Problem]:
     """On a single-model endpoint the model has a folder of its own."""
     if any(model.path == "" for model in subject.models):
@@ -136,5 +150,6 @@ RULES = (
     Rule(id="ensemble-undetected", find=ensemble_undetected, endpoints=_MULTI),
     Rule(id="ensemble-in-comment", find=ensemble_in_comment, endpoints=_MULTI),
     Rule(id="decoupled", find=decoupled, endpoints=_MULTI),
+    Rule(id="composing-cache", find=composing_cache, endpoints=_MULTI),
     Rule(id="root-config", find=root_config, endpoints=_SINGLE),
 )

@@ -1,0 +1,207 @@
+"""Inception v3 behind DALI: encoded images in, the probabilities of 1001 classes out.
+
+    INPUT -> dali_inception_images (DALI) -> dali_inception_network (ONNX Runtime) -> OUTPUT
+
+The bytes of a file are the request, whatever the size of its image:
+
+    image = np.fromfile("dog.jpg", dtype=np.uint8)
+    client.infer(model="dali_inception", inputs={"INPUT": image[np.newaxis]})["OUTPUT"].argmax()
+
+A batch is one array, so shorter files are padded with zeros at their ends, which decoders leave unread:
+
+    longest = max(map(len, images))
+    batch = np.stack([np.pad(image, (0, longest - len(image))) for image in images])
+
+Class 0 is the background, class n + 1 is what ImageNet numbers n: the 1001 classes of TensorFlow's slim.
+INCEPTION_WEIGHTS names trained weights, a path or an s3:// address of a state_dict. timm's conversion of
+slim's has the 1001 rows in tf_inception_v3-e0069de4.pth, among the files of its first releases; its copy on
+the hub and torchvision's weights are for 1000 classes, and refused. Pixels go from -1 to 1, as slim trained
+with; the post's mean and deviation are those of torchvision. Without INCEPTION_WEIGHTS the network is
+untrained, with the same seeded weights everywhere.
+
+Other forms of it:
+
+    fleet build dali_inception:tensorrt      the network as a TensorRT plan
+    fleet build dali_inception:tensorflow --release 24.12
+                                             a frozen TensorFlow graph as it is, named by INCEPTION_GRAPH.
+                                             Release 25.03 dropped TensorFlow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.spec import (
+    Dali,
+    DaliPipeline,
+    DynamicBatching,
+    Ensemble,
+    Example,
+    LocalWeights,
+    ModelBuild,
+    OnnxRuntime,
+    PyTorchNetwork,
+    SeededWeights,
+    Step,
+    Tensor,
+    TensorFlowGraph,
+    TensorRt,
+    Tensors,
+    WarmUp,
+    Weights,
+    weights_at,
+)
+
+if TYPE_CHECKING:
+    from .network import InceptionV3
+
+WEIGHTS = weights_at(os.environ.get("INCEPTION_WEIGHTS"), otherwise=SeededWeights(seed=15))
+GRAPH = weights_at(
+    os.environ.get("INCEPTION_GRAPH"), otherwise=LocalWeights(path="inception_v3_2016_08_28_frozen.pb")
+)
+SIZE = 299
+MAX_BATCH = 256
+SOFTMAX = "InceptionV3/Predictions/Softmax"
+
+ENCODED = Tensor("DALI_INPUT_0", "UINT8", [-1])
+IMAGE = Tensor("DALI_OUTPUT_0", "FP32", [SIZE, SIZE, 3])
+
+
+def preprocessing(device: str) -> Any:
+    """Decode, scale to 299 x 299 whatever the proportions, and bring 0 to 255 to -1 to 1."""
+    from nvidia.dali import fn, types
+
+    encoded = fn.external_source(name=ENCODED.name, device="cpu", dtype=types.UINT8, ndim=1)
+    images = fn.decoders.image(encoded, device=device, output_type=types.RGB)
+    images = fn.resize(images, resize_x=SIZE, resize_y=SIZE)
+    return fn.crop_mirror_normalize(
+        images, dtype=types.FLOAT, output_layout="HWC", mean=[127.5] * 3, std=[127.5] * 3
+    )
+
+
+def network() -> InceptionV3:
+    """The network with its weights, ready to predict."""
+    from triton_models.export.weights import load_weights
+
+    from .network import InceptionV3, seeded
+
+    if isinstance(WEIGHTS, SeededWeights):
+        return seeded(WEIGHTS.seed).eval()
+    trained = InceptionV3()
+    load_weights(trained, WEIGHTS)
+    return trained.eval()
+
+
+def examples() -> list[Example]:
+    """The files beside this one: one alone, and two in a batch, the second of them without colours."""
+    import numpy as np
+
+    def files(*names: str) -> Tensors:
+        images = [
+            np.fromfile(Path(__file__).with_name("images") / f"{name}.jpg", dtype=np.uint8) for name in names
+        ]
+        longest = max(map(len, images))
+        return {"INPUT": np.stack([np.pad(image, (0, longest - len(image))) for image in images])}
+
+    return [
+        Example(name="one image", inputs=files("landscape")),
+        Example(name="images of two sizes", inputs=files("portrait", "grey")),
+    ]
+
+
+def reference(inputs: Tensors) -> Tensors:
+    """What DALI and PyTorch answer."""
+    import torch
+
+    from triton_models.export.dali import run_pipeline
+
+    images = run_pipeline(images_of(BUILD.name), {ENCODED.name: inputs["INPUT"]})[IMAGE.name]
+    with torch.inference_mode():
+        return {"OUTPUT": network()(torch.from_numpy(images)).numpy()}
+
+
+def images_of(name: str) -> DaliPipeline:
+    """The preprocessing of one form."""
+    return DaliPipeline(
+        name=f"{name}_images",
+        pipeline=preprocessing,
+        inputs=[ENCODED],
+        outputs=[IMAGE],
+        max_batch_size=MAX_BATCH,
+        # 12 in the post, for 16 cores: here as many as the smallest GPU instances have.
+        backend=Dali(num_threads=4),
+    )
+
+
+def pytorch(name: str, backend: OnnxRuntime | TensorRt, *, max_batch: int) -> PyTorchNetwork:
+    """The network of a form that is exported from PyTorch."""
+    return PyTorchNetwork(
+        name=f"{name}_network",
+        network=network,
+        inputs=[Tensor("input", "FP32", IMAGE.dims)],
+        outputs=[SOFTMAX],
+        backend=backend,
+        max_batch_size=max_batch,
+        batching=DynamicBatching(max_delay_us=500),  # here requests meet: all images are of one size
+        warm_up=WarmUp(),
+    )
+
+
+def form(
+    name: str,
+    served: PyTorchNetwork | TensorFlowGraph,
+    *,
+    weights: Weights = WEIGHTS,
+    reference: Callable[[Tensors], Tensors] | None = reference,
+) -> ModelBuild:
+    """The ensemble of the preprocessing and a network."""
+    steps = [
+        Step(
+            model_name=f"{name}_images",
+            inputs={ENCODED.name: "INPUT"},
+            outputs={IMAGE.name: "preprocessed_image"},
+        ),
+        Step(
+            model_name=f"{name}_network", inputs={"input": "preprocessed_image"}, outputs={SOFTMAX: "OUTPUT"}
+        ),
+    ]
+    return ModelBuild(
+        name=name,
+        description="Inception v3: encoded images to the probabilities of 1001 classes",
+        weights=weights,
+        models=[images_of(name), served, Ensemble(name=name, steps=steps)],
+        examples=examples,
+        reference=reference,
+        output="OUTPUT",
+        # Built for a GPU it also decodes there, and some pixels differ by one level from the reference's.
+        tolerance={"fp32": 5e-4, "fp16": 2e-2},
+        requires=["nvidia.dali"],
+    )
+
+
+BUILD = form(
+    "dali_inception",
+    pytorch("dali_inception", OnnxRuntime(convolution_search="heuristic"), max_batch=MAX_BATCH),
+)
+
+FORMS = {
+    "tensorrt": form(
+        "dali_inception_tensorrt",
+        pytorch("dali_inception_tensorrt", TensorRt(precision="fp16", opt_batch=8), max_batch=32),
+    ),
+    "tensorflow": form(
+        "dali_inception_tensorflow",
+        TensorFlowGraph(
+            name="dali_inception_tensorflow_network",
+            inputs=[Tensor("input", "FP32", IMAGE.dims)],
+            outputs=[Tensor(SOFTMAX, "FP32", [1001])],
+            max_batch_size=MAX_BATCH,
+            batching=DynamicBatching(max_delay_us=500),
+        ),
+        weights=GRAPH,
+        reference=None,  # the graph is served as it is: there is no other source to compare it with
+    ),
+}

@@ -1,0 +1,125 @@
+"""An environment that conda-pack or venv-pack packed: whether a release can run it, without unpacking it."""
+
+from __future__ import annotations
+
+import gzip
+import posixpath
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from triton_models.errors import Problem
+from triton_models.releases import Release
+
+_RULE = "packed-environment"
+_ACTIVATE = "bin/activate"
+_LIBRARY = re.compile(r"lib/python(\d+\.\d+)(?:/|$)")
+_NUMPY = re.compile(r"lib/python[\d.]+/site-packages/numpy-([0-9][^/-]*)\.dist-info(?:/|$)")
+
+
+@dataclass(kw_only=True)
+class _Found:
+    """What an archive holds of an environment.
+
+    Attributes:
+        activate: Where a bin/activate is.
+        pythons: The versions of Python that it has packages for.
+        numpy: The versions of NumPy.
+    """
+
+    activate: set[str] = field(default_factory=set)
+    pythons: set[str] = field(default_factory=set)
+    numpy: set[str] = field(default_factory=set)
+
+
+def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[Problem]:
+    """What keeps a release from running a packed environment.
+
+    Args:
+        archive: The .tar.gz; it is read once, which takes seconds for each gigabyte.
+        release: The release that would serve it.
+        where: The place in the declaration, for the errors.
+    """
+    try:
+        found = _read(archive)
+    except FileNotFoundError:
+        yield _problem(
+            where,
+            what=f"there is no packed environment {str(archive)!r}",
+            expected="the .tar.gz, beside the declaration or at an absolute path",
+            fix="pack it: conda-pack -n NAME -o environment.tar.gz",
+        )
+        return
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        yield _problem(
+            where,
+            what=f"{archive.name} is not a whole gzipped tar archive: {error}",
+            expected="what conda-pack or venv-pack wrote",
+            fix="pack it again; if it was copied, copy it again",
+        )
+        return
+    yield from _misfits(found, archive.name, release, where)
+
+
+def _read(archive: Path) -> _Found:
+    found = _Found()
+    # Not tarfile's own "r|gz": it raises a TypeError on a short header, and never checks the end.
+    with gzip.open(archive) as content, tarfile.open(fileobj=content, mode="r|") as members:
+        for member in members:
+            path = posixpath.normpath(member.name)
+            if posixpath.basename(path) == "activate" and path.endswith(_ACTIVATE):
+                found.activate.add(path)
+            if match := _LIBRARY.match(path):
+                found.pythons.add(match[1])
+            if match := _NUMPY.match(path):
+                found.numpy.add(match[1])
+        while content.read(1 << 20):
+            pass
+    return found
+
+
+def _misfits(found: _Found, name: str, release: Release, where: str) -> Iterator[Problem]:
+    if _ACTIVATE not in found.activate:
+        deeper = sorted(found.activate)
+        yield _problem(
+            where,
+            what=f"{name} has its {_ACTIVATE} at {deeper[0]}" if deeper else f"{name} has no {_ACTIVATE}",
+            expected=f"{_ACTIVATE} at the top of the archive",
+            fix=f"pack what is in the folder, not the folder: tar -czf {name} -C FOLDER ."
+            if deeper
+            else "pack a whole environment: conda-pack, or venv-pack",
+        )
+    elif release.python not in found.pythons:
+        had = ", ".join(sorted(found.pythons))
+        yield _problem(
+            where,
+            what=f"{name} is an environment of Python {had}" if had else f"{name} has no lib/python3.X",
+            expected=f"Python {release.python}, which release {release.name} runs models with",
+            fix=f"make it again with python={release.python}, or build for a release with its Python",
+        )
+    elif not found.numpy:
+        yield _problem(
+            where,
+            what=f"{name} has no NumPy",
+            expected="numpy among its packages: the Python backend itself imports it",
+            fix="install numpy into the environment, and pack it again",
+        )
+    below = release.numpy_below
+    for version in sorted(found.numpy):
+        if below is not None and int(version.partition(".")[0]) >= below:
+            yield _problem(
+                where,
+                what=f"{name} has NumPy {version}",
+                expected=f"numpy<{below} with release {release.name}",
+                why="the model would load, and answer with empty tensors and status 200",
+                fix=f"make the environment again with 'numpy<{below}', or serve with release 24.12 or newer",
+            )
+
+
+def _problem(
+    where: str, *, what: str, expected: str, fix: str, why: str = "the model would not load"
+) -> Problem:
+    return Problem(what=what, where=where, expected=expected, why=why, fix=fix, rule=_RULE)

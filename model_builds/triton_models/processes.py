@@ -1,0 +1,44 @@
+"""Child processes that never outlive the process that started them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+
+_PR_SET_PDEATHSIG = 1
+_GRACE_SECONDS = 5.0
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def tie_to_parent() -> None:
+    """Make the kernel end the calling process when its parent dies; for a child's `preexec_fn`.
+
+    The parent is the thread that started the child, so start it from one that lives as long as the
+    child is needed. Only Linux can do it; elsewhere this does nothing.
+    """
+    if sys.platform == "linux":
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_group(
+    process: subprocess.Popen[str] | subprocess.Popen[bytes], first: signal.Signals = signal.SIGTERM
+) -> None:
+    """End a process started with `start_new_session=True` and everything that it started.
+
+    Asks with the first signal, waits a little, then kills. Returns when the process is gone.
+    """
+    _signal_group(process.pid, first)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_GRACE_SECONDS)
+    _signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    # The group may be gone, or hold only processes that are ending.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

@@ -1,0 +1,108 @@
+"""What of declarations no endpoint of a release could serve, found without building anything.
+
+It is what a pull request is stopped by: each model alone, with the checks that a build begins with, and all
+of a repository together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from triton_models.declared_environments import check_environments
+from triton_models.declaring.backends import TensorRt
+from triton_models.declaring.declaration import ModelBuild
+from triton_models.declaring.models import Ensemble, PythonModel, PyTorchNetwork
+from triton_models.declaring.requires import check_backends
+from triton_models.derived import type_problems
+from triton_models.errors import FleetError, Problem
+from triton_models.export.signature import NetworkTensor, Signature
+from triton_models.job import BuildJob
+from triton_models.releases import Release
+from triton_models.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
+
+NAME_RULE = "composing-name-taken"
+SHARED_MEMORY_RULE = "python-shared-memory"
+
+
+def unservable(
+    builds: Mapping[str, ModelBuild], *, models: Path, release: Release, gpu: bool
+) -> Iterator[Problem]:
+    """What is wrong with declarations for a release.
+
+    Args:
+        builds: The declarations, by what they are asked for: a folder, or `folder:form`.
+        models: The folder that holds their folders.
+        release: The Triton release that serves them.
+        gpu: Whether GPUs serve them, with plans for what is declared for TensorRT.
+    """
+    for asked, build in builds.items():
+        found = _alone(build, source=models / asked.partition(":")[0], release=release, gpu=gpu)
+        yield from (replace(each, where=f"model {build.name!r}: {each.where}") for each in found)
+    yield from _names_taken(builds.values())
+
+
+def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Iterator[Problem]:
+    try:
+        check_backends(build, release)
+    except FleetError as error:
+        yield from error.problems
+    job = BuildJob(root=source, release=release, source=source, cpu=True)  # nothing is written
+    try:
+        check_environments(build, job)
+    except FleetError as error:
+        yield from error.problems
+    for model in build.models:
+        if gpu and isinstance(model, PyTorchNetwork) and isinstance(model.backend, TensorRt):
+            inputs = [
+                NetworkTensor(name=each.name, data_type=each.full_type, dims=()) for each in model.inputs
+            ]
+            yield from type_problems(
+                Signature(inputs=inputs, outputs=()), name=model.name, backend="tensorrt", release=release
+            )
+    yield from _shared_memory(build)
+
+
+def _shared_memory(build: ModelBuild) -> Iterator[Problem]:
+    """The Python models of one artifact fit into a container, which has room for others as well."""
+    instances = sum(model.instances.count for model in build.models if isinstance(model, PythonModel))
+    most = CONTAINER_BYTES // SMALLEST_REGION_BYTES
+    if instances > most:
+        yield Problem(
+            what=f"{instances} instances of Python models",
+            where="`instances` of its models",
+            expected=f"at most {most}",
+            why=f"each takes {SMALLEST_REGION_BYTES >> 20} MiB of shared memory or more, and a container has "
+            f"{CONTAINER_BYTES >> 20} MiB for all models",
+            fix="declare fewer instances",
+            rule=SHARED_MEMORY_RULE,
+        )
+
+
+def _names_taken(builds: Iterable[ModelBuild]) -> Iterator[Problem]:
+    """A composing model's name belongs to one artifact of a repository."""
+    owners: dict[str, list[str]] = {}
+    for build in builds:
+        for name in _names(build):
+            owners.setdefault(name, []).append(build.name)
+    for name, artifacts in owners.items():
+        if len(artifacts) > 1:
+            yield Problem(
+                what=f"{name!r} is a model of {_listed(artifacts)}",
+                where="the names of the declared models",
+                expected="a name of its own for every model of a repository, composing models among them",
+                why="their metrics cannot be told apart, and a cache or an inner call takes the wrong one",
+                fix=f"begin each with its artifact's name, such as {artifacts[1]}_{name}",
+                rule=NAME_RULE,
+            )
+
+
+def _names(build: ModelBuild) -> Sequence[str]:
+    """The artifact's name, and of an ensemble those of its steps."""
+    composing = [model.name for model in build.models if not isinstance(model, Ensemble)]
+    return list(dict.fromkeys([build.name, *composing]))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + f" and {names[-1]}"

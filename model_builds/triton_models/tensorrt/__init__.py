@@ -1,0 +1,29 @@
+"""Compiling TensorRT plans with trtexec, on the GPU and with the TensorRT that will load them.
+
+A plan loads only on the GPU model and in the TensorRT version that compiled it, down to the patch number
+(NVIDIA's TensorRT support matrix; Triton server issues 7221 and 7613). Both are therefore checked before the
+compiler starts, and the version is read back from the plan itself.
+"""
+
+from __future__ import annotations
+
+from triton_models.tensorrt.compiler import Compiler, plan_version
+from triton_models.tensorrt.machine import IMAGE_TRTEXEC, find_compiler
+from triton_models.tensorrt.options import PlanOptions, Precision, check_precision, major
+from triton_models.tensorrt.shapes import ShapeRange, check_shapes, open_shapes
+from triton_models.tensorrt.timing_cache import TimingCache
+
+__all__ = [
+    "IMAGE_TRTEXEC",
+    "Compiler",
+    "PlanOptions",
+    "Precision",
+    "ShapeRange",
+    "TimingCache",
+    "check_precision",
+    "check_shapes",
+    "find_compiler",
+    "major",
+    "open_shapes",
+    "plan_version",
+]

@@ -1,0 +1,106 @@
+"""FP16 on TensorRT 11: the network is converted by AutoCast, here by a package that stands in for it."""
+
+import json
+
+import pytest
+from test_tensorrt import encoder
+
+from triton_models.build import build
+from triton_models.errors import FleetError
+
+BANNER = "[TensorRT v110000] [b7]"
+OPTIONS = [
+    "--onnx_path=",
+    "--output_path=",
+    "--low_precision_type=fp16",
+    "--keep_io_types",
+    "--providers",
+    "cpu",
+]
+
+COPIES = """
+import pathlib, shutil, sys
+given = dict(each.partition("=")[::2] for each in sys.argv[1:])
+pathlib.Path(__file__).with_name("seen").write_text(" ".join(sys.argv[1:]))
+shutil.copyfile(given["--onnx_path"], given["--output_path"])
+print("Converted 1/1 nodes (100.00%) to fp16")
+"""
+
+RENAMES = """
+import sys
+import onnx
+given = dict(each.partition("=")[::2] for each in sys.argv[1:])
+model = onnx.load(given["--onnx_path"])
+model.graph.output[0].name = model.graph.node[0].output[0] = "total"
+onnx.save(model, given["--output_path"])
+"""
+
+
+@pytest.fixture
+def autocast(tmp_path, monkeypatch):
+    """Install a program as `python -m modelopt.onnx.autocast`; returns the file that gets its arguments."""
+
+    def install(program):
+        folder = tmp_path / "packages" / "modelopt" / "onnx" / "autocast"
+        folder.mkdir(parents=True)
+        for package in (folder, folder.parent, folder.parent.parent):
+            (package / "__init__.py").touch()
+        (folder / "__main__.py").write_text(program)
+        monkeypatch.syspath_prepend(tmp_path / "packages")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
+        return folder / "seen"
+
+    return install
+
+
+def build_fp16(declare, models, tmp_path):
+    declare("tiny", encoder(precision="fp16"))
+    return build("tiny", output=tmp_path / "out", models=models, gpu="A10G", release="26.06")
+
+
+def failure(declare, models, tmp_path):
+    with pytest.raises(FleetError) as caught:
+        build_fp16(declare, models, tmp_path)
+    (problem,) = caught.value.problems
+    return problem
+
+
+def test_the_converted_network_is_what_trtexec_compiles(machine, autocast, declare, models, tmp_path):
+    log = machine(banner=BANNER, version=(11, 0, 0, 7))
+    seen = autocast(COPIES)
+    root = build_fp16(declare, models, tmp_path)
+    source, converted, *rest = seen.read_text().split()
+    assert [source.partition("=")[0] + "=", converted.partition("=")[0] + "=", *rest] == OPTIONS
+    assert log.read_text().split()[0] == converted.replace("--output_path=", "--onnx=")
+    assert [path.name for path in (root / "tiny" / "1").iterdir() if path.suffix != ".py"] == ["model.plan"]
+
+
+def test_that_a_network_was_converted_is_recorded_with_its_plan(machine, autocast, declare, models, tmp_path):
+    machine(banner=BANNER, version=(11, 0, 0, 7))
+    autocast(COPIES)
+    record = json.loads((build_fp16(declare, models, tmp_path) / "build.json").read_text())
+    assert record["plans"]["tiny/1/model.plan"]["autocast"] == "nvidia-modelopt"
+
+
+def test_a_conversion_that_fails_is_one_error_with_its_last_words(
+    machine, autocast, declare, models, tmp_path
+):
+    machine(banner=BANNER, version=(11, 0, 0, 7))
+    autocast("raise SystemExit('no kernel for Magic')")
+    problem = failure(declare, models, tmp_path)
+    assert problem.what == "converting model.onnx to FP16 failed (exit status 1): no kernel for Magic"
+    assert "no kernel for Magic" in (tmp_path / "out" / ".logs" / "tiny" / "tiny.log").read_text()
+
+
+def test_a_conversion_that_writes_nothing_is_an_error(machine, autocast, declare, models, tmp_path):
+    machine(banner=BANNER, version=(11, 0, 0, 7))
+    autocast("pass")
+    assert failure(declare, models, tmp_path).what == "AutoCast wrote no file"
+
+
+def test_a_conversion_that_changes_what_requests_are_made_of_is_refused(
+    machine, autocast, declare, models, tmp_path
+):
+    machine(banner=BANNER, version=(11, 0, 0, 7))
+    autocast(RENAMES)
+    assert failure(declare, models, tmp_path).what == "AutoCast changed the network's inputs or outputs"

@@ -1,0 +1,205 @@
+"""Declaring and serializing a DALI pipeline: what is made of it, and what is wrong with it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from triton_models.build import build
+from triton_models.check import check_path
+from triton_models.config import read_config
+from triton_models.declaring.requires import IMAGE_MODULES, check_requires, missing
+from triton_models.errors import FleetError
+from triton_models.export.dali import VERSIONS
+from triton_models.releases import RELEASES
+from triton_models.spec import load_build
+
+DECLARATION = """
+from triton_models.spec import *
+
+def pipeline(device):
+    from nvidia.dali import fn, types
+
+    encoded = fn.external_source(name="ENCODED", device="cpu", dtype=types.UINT8, ndim=1)
+    return fn.decoders.image(encoded, device=device)
+
+BUILD = ModelBuild(
+    name="images",
+    description="made up",
+    models=[
+        DaliPipeline(
+            name="images",
+            pipeline=pipeline,
+            inputs=[Tensor("ENCODED", "UINT8", [-1])],
+            outputs=[Tensor("IMAGE", "UINT8", [-1, -1, 3])],
+            max_batch_size=8,
+        )
+    ],
+    examples=list,
+    output="IMAGE",
+    requires=["nvidia.dali"],
+)
+"""
+
+needs_dali = pytest.mark.skipif(bool(missing(["nvidia.dali"])), reason="nvidia.dali is not installed")
+
+
+@pytest.fixture
+def images(models: Path) -> Path:
+    """A declaration of one pipeline."""
+    (models / "images").mkdir()
+    path = models / "images" / "build.py"
+    path.write_text(DECLARATION)
+    return path
+
+
+@pytest.fixture
+def no_dali(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DALI is not installed."""
+    real = importlib.util.find_spec
+
+    def find(name: str, *package: str) -> object:
+        if name.startswith("nvidia"):
+            raise ModuleNotFoundError(name)
+        return real(name, *package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", find)
+
+
+def _problems(call, *arguments, **named):
+    with pytest.raises(FleetError) as caught:
+        call(*arguments, **named)
+    return caught.value.problems
+
+
+@needs_dali
+def test_a_pipeline_becomes_model_dali_with_its_tensors_and_threads(images, models, tmp_path):
+    root = build("images", output=tmp_path, models=models)
+    config = read_config(root / "images" / "config.pbtxt")
+    assert (config.backend, config.max_batch_size) == ("dali", 8)
+    assert [list(tensor.dims) for tensor in (*config.input, *config.output)] == [[-1], [-1, -1, 3]]
+    assert config.parameters["num_threads"].string_value == "4"
+    assert (root / "images" / "1" / "model.dali").is_file()
+    assert check_path(root) == []
+
+
+@needs_dali
+def test_the_file_says_nothing_of_the_machine_that_made_it(images, models, tmp_path):
+    content = (build("images", output=tmp_path, models=models) / "images" / "1" / "model.dali").read_bytes()
+    assert b"_origin_stack_" not in content
+    assert b"build.py" not in content
+
+
+@needs_dali
+def test_a_build_without_a_gpu_decodes_on_the_cpu(images, models, tmp_path):
+    content = (build("images", output=tmp_path, models=models) / "images" / "1" / "model.dali").read_bytes()
+    assert b"\x05mixed" not in content
+
+
+@needs_dali
+def test_a_gpu_build_decodes_on_the_gpu(images, models, machine, tmp_path, monkeypatch):
+    machine()
+    monkeypatch.setattr("triton_models.export.dali.VERSIONS", {"25.09": "99.0"})
+    monkeypatch.setattr("triton_models.export.dali._GPU", None)  # DALI looks for the GPU that it is told of
+    root = build("images", output=tmp_path / "out", models=models, release="25.09", gpu="A10G")
+    assert b"\x05mixed" in (root / "images" / "1" / "model.dali").read_bytes()
+
+
+@needs_dali
+def test_a_newer_dali_than_the_releases_builds_nothing_for_an_endpoint(images, models, tmp_path, monkeypatch):
+    monkeypatch.setattr("triton_models.export.dali.VERSIONS", {"25.09": "1.51.2"})
+    (problem,) = _problems(build, "images", output=tmp_path / "out", models=models, cpu=True)
+    assert problem.rule == "dali-version"
+    assert "DALI 1.51.2" in problem.expected
+    assert "the Triton image of 25.09" in problem.fix
+
+
+@needs_dali
+def test_the_images_own_dali_builds_whatever_the_table_says(images, models, tmp_path, monkeypatch):
+    from nvidia import dali
+
+    monkeypatch.setattr("triton_models.export.dali.VERSIONS", {"25.09": "0.1"})
+    monkeypatch.setattr(
+        "triton_models.export.dali.IMAGE_MODULES", {"nvidia.dali": Path(dali.__file__).parents[2]}
+    )
+    root = build("images", output=tmp_path / "out", models=models, cpu=True)
+    assert (root / "images" / "1" / "model.dali").is_file()
+
+
+@needs_dali
+def test_an_input_that_the_pipeline_does_not_take_is_named(images, models, tmp_path):
+    images.write_text(DECLARATION.replace('Tensor("ENCODED"', 'Tensor("INPUT"'))
+    (problem,) = _problems(build, "images", output=tmp_path, models=models)
+    assert problem.rule == "dali-input"
+    assert "has no input 'INPUT'" in problem.what
+
+
+def test_every_release_has_its_dali():
+    assert VERSIONS.keys() == RELEASES.keys()
+
+
+def test_a_build_without_dali_says_what_to_install(images, models, tmp_path, no_dali):
+    (problem,) = _problems(build, "images", output=tmp_path, models=models)
+    assert problem.rule == "build-requires"
+    assert problem.where == "model 'images': `requires` of the declaration"
+    assert "pip install --no-deps -r model_builds/requirements-dali.txt" in problem.fix
+    assert list(tmp_path.glob("images*")) == []
+
+
+def test_reading_a_declaration_needs_no_dali(images, models, no_dali):
+    assert load_build("images", models).requires == ["nvidia.dali"]
+
+
+def test_what_is_required_may_lie_in_the_image_alone(tmp_path, monkeypatch):
+    (tmp_path / "only_in_the_image.py").touch()
+    monkeypatch.setattr(
+        "triton_models.declaring.requires.IMAGE_MODULES", {**IMAGE_MODULES, "only_in_the_image": tmp_path}
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert missing(["only_in_the_image"]) == []
+    assert sys.path[-1] == str(tmp_path)
+
+
+def test_the_images_module_is_found_where_another_distribution_has_its_parent(tmp_path, monkeypatch):
+    for place, module in (("installed", "other"), ("image", "wanted")):
+        (tmp_path / place / "some_vendor").mkdir(parents=True)
+        (tmp_path / place / "some_vendor" / f"{module}.py").touch()
+    (tmp_path / "installed" / "some_vendor" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "installed"), *sys.path])
+    monkeypatch.setattr(
+        "triton_models.declaring.requires.IMAGE_MODULES", {"some_vendor.wanted": tmp_path / "image"}
+    )
+    assert missing(["some_vendor.wanted"]) == []
+
+
+def test_everything_that_is_missing_is_told_at_once():
+    problems = _problems(check_requires, ["no_such_package", "json", "no_parent.either"])
+    assert [problem.what.split()[3] for problem in problems] == ["no_such_package", "no_parent.either"]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (("max_batch_size=8", "max_batch_size=0"), "max_batch_size 0"),
+        (('outputs=[Tensor("IMAGE", "UINT8", [-1, -1, 3])]', "outputs=[]"), "1 inputs and 0 outputs"),
+        (("max_batch_size=8,", "max_batch_size=8, backend=Dali(num_threads=0),"), "0 threads"),
+        (('[Tensor("ENCODED", "UINT8", [-1])]', '[Tensor("X", "UINT8", [1])] * 2'), "two tensors are called"),
+        (("max_batch_size=8", "max_batch_size=-1"), "max_batch_size -1"),
+    ],
+)
+def test_a_mistake_in_a_pipelines_declaration_is_told_with_its_line(change, what, images, models):
+    images.write_text(DECLARATION.replace(*change))
+    (problem,) = _problems(load_build, "images", models)
+    assert what in problem.what
+    assert problem.where.startswith(f"{images}:")
+
+
+def test_a_frozen_graph_needs_a_file(images, models):
+    images.write_text(
+        DECLARATION.replace("DaliPipeline(", "TensorFlowGraph(").replace("pipeline=pipeline,", "")
+    )
+    (problem,) = _problems(load_build, "images", models)
+    assert "is the frozen graph of the weights" in problem.what

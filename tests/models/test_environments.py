@@ -1,0 +1,434 @@
+"""Environments that a declaration gives to its Python models: what is refused, and what is laid where."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from wheel_shelf import put_numpy, put_wheel
+
+from triton_models.build import build
+from triton_models.check import check_path
+from triton_models.config import read_config
+from triton_models.errors import FleetError, Problem
+from triton_models.layout import read_layout
+from triton_models.publishing.plans import is_portable
+from triton_models.releases import RELEASES
+from triton_models.slim_environment import make_environment
+from triton_models.spec import load_build
+
+DECLARATION = """
+from triton_models.spec import *
+
+def step(name, source, target, environment):
+    return PythonModel(
+        name=name,
+        code="code.py",
+        inputs=[Tensor(source, "INT32", [1])],
+        outputs=[Tensor(target, "INT32", [1])],
+        max_batch_size=0,
+        environment=environment,
+    )
+
+ENVIRONMENT = {environment}
+BUILD = ModelBuild(
+    name="sums",
+    description="made up",
+    models={models},
+    examples=list,
+    reference=dict,
+    output="y",
+    tolerance=0,
+)
+"""
+ONE = "[step('sums', 'x', 'y', ENVIRONMENT)]"
+TWO = """[
+    step("first", "x", "z", ENVIRONMENT),
+    step("second", "z", "y", {second}),
+    Ensemble(name="sums", steps=["first", "second"]),
+]"""
+SHARED = TWO.format(second="ENVIRONMENT")
+WHEELS = 'Wheels(["numpy==2.2.6", "greeting==1.0"])'
+
+Given = Callable[..., None]
+Made = Callable[..., Path]
+
+
+@pytest.fixture
+def given(models: Path) -> Given:
+    """Declare the model `sums`, with an environment."""
+
+    def declare(environment: str, declared: str = ONE) -> None:
+        (models / "sums").mkdir(exist_ok=True)
+        (models / "sums" / "code.py").write_text("# code\n")
+        text = DECLARATION.replace("{environment}", environment).replace("{models}", declared)
+        (models / "sums" / "build.py").write_text(text)
+
+    return declare
+
+
+@pytest.fixture
+def make(models: Path, tmp_path: Path) -> Made:
+    """Build it, for CPUs unless another thing is said."""
+
+    def made(*, cpu: bool = True, release: str = "25.09") -> Path:
+        return build("sums", output=tmp_path / "out", models=models, cpu=cpu, release=release)
+
+    return made
+
+
+@pytest.fixture
+def stocked(shelf: Path) -> Path:
+    """A shelf with a NumPy and a greeting."""
+    put_numpy(shelf)
+    put_wheel(shelf, "greeting", {"greeting.py": "DIGIT = 7\n"})
+    return shelf
+
+
+def path_of(model: Path) -> str | None:
+    parameters = read_config(model / "config.pbtxt").parameters
+    return parameters["EXECUTION_ENV_PATH"].string_value if "EXECUTION_ENV_PATH" in parameters else None
+
+
+def refused(act: Callable[[], object]) -> list[Problem]:
+    with pytest.raises(FleetError) as caught:
+        act()
+    return list(caught.value.problems)
+
+
+# What is declared
+
+
+@pytest.mark.parametrize(
+    ("environment", "what"),
+    [
+        ('Wheels(["numpy==2.2.6", "pandas"])', "the wheel 'pandas'"),
+        ('Wheels(["numpy==2.2.6", "pandas>=2"])', "the wheel 'pandas>=2'"),
+        ('Wheels(["numpy==2.2.6", "x[gpu]==2"])', "the wheel 'x[gpu]==2'"),
+        ('Wheels(["numpy==2.2.6", "a_b==1", "A-B==2"])', "two wheels of a-b"),
+        ('Wheels(["pandas==2.3.3"])', "an environment without NumPy"),
+        ('Wheels({"3.12": ["pandas==2.3.3"]})', "an environment without NumPy"),
+        ('Wheels({"25.09": ["numpy==2.2.6"]})', "wheels for '25.09'"),
+        ('Wheels("numpy==2.2.6")', "Wheels.wheels is 'numpy==2.2.6'"),
+        ('PackedEnvironment("environment.zip")', "the packed environment 'environment.zip'"),
+        ('["numpy==2.2.6"]', "PythonModel.environment is ['numpy==2.2.6']"),
+    ],
+)
+def test_a_mistake_is_told_when_the_declaration_is_read(
+    environment: str, what: str, given: Given, models: Path
+) -> None:
+    given(environment)
+
+    (problem,) = refused(lambda: load_build("sums", models))
+
+    assert problem.what == what
+    assert problem.rule == "bad-declaration"
+
+
+def test_a_backend_that_names_another_environment_is_refused(given: Given, models: Path) -> None:
+    given(WHEELS)
+    path = models / "sums" / "build.py"
+    backend = "max_batch_size=0, backend=PythonBackend(environment='/opt/env'),"
+    path.write_text(path.read_text().replace("max_batch_size=0,", backend))
+
+    (problem,) = refused(lambda: load_build("sums", models))
+
+    assert problem.what == "'sums' has an environment, and its backend names another"
+
+
+# What fits a release
+
+
+@pytest.mark.parametrize("name", [name for name in RELEASES if name < "24.12"])
+def test_numpy_2_is_refused_before_release_24_12_without_asking_pip(
+    name: str, given: Given, make: Made
+) -> None:
+    given('Wheels(["numpy==2.2.6"])')
+
+    (problem,) = refused(lambda: make(release=name))
+
+    assert (problem.rule, problem.what) == ("environment-numpy", f"numpy==2.2.6 with release {name}")
+    assert "numpy==1.26.4" in problem.expected
+
+
+def test_a_portable_build_finds_it_too(given: Given, make: Made) -> None:
+    given('Wheels(["numpy==2.2.6"])')
+
+    (problem,) = refused(lambda: make(cpu=False, release="24.09"))
+
+    assert problem.rule == "environment-numpy"
+
+
+@pytest.mark.parametrize(("release", "packages"), [("24.09", "one"), ("25.09", "two")])
+def test_a_mapping_has_wheels_for_each_python(
+    release: str, packages: str, given: Given, make: Made, stocked: Path
+) -> None:
+    put_numpy(stocked, version="1.26.4")
+    put_wheel(stocked, "one", {"one.py": ""})
+    put_wheel(stocked, "two", {"two.py": ""})
+    given('Wheels({"3.10": ["numpy==1.26.4", "one==1.0"], "3.12": ["numpy==2.2.6", "two==1.0"]})')
+
+    root = make(release=release)
+
+    assert [path.stem for path in (root / "sums/environment").rglob("*.py")] == [packages]
+    assert check_path(root) == []
+
+
+def test_a_python_that_a_mapping_lacks_is_named_with_those_it_has(given: Given, make: Made) -> None:
+    given('Wheels({"3.12": ["numpy==2.2.6"]})')
+
+    (problem,) = refused(lambda: make(release="24.09"))
+
+    assert problem.rule == "environment-python"
+    assert problem.what == "no wheels for Python 3.10, only for 3.12"
+
+
+def test_a_function_is_given_the_job(given: Given, make: Made, stocked: Path) -> None:
+    wheels = '["numpy==2.2.6", "greeting==1.0"]'
+    given(f'Wheels(lambda job: {wheels} if job.cpu and job.release.name == "25.09" else [])')
+
+    root = make()
+
+    assert (root / "sums/environment/lib/python3.12/site-packages/greeting.py").is_file()
+
+
+def test_what_a_function_returns_is_checked_before_pip_is_asked(given: Given, make: Made) -> None:
+    given('Wheels(lambda job: ["pandas"])')
+
+    found = refused(make)
+
+    assert {problem.what for problem in found} == {"the wheel 'pandas'", "an environment without NumPy"}
+    assert {problem.rule for problem in found} == {"environment-wheels"}
+
+
+# What is laid
+
+
+def test_an_environment_lies_in_its_model_and_is_named_there(given: Given, make: Made, stocked: Path) -> None:
+    given(WHEELS)
+
+    root = make()
+
+    assert path_of(root / "sums") == "$$TRITON_MODEL_DIRECTORY/environment"
+    assert (root / "sums/environment/lib/python3.12/site-packages/greeting.py").is_file()
+    assert json.loads((root / "build.json").read_text())["sources"] == {
+        "environment:sums": "numpy==2.2.6, greeting==1.0"
+    }
+    assert check_path(root) == []
+
+
+def test_a_portable_build_leaves_it_out_and_is_no_artifact_for_an_endpoint(given: Given, make: Made) -> None:
+    given(WHEELS)
+
+    root = make(cpu=False)
+
+    assert path_of(root / "sums") is None
+    assert json.loads((root / "build.json").read_text())["left_out"] == ["the environment of sums"]
+    assert is_portable(read_layout(root))
+    assert check_path(root) == []
+
+
+def test_a_rehearsal_of_an_endpoint_without_gpus_leaves_it_out_too(
+    given: Given, make: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEET_PORTABLE", "1")
+    given(WHEELS)
+
+    root = make()
+
+    assert path_of(root / "sums") is None
+    assert is_portable(read_layout(root))
+
+
+def test_a_build_for_an_endpoint_leaves_nothing_out(given: Given, make: Made, stocked: Path) -> None:
+    given(WHEELS)
+
+    root = make()
+
+    assert "left_out" not in json.loads((root / "build.json").read_text())
+    assert not is_portable(read_layout(root))
+
+
+def test_steps_with_equal_environments_share_one_beside_them(given: Given, make: Made, stocked: Path) -> None:
+    given(WHEELS, SHARED)
+
+    root = make()
+
+    assert {path.name for path in root.iterdir()} == {"first", "second", "sums", "environment", "build.json"}
+    for name in ("first", "second"):
+        assert path_of(root / name) == "$$TRITON_MODEL_DIRECTORY/../environment"
+        assert not (root / name / "environment").exists()
+    assert check_path(root) == []
+
+
+def test_equal_is_what_has_the_same_wheels(given: Given, make: Made, stocked: Path) -> None:
+    given(WHEELS, TWO.format(second='Wheels(lambda job: ("numpy==2.2.6", "greeting==1.0"))'))
+
+    root = make()
+
+    assert path_of(root / "first") == path_of(root / "second") == "$$TRITON_MODEL_DIRECTORY/../environment"
+
+
+def test_steps_with_different_environments_have_their_own(given: Given, make: Made, stocked: Path) -> None:
+    given(WHEELS, TWO.format(second='Wheels(["numpy==2.2.6"])'))
+
+    root = make()
+
+    for name in ("first", "second"):
+        assert path_of(root / name) == "$$TRITON_MODEL_DIRECTORY/environment"
+    assert not list((root / "second").rglob("greeting.py"))
+    assert check_path(root) == []
+
+
+def test_a_model_that_is_called_environment_keeps_its_folder(given: Given, make: Made, stocked: Path) -> None:
+    given(WHEELS, SHARED.replace('"first"', '"environment"'))
+
+    root = make()
+
+    assert path_of(root / "second") == "$$TRITON_MODEL_DIRECTORY/../environment-2"
+    assert check_path(root) == []
+
+
+def test_a_wheel_that_no_index_has_fails_the_build_with_pips_words(
+    given: Given, make: Made, stocked: Path
+) -> None:
+    given('Wheels(["numpy==2.2.6", "absent==1.0"])')
+
+    (problem,) = refused(make)
+
+    assert problem.rule == "environment-wheels"
+    assert "No matching distribution found for absent==1.0" in problem.what
+
+
+def test_a_wheel_for_another_platform_is_refused_with_pips_words(shelf: Path, tmp_path: Path) -> None:
+    put_wheel(shelf, "greeting", {"greeting.py": ""}, tag="cp312-cp312-macosx_11_0_arm64")
+
+    (problem,) = refused(
+        lambda: make_environment(tmp_path / "environment", wheels=["greeting==1.0"], python="3.12")
+    )
+
+    assert problem.rule == "environment-wheels"
+    assert "No matching distribution found for greeting==1.0" in problem.what
+
+
+def test_wheels_are_those_of_the_releases_python(shelf: Path, tmp_path: Path) -> None:
+    for python in ("311", "312"):
+        tag = f"cp{python}-cp{python}-manylinux_2_28_x86_64"
+        put_wheel(shelf, "greeting", {"greeting.py": f"FOR = {python}\n"}, tag=tag)
+
+    make_environment(tmp_path / "environment", wheels=["greeting==1.0"], python="3.12")
+
+    packages = tmp_path / "environment/lib/python3.12/site-packages"
+    assert (packages / "greeting.py").read_text() == "FOR = 312\n"
+    names = {path.name for path in (tmp_path / "environment").rglob("*")}
+    assert not names & {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "__pycache__"}
+    assert "home = /usr/bin\n" in (tmp_path / "environment/pyvenv.cfg").read_text()
+
+
+# What was packed before
+
+
+SOUND = ("bin/activate", "bin/python3", "lib/python3.12/site-packages/numpy-2.2.6.dist-info/METADATA")
+
+
+def pack_environment(path: Path, names: Iterable[str], *, above: str = "") -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(above + name), io.BytesIO())
+
+
+@pytest.fixture
+def packed(models: Path, given: Given) -> Path:
+    """Where the declaration expects its packed environment."""
+    given('PackedEnvironment("environment.tar.gz")')
+    return models / "sums" / "environment.tar.gz"
+
+
+def test_a_packed_environment_is_copied_and_named(packed: Path, make: Made) -> None:
+    pack_environment(packed, SOUND, above="./")
+
+    root = make()
+
+    assert path_of(root / "sums") == "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
+    assert (root / "sums/environment.tar.gz").read_bytes() == packed.read_bytes()
+    sources = json.loads((root / "build.json").read_text())["sources"]
+    assert sources["environment:sums"].startswith("sha256:")
+    assert check_path(root) == []
+
+
+def test_steps_share_a_packed_environment_too(models: Path, given: Given, make: Made) -> None:
+    given('PackedEnvironment("environment.tar.gz")', SHARED)
+    pack_environment(models / "sums" / "environment.tar.gz", SOUND)
+
+    root = make()
+
+    assert path_of(root / "first") == "$$TRITON_MODEL_DIRECTORY/../environment.tar.gz"
+    assert path_of(root / "second") == path_of(root / "first")
+    assert check_path(root) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "above", "what"),
+    [
+        (SOUND[1:], "", "environment.tar.gz has no bin/activate"),
+        (SOUND, "env/", "environment.tar.gz has its bin/activate at env/bin/activate"),
+        (SOUND[:2], "", "environment.tar.gz has no lib/python3.X"),
+        ((*SOUND[:2], "lib/python3.10/os.py"), "", "environment.tar.gz is an environment of Python 3.10"),
+        ((*SOUND[:2], "lib/python3.12/os.py"), "", "environment.tar.gz has no NumPy"),
+    ],
+)
+def test_a_packed_environment_that_would_not_load_is_refused(
+    names: tuple[str, ...], above: str, what: str, packed: Path, make: Made
+) -> None:
+    pack_environment(packed, names, above=above)
+
+    (problem,) = refused(make)
+
+    assert (problem.rule, problem.what) == ("packed-environment", what)
+
+
+def test_a_packed_environment_with_numpy_2_is_refused_before_release_24_12(packed: Path, make: Made) -> None:
+    pack_environment(packed, [name.replace("3.12", "3.10") for name in SOUND])
+
+    (problem,) = refused(lambda: make(release="24.09"))
+
+    assert problem.what == "environment.tar.gz has NumPy 2.2.6"
+    assert "numpy<2" in problem.expected
+
+
+@pytest.mark.parametrize("content", [b"no archive", gzip.compress(b"x" * 9000), b""])
+def test_what_is_no_archive_is_refused(content: bytes, packed: Path, make: Made) -> None:
+    packed.write_bytes(content)
+
+    (problem,) = refused(make)
+
+    assert problem.rule == "packed-environment"
+    assert "is not a whole gzipped tar archive" in problem.what or "has no bin/activate" in problem.what
+
+
+def test_an_archive_without_its_end_is_refused(packed: Path, make: Made) -> None:
+    pack_environment(packed, SOUND)
+    padded = gzip.decompress(packed.read_bytes()) + bytes(1 << 20)  # the checksum comes after all of it
+    packed.write_bytes(gzip.compress(padded)[:-8])
+
+    (problem,) = refused(make)
+
+    assert "is not a whole gzipped tar archive" in problem.what
+
+
+def test_a_packed_environment_that_is_not_there_is_asked_for(packed: Path, make: Made) -> None:
+    (problem,) = refused(make)
+
+    assert problem.what == f"there is no packed environment '{packed}'"
+    assert "conda-pack" in problem.fix
+
+
+def test_a_rehearsal_needs_no_packed_environment(packed: Path, make: Made) -> None:
+    assert not packed.exists()
+
+    assert is_portable(read_layout(make(cpu=False)))

@@ -1,0 +1,129 @@
+"""One environment for two steps of an ensemble, on the real Triton server: packed, unpacked and asked."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import urllib3
+from one_server import ENDPOINT, ask
+from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
+
+from rehearsal.hosting.unpack import unpack
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.server import TritonServer
+from triton_models.check import check_path
+from triton_models.job import BuildJob
+from triton_models.making import make
+from triton_models.pack import pack
+from triton_models.releases import release
+from triton_models.spec import load_build
+from triton_models.target import SINGLE_MODEL
+
+DECLARATION = """
+from triton_models.spec import *
+
+def step(name, source, target):
+    return PythonModel(
+        name=name,
+        code=f"{name}.py",
+        inputs=[Tensor(source, "INT32", [1])],
+        outputs=[Tensor(target, "INT32", [1])],
+        max_batch_size=0,
+        environment=Wheels(["numpy==2.2.6", "digits==1.0"]),
+    )
+
+BUILD = ModelBuild(
+    name="sums",
+    description="made up",
+    models=[
+        step("first", "x", "z"),
+        step("second", "z", "y"),
+        Ensemble(name="sums", steps=["first", "second"]),
+    ],
+    examples=list,
+    reference=dict,
+    output="y",
+    tolerance=0,
+)
+"""
+CODE = """
+import digits
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(each) for each in requests]
+
+    def answer(self, request):
+        given = pb_utils.get_input_tensor_by_name(request, "SOURCE").as_numpy()
+        made = given * 10 + np.int32(digits.DIGITS["TARGET"])
+        return pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor("TARGET", made)])
+"""
+
+
+@pytest.fixture
+def artifact(models: Path, shelf: Path, tmp_path: Path) -> Path:
+    """The ensemble as an endpoint unpacks it, with an environment for the server's Python.
+
+    As releases from 25.08 on do not run bin/activate, what it does here is what they do: the environment's
+    bin comes first on PATH. So it is found only if unpacking leaves its python3 executable.
+    """
+    put_numpy(shelf)
+    put_wheel(shelf, "digits", {"digits.py": "DIGITS = {'z': 1, 'y': 2}\n"})
+    (models / "sums").mkdir()
+    (models / "sums/build.py").write_text(DECLARATION)
+    for name, source, target in (("first", "x", "z"), ("second", "z", "y")):
+        code = CODE.replace("SOURCE", source).replace("TARGET", target)
+        (models / "sums" / f"{name}.py").write_text(code)
+    root = tmp_path / "built" / "sums"
+    root.mkdir(parents=True)
+    job = BuildJob(
+        root=root, release=replace(release("25.09"), python=PYTHON), source=models / "sums", cpu=True
+    )
+    make(load_build("sums", models), job)
+    use_servers_python(root / "environment")
+    (root / "environment/bin/activate").write_text(f'export PATH="{tmp_path}/sums/environment/bin:$PATH"\n')
+    with pack(root, output=tmp_path / "packed").path.open("rb") as stream:
+        unpack(stream, tmp_path / "sums")
+    return tmp_path / "sums"
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("", 0)) as probe:
+        free: int = probe.getsockname()[1]
+    return free
+
+
+def test_both_steps_import_from_the_one_environment(artifact: Path, tmp_path: Path) -> None:
+    assert {path.name for path in artifact.iterdir()} == {"environment", "first", "second", "sums"}
+    with TritonServer(ENDPOINT, tmp_path / "server") as server, MultiModelContract(server.url) as contract:
+        answer = contract.load(model_id="sums", target_model="sums", folder=str(artifact))
+        assert answer.ok, f"{answer.text}\n{server.log_tail()}"
+        answered = ask(contract, "sums", {"x": np.array([5], dtype=np.int32)})
+        assert contract.unload(model_id="sums", target_model="sums").ok
+
+    assert answered["y"].tolist() == [512]
+
+
+def test_the_folder_beside_the_ensemble_does_not_disturb_a_single_model_endpoint(
+    artifact: Path, tmp_path: Path, port: int
+) -> None:
+    """With the flags that the start script makes of SAGEMAKER_TRITON_DEFAULT_MODEL_NAME=sums."""
+    assert check_path(artifact, target=SINGLE_MODEL) == []
+    flags = f"--model-repository={artifact} --load-model=sums --allow-http=true --http-port={port}"
+    environment = {**ENDPOINT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": flags}
+    body = {"inputs": [{"name": "x", "shape": [1], "datatype": "INT32", "data": [5]}]}
+
+    with TritonServer(environment, tmp_path / "server"):
+        answer = urllib3.request(
+            "POST", f"http://localhost:{port}/v2/models/sums/infer", body=json.dumps(body).encode()
+        )
+
+    assert answer.json()["outputs"][0]["data"] == [512]

@@ -1,0 +1,90 @@
+"""The forms of ResNet-50: one network in three backends, tuned and not, each answering as PyTorch does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from one_server import ask, serving
+
+from rehearsal.triton.contract import MultiModelContract
+from triton_models.build import build
+from triton_models.check import check_path
+from triton_models.config import read_config
+from triton_models.spec import forms_of, load_build
+
+FORMS = ["resnet50:untuned", "resnet50:torchscript", "resnet50:tensorrt"]
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The artifact root of each form, portable."""
+    output = tmp_path_factory.mktemp("forms")
+    return {name: build(name, output=output) for name in FORMS}
+
+
+@pytest.fixture(scope="module")
+def served(roots: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
+    """A server that has loaded them."""
+    with serving(*roots.values(), folder=tmp_path_factory.mktemp("server")) as contract:
+        yield contract
+
+
+def config_of(root: Path):
+    return read_config(root / root.name / "config.pbtxt")
+
+
+def test_the_forms_are_those_of_the_post():
+    assert forms_of("resnet50") == ["resnet50", *FORMS]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_is_accepted_by_the_check(name, roots):
+    assert check_path(roots[name]) == []
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form_answers_every_example_as_pytorch_does(name, served):
+    declared = load_build(name)
+    for example in declared.examples():
+        expected = declared.reference(example.inputs)[declared.output]
+        answer = ask(served, declared.name, example.inputs)[declared.output]
+        np.testing.assert_allclose(answer, expected, rtol=0, atol=declared.allowed(), err_msg=example.name)
+
+
+def test_the_build_is_tuned_as_in_the_post_and_the_untuned_form_is_not(built, roots):
+    tuned, untuned = config_of(built / "resnet50"), config_of(roots["resnet50:untuned"])
+    assert tuned.optimization.graph.level == 1
+    assert {name: value.string_value for name, value in tuned.parameters.items()} == {
+        "arena_extend_strategy": "1",
+        "cudnn_conv_algo_search": "1",
+        "enable_mem_pattern": "1",
+        "execution_mode": "1",
+    }
+    assert (dict(untuned.parameters), untuned.HasField("optimization")) == ({}, False)
+    assert (untuned.max_batch_size, untuned.dynamic_batching) == (128, tuned.dynamic_batching)
+
+
+def test_tuned_and_untuned_are_the_same_network_byte_for_byte(built, roots):
+    tuned = (built / "resnet50" / "resnet50" / "1" / "model.onnx").read_bytes()
+    assert (roots["resnet50:untuned"] / "resnet50_untuned" / "1" / "model.onnx").read_bytes() == tuned
+
+
+def test_the_torchscript_form_has_the_names_and_the_platform_of_the_post(roots):
+    config = config_of(roots["resnet50:torchscript"])
+    assert (config.backend, config.platform) == ("pytorch", "pytorch_libtorch")
+    assert [(each.name, list(each.dims)) for each in config.input] == [("INPUT__0", [3, 224, 224])]
+    assert [(each.name, list(each.dims)) for each in config.output] == [("OUTPUT__0", [1000])]
+
+
+def test_the_plan_takes_1_to_128_images_in_fp16_as_in_the_post(machine, tmp_path):
+    log = machine(gpus=("NVIDIA A10G",))
+    root = build("resnet50:tensorrt", output=tmp_path / "plan", gpu="A10G")
+    compiled = log.read_text()
+    assert "INPUT:1x3x224x224" in compiled
+    assert compiled.count("INPUT:128x3x224x224") == 2
+    assert "--fp16" in compiled
+    assert (root / "resnet50_tensorrt" / "1" / "model.plan").is_file()
+    assert [sample.batch_size for sample in config_of(root).model_warmup] == [1]

@@ -1,0 +1,278 @@
+"""PyTorch to TorchScript: what the file holds, what the configuration learns from it, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from triton_models.build import build
+from triton_models.config import plain, read_config, schema
+from triton_models.declaring.mistakes import find_mistakes
+from triton_models.errors import FleetError
+from triton_models.export.torchscript import export_torchscript
+from triton_models.spec import LibTorch, OpenSize, PyTorchNetwork, Tensor
+
+ROWS = Tensor("X__0", "FP32", [3])
+TOKENS = OpenSize(name="tokens", min=2, max=8)
+
+
+class Scale(torch.nn.Module):
+    """Doubles, in a module of its own, so that the file has names of classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(3, 3)
+        torch.nn.init.eye_(self.inner.weight)
+        torch.nn.init.zeros_(self.inner.bias)
+
+    def forward(self, x):
+        return self.inner(x) * 2
+
+
+class SizeInPython(torch.nn.Module):
+    """Divides by a size that a trace takes for a constant."""
+
+    def forward(self, x):
+        return x / float(len(x))
+
+
+class OnTheCpu(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.zeros(x.shape)  # a trace notes the device that the default was
+
+
+class Sums(torch.nn.Module):
+    def forward(self, x, mask):
+        return (x * mask).sum(1), mask.argmax(1, keepdim=True), x
+
+
+def export(network, folder: Path, *, inputs=(ROWS,), outputs=("Y__0",), **given):
+    return export_torchscript(
+        network,
+        folder / "model.pt",
+        name="net",
+        inputs=inputs,
+        outputs=outputs,
+        batches=given.pop("batches", True),
+        **given,
+    )
+
+
+@pytest.mark.parametrize("how", ["trace", "script"])
+def test_the_file_answers_as_the_network_does(how, tmp_path):
+    export(Scale(), tmp_path, how=how)
+    loaded = torch.jit.load(tmp_path / "model.pt")
+    x = torch.rand(5, 3)
+    torch.testing.assert_close(loaded(x), x * 2)
+    assert not list(loaded.parameters())  # frozen: weights are constants
+
+
+def test_the_file_names_no_path_and_no_machine(tmp_path):
+    export(Scale(), tmp_path)
+    with zipfile.ZipFile(tmp_path / "model.pt") as archive:
+        names = archive.namelist()
+        everything = b"".join(map(archive.read, names))
+    assert not [name for name in names if name.endswith(("debug_pkl", "serialization_id"))]
+    assert str(Path(torch.__file__).parent).encode() not in everything
+    assert str(Path(__file__).parent).encode() not in everything
+
+
+def test_another_process_that_exported_something_else_before_writes_the_same_bytes(tmp_path):
+    for folder in ("here", "before", "there"):
+        (tmp_path / folder).mkdir()
+    torch.manual_seed(0)
+    export(Scale(), tmp_path / "here")
+    code = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); folder = Path(sys.argv[2]);"
+        "import test_torchscript as t;"
+        "t.export(t.SizeInPython(), folder / 'before', how='script');"
+        "t.export(t.Scale(), folder / 'before');"
+        "t.export(t.Scale(), folder / 'there')"
+    )
+    arguments = [str(Path(__file__).parent), str(tmp_path)]
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "there/model.pt").read_bytes() == (tmp_path / "here/model.pt").read_bytes()
+
+
+def test_types_shapes_and_open_sizes_of_the_outputs_are_learnt_by_running_it(tmp_path):
+    inputs = [Tensor("X__0", "FP32", [TOKENS, 3]), Tensor("MASK__1", "INT64", [TOKENS, 1])]
+    signature = export(Sums(), tmp_path, inputs=inputs, outputs=["SUM__0", "AT__1", "SAME__2"])
+    assert [(each.name, each.data_type, each.dims) for each in signature.inputs] == [
+        ("X__0", "TYPE_FP32", ["batch", "tokens", 3]),
+        ("MASK__1", "TYPE_INT64", ["batch", "tokens", 1]),
+    ]
+    assert [(each.name, each.data_type, each.dims) for each in signature.outputs] == [
+        ("SUM__0", "TYPE_FP32", ["batch", 3]),
+        ("AT__1", "TYPE_INT64", ["batch", 1, 1]),
+        ("SAME__2", "TYPE_FP32", ["batch", None, 3]),
+    ]
+
+
+def test_without_a_batch_dimension_the_shapes_are_as_they_are(tmp_path):
+    signature = export(Scale(), tmp_path, batches=False, inputs=[Tensor("X__0", "FP32", [4, 3])])
+    assert [list(each.dims) for each in (*signature.inputs, *signature.outputs)] == [[4, 3], [4, 3]]
+
+
+def test_a_trace_that_keeps_a_size_of_its_example_is_refused_and_scripting_takes_it(tmp_path):
+    with pytest.raises(FleetError, match="for an input of another size") as caught:
+        export(SizeInPython(), tmp_path)
+    (problem,) = caught.value.problems
+    assert (problem.where, problem.rule) == ("the network of 'net'", "torchscript-export")
+    assert 'LibTorch(export="script")' in problem.fix
+    assert not (tmp_path / "model.pt").exists()
+    export(SizeInPython(), tmp_path, how="script")
+
+
+def test_a_tensor_that_is_always_made_on_the_cpu_is_refused_unless_it_is_served_there(tmp_path):
+    with pytest.raises(FleetError, match="makes tensors on the CPU"):
+        export(OnTheCpu(), tmp_path)
+    export(OnTheCpu(), tmp_path, cpu=True)
+
+
+class Returns(torch.nn.Module):
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+
+    def forward(self, x):
+        return self.what(x)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (lambda x: (x, x), "returns a tensor, a tensor, and 1 outputs are declared: Y__0"),
+        (lambda x: {"Y": x}, "it cannot be exported as TorchScript \\(trace\\)"),
+        (lambda x: (x, 1), "it cannot be exported as TorchScript \\(trace\\)"),
+    ],
+)
+def test_what_is_no_tensor_for_each_output_is_refused(what, said, tmp_path):
+    with pytest.raises(FleetError, match=said):
+        export(Returns(what), tmp_path)
+
+
+def test_python_that_torchscript_has_no_words_for_is_refused_with_its_reason(tmp_path):
+    class Odd(torch.nn.Module):
+        def forward(self, x):
+            return next(iter({x.sum()}))
+
+    with pytest.raises(FleetError, match=r"it cannot be exported as TorchScript \(script\): .") as caught:
+        export(Odd(), tmp_path, how="script")
+    assert 'LibTorch(export="trace")' in caught.value.problems[0].fix
+
+
+def declared(**given) -> PyTorchNetwork:
+    fields = {"inputs": [ROWS], "outputs": ["Y__0"], "max_batch_size": 4, "backend": LibTorch(), **given}
+    return PyTorchNetwork(name="net", network=Scale, **fields)
+
+
+@pytest.mark.parametrize(
+    ("given", "what", "fix"),
+    [
+        ({"inputs": [Tensor("X", "FP32", [3])]}, "the tensor 'X' at position 0", "call it INPUT__0"),
+        ({"inputs": [Tensor("X__1", "FP32", [3])]}, "the tensor 'X__1' at position 0", "call it INPUT__0"),
+        ({"outputs": ["Y__0", "Z"]}, "the tensor 'Z' at position 1", "call it OUTPUT__1"),
+        ({"inputs": [Tensor("X__0", "UINT16", [3])]}, "is UINT16, for LibTorch", "cast it inside"),
+    ],
+)
+def test_libtorch_takes_tensors_by_position_and_no_unsigned_numbers(given, what, fix):
+    ((_, mistake),) = find_mistakes(declared(**given))
+    assert what in mistake.what
+    assert mistake.fix == fix
+
+
+def test_a_declaration_without_a_mistake_has_none():
+    assert list(find_mistakes(declared())) == []
+
+
+@pytest.mark.parametrize("name", ["intra_op_threads", "inter_op_threads"])
+def test_no_threads_at_all_are_a_mistake(name):
+    ((_, mistake),) = find_mistakes(declared(backend=LibTorch(**{name: 0})))
+    assert mistake.expected == "1 or more"
+
+
+def written(backend: LibTorch) -> dict[str, str]:
+    config = plain(name="net", backend="pytorch", max_batch_size=1, inputs=[ROWS], outputs=[ROWS])
+    backend.configure(config)
+    assert config.platform == "pytorch_libtorch"
+    return {name: value.string_value for name, value in config.parameters.items()}
+
+
+def test_every_option_is_written_as_the_backend_reads_it():
+    options = {each.name for each in dataclasses.fields(LibTorch)} - {"export"}
+    on = {name: True for name in options if not name.endswith("threads")}
+    assert written(LibTorch(**on, intra_op_threads=2, inter_op_threads=3)) == {
+        "INFERENCE_MODE": "true",
+        "DISABLE_OPTIMIZED_EXECUTION": "false",
+        "DISABLE_CUDNN": "false",
+        "ENABLE_WEIGHT_SHARING": "true",
+        "ENABLE_CACHE_CLEANING": "true",
+        "ENABLE_JIT_EXECUTOR": "true",
+        "ENABLE_JIT_PROFILING": "true",
+        "ENABLE_TENSOR_FUSER": "true",
+        "INTRA_OP_THREAD_COUNT": "2",
+        "INTER_OP_THREAD_COUNT": "3",
+    }
+    assert written(LibTorch(optimized_execution=False, cudnn=False, inference_mode=False)) == {
+        "INFERENCE_MODE": "false",
+        "DISABLE_OPTIMIZED_EXECUTION": "true",
+        "DISABLE_CUDNN": "true",
+    }
+    assert written(LibTorch()) == {}
+
+
+NETWORK = """
+from triton_models.spec import DynamicBatching, LibTorch, ModelBuild, PyTorchNetwork, Tensor, WarmUp
+
+def network():
+    import torch
+    return torch.nn.Softmax(dim=1)
+
+BUILD = ModelBuild(
+    name={name!r},
+    description="made up",
+    models=[
+        PyTorchNetwork(
+            name={name!r},
+            network=network,
+            inputs=[Tensor("INPUT__0", "FP32", [3])],
+            outputs=["OUTPUT__0"],
+            backend=LibTorch(intra_op_threads=1),
+            max_batch_size=4,
+            batching=DynamicBatching(),
+            warm_up=WarmUp(),
+        )
+    ],
+    examples=list,
+    reference=dict,
+    output="OUTPUT__0",
+    tolerance=1e-5,
+)
+"""
+
+
+@pytest.mark.parametrize("cpu", [False, True])
+def test_a_declared_network_becomes_a_whole_model_directory(cpu, declare, models, tmp_path):
+    declare("soft", declaration=NETWORK)
+    root = build("soft", output=tmp_path / "out", models=models, cpu=cpu)
+    config = read_config(root / "soft" / "config.pbtxt")
+    assert (config.backend, config.platform) == ("pytorch", "pytorch_libtorch")
+    (output,) = config.output
+    assert (output.name, schema().DataType.Name(output.data_type), list(output.dims)) == (
+        "OUTPUT__0",
+        "TYPE_FP32",
+        [3],
+    )
+    assert config.model_warmup[0].inputs["INPUT__0"].zero_data
+    loaded = torch.jit.load(io.BytesIO((root / "soft" / "1" / "model.pt").read_bytes()))
+    torch.testing.assert_close(loaded(torch.zeros(1, 3)), torch.full((1, 3), 1 / 3))

@@ -1,0 +1,157 @@
+"""Every command line is one that the trtexec of its release takes, by NVIDIA's own list of options."""
+
+import itertools
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from trtexec_options import options_of, tag_of
+
+from triton_models.build import build
+from triton_models.errors import FleetError
+from triton_models.releases import RELEASES, release
+from triton_models.spec import ShapeRange, TensorRt
+from triton_models.tensorrt import PlanOptions, Precision
+from triton_models.tensorrt.options import WAYS, CommandLine, check_precision
+
+EVERYTHING = [
+    PlanOptions(precision=precision, workspace_mb=workspace, optimization_level=level)
+    for precision, workspace, level in itertools.product(get_args(Precision), (None, 1024), (None, 5))
+]
+
+
+def command(name: str, options: PlanOptions = EVERYTHING[0], **more) -> list[str]:
+    onnx, plan = Path("model.onnx"), Path("model.plan")
+    return CommandLine(
+        trtexec=Path("trtexec"), onnx=onnx, plan=plan, release=release(name), options=options, **more
+    ).arguments()[1:]
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_every_option_that_is_used_is_one_of_the_releases_trtexec(name):
+    shapes = {"x": ShapeRange(min=(1, 3), opt=(2, 3), max=(4, 3))}
+    for options in EVERYTHING:
+        given = command(name, options, shapes=shapes, timing_cache=Path("times"))
+        assert {each.partition("=")[0] for each in given} <= options_of(release(name).tensorrt)
+
+
+@pytest.mark.parametrize(
+    ("name", "tag"),
+    [
+        ("24.01", "v8.6.1"),
+        ("24.09", "v10.4.0"),
+        ("25.09", "v10.13.3"),
+        ("25.12", "v10.14"),
+        ("26.06", "v11.0"),
+    ],
+)
+def test_a_release_is_compared_with_the_options_of_its_own_tensorrt(name, tag):
+    assert tag_of(release(name).tensorrt) == tag
+
+
+@pytest.mark.parametrize(
+    ("option", "first_without"),
+    [("--workspace", "10.0.1"), ("--buildOnly", "10.0.1"), ("--fp16", "11.0"), ("--best", "11.0")],
+)
+def test_the_list_knows_what_a_major_removed(option, first_without):
+    majors = {"10.0.1": "8.6.1", "11.0": "10.16"}
+    assert option not in options_of(first_without)
+    if option != "--buildOnly":
+        assert option in options_of(majors[first_without])
+
+
+def test_every_release_in_the_table_has_its_ways_to_a_precision():
+    assert {int(each.tensorrt.split(".")[0]) for each in RELEASES.values()} == WAYS.keys()
+    assert all(set(ways) == set(get_args(Precision)) for ways in WAYS.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "flags"),
+    [
+        ("25.09", "fp32", {"--noTF32"}),
+        ("25.09", "tf32", set()),
+        ("25.09", "fp16", {"--fp16"}),
+        ("24.03", "fp16", {"--fp16"}),
+        ("26.06", "fp32", {"--noTF32"}),
+        ("26.06", "fp16", set()),
+    ],
+)
+def test_the_flags_of_a_precision_are_those_of_the_releases_tensorrt(name, precision, flags):
+    assert {"--noTF32", "--fp16"} & set(command(name, PlanOptions(precision=precision))) == flags
+
+
+def test_a_workspace_and_an_optimization_level_are_told_to_trtexec():
+    given = command("25.09", PlanOptions(workspace_mb=2048, optimization_level=5))
+    assert {"--memPoolSize=workspace:2048", "--builderOptimizationLevel=5"} <= set(given)
+
+
+def test_what_is_not_given_is_left_to_trtexec():
+    assert command("25.09", PlanOptions(precision="tf32")) == [
+        "--onnx=model.onnx",
+        "--saveEngine=model.plan",
+        "--skipInference",
+    ]
+
+
+def test_what_a_declaration_says_reaches_trtexec(machine, declare, models, tmp_path):
+    log = machine()
+    declare("tuned", declaration=TUNED)
+    build("tuned", output=tmp_path / "out", models=models, gpu="A10G")
+    assert {"--memPoolSize=workspace:512", "--builderOptimizationLevel=4"} <= set(log.read_text().split())
+
+
+def test_a_workspace_without_a_size_is_a_mistake():
+    assert [each.field for each in TensorRt(workspace_mb=0).mistakes()] == ["workspace_mb"]
+
+
+@pytest.mark.parametrize("level", [-1, 6, True])
+def test_a_level_that_trtexec_does_not_have_is_a_mistake(level, declare, models, tmp_path):
+    declare("tuned", declaration=TUNED.replace("optimization_level=4", f"optimization_level={level}"))
+    with pytest.raises(FleetError, match="optimization_level"):
+        build("tuned", output=tmp_path / "out", models=models)
+
+
+def test_fp16_of_tensorrt_11_without_autocast_is_told_before_anything_is_exported(
+    machine, declare, models, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("triton_models.tensorrt.autocast.is_installed", lambda: False)
+    machine(banner="[TensorRT v110000] [b7]", version=(11, 0, 0, 7))
+    declare("tuned", declaration=TUNED.replace('"tf32"', '"fp16"').replace("=network,", "=lambda: 1 / 0,"))
+    with pytest.raises(FleetError) as caught:
+        build("tuned", output=tmp_path / "out", models=models, gpu="A10G", release="26.06")
+    (problem,) = caught.value.problems
+    assert problem.rule == "plan-precision"
+    assert "requirements-autocast.txt" in problem.fix
+
+
+def test_tensorrt_10_needs_no_autocast():
+    check_precision(release("25.09"), "fp16")
+
+
+TUNED = """
+from triton_models.spec import ModelBuild, PyTorchNetwork, Tensor, TensorRt
+
+def network():
+    import torch
+
+    return torch.nn.ReLU()
+
+BUILD = ModelBuild(
+    name="tuned",
+    description="",
+    models=[
+        PyTorchNetwork(
+            name="tuned",
+            network=network,
+            inputs=[Tensor("x", "FP32", [4])],
+            outputs=["y"],
+            max_batch_size=8,
+            backend=TensorRt(precision="tf32", workspace_mb=512, optimization_level=4),
+        )
+    ],
+    examples=list,
+    reference=dict,
+    output="y",
+    tolerance=0.01,
+)
+"""

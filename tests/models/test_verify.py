@@ -1,0 +1,578 @@
+"""`fleet verify`: a real server answers the examples of built models, and their source does too."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rehearsal.triton import command
+from triton_models.build import build
+from triton_models.cli import main
+from triton_models.errors import FleetError
+from triton_models.layout import REFUSED_FILE, read_layout
+from triton_models.pack import pack
+from triton_models.spec import Example, ModelBuild, load_build
+from triton_models.verify import declaration_of, verify
+from triton_models.verifying import serving as serving_module
+from triton_models.verifying.serving import Limits, Server, serving
+
+# Answers twice what it is asked, as an ONNX network behind a Python model: an ensemble of two.
+TWICE = """
+import numpy as np
+from triton_models.spec import Example, ModelBuild
+
+def write(job):
+    import onnx
+    from onnx import TensorProto, helper
+    from triton_models.config import ensemble, plain, step, tensor
+
+    one, two = (job.model(plain(
+        name=name, backend=backend, max_batch_size=4,
+        inputs=[tensor("X", "FP32", [3])], outputs=[tensor("Y", "FP32", [3])],
+    )) for name, backend in (("twice_copy", "python"), ("twice_sum", "onnxruntime")))
+    (one / "model.py").write_text(COPY)
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "XY"]
+    graph = helper.make_graph([helper.make_node("Add", ["X", "X"], ["Y"])], "g", values[:1], values[1:])
+    network = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(network, two / "model.onnx")
+    job.model(ensemble(
+        name="twice", max_batch_size=4,
+        inputs=[tensor("X", "FP32", [3])], outputs=[tensor("Y", "FP32", [3])],
+        steps=[
+            step("twice_copy", inputs={"X": "X"}, outputs={"Y": "between"}),
+            step("twice_sum", inputs={"X": "between"}, outputs={"Y": "Y"}),
+        ],
+    ))
+
+COPY = '''
+import triton_python_backend_utils as pb
+
+class TritonPythonModel:
+    def execute(self, requests):
+        tensors = [pb.get_input_tensor_by_name(request, "X").as_numpy() for request in requests]
+        return [pb.InferenceResponse([pb.Tensor("Y", tensor)]) for tensor in tensors]
+'''
+
+def examples():
+    return [
+        Example(name="small", inputs={"X": np.array([[1, 2, 3]], np.float32)}),
+        Example(name="a batch", inputs={"X": np.array([[4, 5, 6], [7, 8, 9]], np.float32)}),
+    ]
+
+def reference(inputs):
+    return {"Y": inputs["X"] * 2}
+
+BUILD = ModelBuild(
+    name="twice", description="", write=write, examples=examples, reference=reference,
+    output="Y", tolerance={"fp32": 1e-6, "fp16": 0.5},
+)
+"""
+
+# Does what its input says; a Python model may answer with any type and shape.
+MOODY = """
+import numpy as np
+from triton_models.spec import Example, ModelBuild
+
+def write(job):
+    from triton_models.config import plain, tensor
+
+    version = job.model(plain(
+        name="moody", backend="python", max_batch_size=0,
+        inputs=[tensor("MOOD", "STRING", [1])],
+        outputs=[tensor("Y", "FP32", [2]), tensor("WORD", "STRING", [1])],
+    ))
+    (version / "model.py").write_text(CODE)
+
+CODE = '''
+import os, signal, threading
+import numpy as np
+import triton_python_backend_utils as pb
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self.answer(pb.get_input_tensor_by_name(each, "MOOD").as_numpy()[0]) for each in requests]
+
+    def answer(self, mood):
+        y, word = np.array([1, 2], np.float32), np.array([mood], np.object_)
+        if mood == b"an error":
+            return pb.InferenceResponse(error=pb.TritonError("not today"))
+        if mood == b"no word":
+            return pb.InferenceResponse([pb.Tensor("Y", y)])
+        if mood == b"another type":
+            y = y.astype(np.float64)
+        if mood == b"another shape":
+            y = np.zeros(3, np.float32)
+        if mood == b"not a number":
+            y[1] = np.nan
+        if mood == b"the end":
+            os.kill(os.getppid(), signal.SIGKILL)
+        if mood in {b"the end", b"no answer"}:
+            threading.Event().wait()
+        return pb.InferenceResponse([pb.Tensor("Y", y), pb.Tensor("WORD", word)])
+'''
+
+def asked(*moods):
+    return [Example(name=mood, inputs={"MOOD": np.array([mood], np.object_)}) for mood in moods]
+
+def reference(inputs):
+    return {"Y": np.array([1, 2]), "WORD": inputs["MOOD"]}
+
+BUILD = ModelBuild(
+    name="moody", description="", write=write, examples=lambda: asked("well"), reference=reference,
+    output="Y", tolerance=0,
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def declarations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for name, text in (("twice", TWICE), ("moody", MOODY)):
+        (folder / name).mkdir()
+        (folder / name / "build.py").write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def roots(declarations: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both models, built; it is never written to."""
+    output = tmp_path_factory.mktemp("roots")
+    for name in ("twice", "moody"):
+        build(name, output=output, models=declarations)
+    return output
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A `tritonserver` as the build machine has it."""
+    return command.install(tmp_path_factory.mktemp("bin")) / command.PROGRAM
+
+
+@pytest.fixture
+def on_path(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join([str(program.parent), os.environ["PATH"]]))
+
+
+@pytest.fixture(scope="module")
+def server(program: Path) -> Iterator[Server]:
+    """One server for all tests; a test that ends it makes the next one start it again."""
+    with serving(program) as server:
+        yield server
+
+
+@pytest.fixture
+def twice(roots: Path, tmp_path: Path) -> Path:
+    """A copy of a built root, to spoil."""
+    return Path(shutil.copytree(roots / "twice", tmp_path / "twice"))
+
+
+@pytest.fixture
+def moody(roots: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(roots / "moody", tmp_path / "moody"))
+
+
+def refusal(root: Path, declaration: ModelBuild, server: Server) -> list[str]:
+    """What is wrong, a line for each problem."""
+    with pytest.raises(FleetError) as caught:
+        verify(root, declaration, server=server)
+    return [f"{problem.rule}: {problem.what}, {problem.where}" for problem in caught.value.problems]
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """What is in a root, but for what no artifact holds."""
+    found = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {str(path.relative_to(root)): path.read_bytes() for path in found}
+
+
+def in_a_mood(declarations: Path, *moods: str) -> ModelBuild:
+    declaration = load_build("moody", declarations)
+    examples = [Example(name=mood, inputs={"MOOD": np.array([mood], np.object_)}) for mood in moods]
+    return replace(declaration, examples=lambda: examples)
+
+
+def precisions(root: Path, *names: str) -> None:
+    record = json.loads((root / "build.json").read_text())
+    (root / "build.json").write_text(json.dumps({**record, "precisions": names}))
+
+
+def test_an_ensemble_that_answers_as_its_source_is_within_tolerance(declarations, twice, server):
+    accuracy = verify(twice, load_build("twice", declarations), server=server)
+    assert (accuracy.model, accuracy.precision, accuracy.examples) == ("twice", "fp32", 2)
+    assert (accuracy.largest, accuracy.tolerance, accuracy.output) == (0.0, 1e-6, "Y")
+
+
+def test_texts_are_compared_too(declarations, moody, server):
+    declaration = in_a_mood(declarations, "grüß Gott", "well")
+    assert verify(moody, declaration, server=server).largest == 0
+    other = replace(declaration, reference=lambda inputs: {"Y": np.array([1, 2]), "WORD": np.array(["ill"])})
+    found = refusal(moody, other, server)
+    assert "got 'well', expected 'ill'" in found[1]
+    assert found[1].endswith("model 'moody', example 'well', output 'WORD'")
+
+
+def test_a_root_that_is_right_stays_as_it_is(declarations, twice, server):
+    before = files(twice)
+    verify(twice, load_build("twice", declarations), server=server)
+    assert files(twice) == before
+
+
+def test_models_of_many_roots_share_one_server_though_their_parts_have_the_same_names(
+    declarations, twice, moody, server
+):
+    first = load_build("twice", declarations)
+    thrice = replace(first, reference=lambda inputs: {"Y": inputs["X"] * 3})
+    verify(twice, first, server=server)
+    process = server._process
+    refusal(twice, thrice, server)
+    verify(moody, load_build("moody", declarations), server=server)
+    verify(twice, first, server=server)
+    assert server._process is process
+
+
+def test_a_difference_names_the_place_both_values_the_tolerance_and_how_much_is_wrong(
+    declarations, twice, server
+):
+    def reference(inputs):
+        expected = inputs["X"] * 2
+        expected[-1, 1:] += [0.25, 0.125]
+        return {"Y": expected}
+
+    declaration = replace(load_build("twice", declarations), reference=reference)
+    with pytest.raises(FleetError) as caught:
+        verify(twice, declaration, server=server)
+    second = caught.value.problems[1]
+    assert second.where == "model 'twice', example 'a batch', output 'Y'"
+    assert second.what == (
+        "the answer differs by 0.25 at [1, 1]: got 16, expected 16.25; "
+        "2 of 6 components are outside tolerance"
+    )
+    assert "at most 1e-06, the declared tolerance in fp32" in second.expected
+    assert "in a finer precision" in second.fix
+
+
+def test_a_model_whose_file_was_spoilt_is_refused_with_the_example(declarations, twice, server):
+    network = twice / "twice_sum" / "1" / "model.onnx"
+    network.write_bytes(network.read_bytes().replace(b"Add", b"Sub"))
+    found = refusal(twice, load_build("twice", declarations), server)
+    assert [line.partition(":")[0] for line in found] == ["outside-tolerance"] * 2
+    assert "got 0, expected 6" in found[0]
+
+
+def test_a_corrupt_file_is_refused_with_tritons_reason_and_log(declarations, twice, server):
+    (twice / "twice_sum" / "1" / "model.onnx").write_bytes(b"no network")
+    with pytest.raises(FleetError, match="the Triton server does not load it") as caught:
+        verify(twice, load_build("twice", declarations), server=server)
+    (problem,) = caught.value.problems
+    assert "twice_sum" in problem.what
+    assert "    E" in problem.why
+    assert "failed to load" in problem.why
+
+
+def test_after_a_model_that_does_not_load_the_next_one_is_verified(declarations, twice, moody, server):
+    (twice / "twice_sum" / "1" / "model.onnx").write_bytes(b"no network")
+    refusal(twice, load_build("twice", declarations), server)
+    assert not server.alive  # the model's good parts would stay loaded
+    assert verify(moody, load_build("moody", declarations), server=server).examples == 1
+
+
+@pytest.mark.parametrize(
+    ("mood", "said"),
+    [
+        ("an error", "not-served: the request fails with 500: not today"),
+        ("no word", "output 'WORD'"),
+        ("another type", "wrong-answer: output 'Y' has elements of type float64"),
+        ("another shape", "wrong-answer: output 'Y' has the shape [3]"),
+        ("not a number", "outside-tolerance: the answer differs at [1]: got nan, expected 2"),
+    ],
+)
+def test_a_wrong_answer_is_refused_and_the_next_example_is_still_asked(
+    mood, said, declarations, moody, server
+):
+    found = refusal(moody, in_a_mood(declarations, mood, "another shape"), server)
+    assert said in found[0]
+    assert f"model 'moody', example {mood!r}" in found[0]
+    assert found[1].startswith("wrong-answer: output 'Y' has the shape [3]")
+
+
+def test_a_server_that_dies_is_told_and_started_again_for_the_next_model(declarations, twice, moody, server):
+    found = refusal(moody, in_a_mood(declarations, "the end", "well"), server)
+    assert len(found) == 1
+    assert "not-served: the Triton server " in found[0]
+    assert "before it answered, model 'moody', example 'the end'" in found[0]
+    verify(twice, load_build("twice", declarations), server=server)
+
+
+def test_a_model_that_does_not_answer_is_given_up_with_its_server(declarations, moody, program):
+    with serving(program, limits=Limits(answer_s=1)) as server:
+        found = refusal(moody, in_a_mood(declarations, "no answer", "no answer"), server)
+        assert len(found) == 1
+        assert found[0].startswith("not-served: it is not answered within 1 seconds")
+        assert not server.alive
+
+
+def test_a_refused_root_is_not_packed_until_it_is_verified_again(declarations, twice, server, tmp_path):
+    declaration = load_build("twice", declarations)
+    before = pack(twice, output=tmp_path / "before").sha256
+    refusal(twice, replace(declaration, reference=lambda inputs: {"Y": inputs["X"]}), server)
+    with pytest.raises(FleetError, match="the verification refused it: the answer differs by 3 at"):
+        pack(twice, output=tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+
+    verify(twice, declaration, server=server)
+    assert pack(twice, output=tmp_path / "after").sha256 == before
+
+
+def test_the_mark_is_no_part_of_an_artifact_and_goes_with_a_new_build(declarations, roots, tmp_path, server):
+    root = build("twice", output=tmp_path, models=declarations)
+    (root / "twice_sum" / "1" / "model.onnx").write_bytes(b"no network")
+    refusal(root, load_build("twice", declarations), server)
+    assert (root / REFUSED_FILE).is_file()
+    assert REFUSED_FILE not in read_layout(root).files
+    build("twice", output=tmp_path, models=declarations)
+    assert files(root) == files(roots / "twice")
+
+
+def test_a_mark_that_cannot_be_written_is_told_beside_what_is_wrong(declarations, twice, server):
+    (twice / REFUSED_FILE).mkdir()
+    found = refusal(twice, replace(load_build("twice", declarations), reference=lambda inputs: {}), server)
+    assert [line.partition(":")[0] for line in found] == ["reference", "reference", "unmarked"]
+    with pytest.raises(FleetError, match="the verification refused it"):
+        pack(twice, output=twice.parent / "out")
+
+
+def test_a_portable_build_that_no_other_server_loads_says_what_it_lacks(declarations, twice, server):
+    record = json.loads((twice / "build.json").read_text())
+    (twice / "build.json").write_text(json.dumps({**record, "left_out": ["the plan of twice_sum"]}))
+    (twice / "twice_sum" / "1" / "model.onnx").unlink()
+    with pytest.raises(FleetError) as caught:
+        verify(twice, load_build("twice", declarations), server=server)
+    assert "lacks the plan of twice_sum" in caught.value.problems[0].fix
+
+
+def test_a_damaged_mark_still_refuses(twice, tmp_path):
+    (twice / REFUSED_FILE).write_text("")
+    with pytest.raises(FleetError, match="the verification refused it"):
+        pack(twice, output=tmp_path / "out")
+
+
+@pytest.mark.parametrize(("built_in", "passes"), [((), False), (("fp16",), True), (("fp16", "fp32"), True)])
+def test_the_tolerance_is_that_of_the_coarsest_precision_that_was_built_in(
+    built_in, passes, declarations, twice, server
+):
+    precisions(twice, *built_in)
+    near = replace(load_build("twice", declarations), reference=lambda inputs: {"Y": inputs["X"] * 2 + 0.25})
+    if passes:
+        accuracy = verify(twice, near, server=server)
+        assert (accuracy.precision, accuracy.tolerance, accuracy.largest) == ("+".join(built_in), 0.5, 0.25)
+    else:
+        refusal(twice, near, server)
+
+
+def test_without_a_reference_the_types_and_shapes_are_verified_and_the_line_says_so(
+    declarations, moody, server
+):
+    declaration = replace(in_a_mood(declarations, "well"), reference=None, tolerance=None)
+    accuracy = verify(moody, declaration, server=server)
+    assert accuracy.line() == (
+        "moody: fp32, 1 example, answered in the declared types and shapes; no reference to compare with"
+    )
+    wrong = replace(in_a_mood(declarations, "another shape"), reference=None, tolerance=None)
+    assert "has the shape [3]" in refusal(moody, wrong, server)[0]
+
+
+def test_without_examples_it_is_only_loaded_and_the_line_says_so(declarations, moody, server):
+    line = verify(moody, in_a_mood(declarations), server=server).line()
+    assert line == "moody: fp32, 0 examples; it loads, and nothing more is known"
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (lambda inputs: {}, "reference: reference() of 'twice', example 'small': it gives nothing"),
+        (lambda inputs: {"Y": 2 * inputs["X"], "Z": inputs["X"]}, "it gives 'Z'"),
+        (lambda inputs: {"Y": inputs["X"][0]}, "the answer has the shape [1, 3]"),
+        (lambda inputs: {"Y": inputs["X"] / 0 * 0}, "expected nan"),
+        (lambda inputs: 1 / 0, "reference() of 'twice', example 'small' fails: ZeroDivisionError"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_reference_that_cannot_be_compared_with_is_told(reference, said, declarations, twice, server):
+    declaration = replace(load_build("twice", declarations), reference=reference)
+    assert said in refusal(twice, declaration, server)[0]
+
+
+def test_a_configuration_is_not_completed_for_the_endpoints_do_not_complete_it_either(
+    declarations, moody, server
+):
+    code = moody / "moody" / "1" / "model.py"
+    completes = "@staticmethod\n    def auto_complete_config(config):\n        raise AssertionError\n\n    "
+    code.write_text(code.read_text().replace("def execute", f"{completes}def execute"))
+    verify(moody, load_build("moody", declarations), server=server)
+
+
+def test_equal_infinities_do_not_differ(declarations, twice, server):
+    endless = Example(name="endless", inputs={"X": np.array([[np.inf, -np.inf, 0]], np.float32)})
+    declaration = replace(load_build("twice", declarations), examples=lambda: [endless])
+    assert verify(twice, declaration, server=server).largest == 0
+
+
+def test_examples_that_fail_are_told_with_their_line(declarations, twice, server):
+    def examples() -> list[Example]:
+        raise ValueError("no examples today")
+
+    found = refusal(twice, replace(load_build("twice", declarations), examples=examples), server)
+    assert found[0].startswith("declaration-failed: examples() of 'twice' fails: ValueError: no examples")
+    assert __file__ in found[0]
+
+
+def test_inputs_that_do_not_fit_are_tritons_error(declarations, twice, server):
+    wide = Example(name="too wide", inputs={"X": np.zeros((1, 4), np.float32)})
+    declaration = replace(load_build("twice", declarations), examples=lambda: [wide])
+    found = refusal(twice, declaration, server)
+    assert "the request fails with 400" in found[0]
+    assert "example 'too wide'" in found[0]
+
+
+# The server
+
+
+def test_no_server_is_an_error_that_says_where_there_is_one(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(serving_module, "IMAGE_SERVER", tmp_path / "none")
+    with (
+        pytest.raises(FleetError, match=r"there is no tritonserver(.|\n)*`fleet rehearse` verifies"),
+        serving(),
+    ):
+        pass
+
+
+def test_the_images_server_is_found_without_path(monkeypatch, tmp_path, program):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(serving_module, "IMAGE_SERVER", program)
+    assert serving_module.find_server() == program
+
+
+def test_a_server_that_does_not_start_marks_no_model_and_shows_its_log(declarations, twice, tmp_path):
+    broken = tmp_path / "tritonserver"
+    broken.write_text("#!/bin/sh\necho no such GPU >&2\nexit 3\n")
+    broken.chmod(0o755)
+    with serving(broken) as server, pytest.raises(FleetError) as found:
+        verify(twice, load_build("twice", declarations), server=server)
+    assert "the Triton server does not start" in str(found.value)
+    assert "no such GPU" in str(found.value)
+    assert not (twice / REFUSED_FILE).exists()
+
+
+def test_a_server_that_is_never_ready_is_given_up_and_nothing_of_it_stays(tmp_path):
+    silent = tmp_path / "tritonserver"
+    silent.write_text("#!/bin/sh\nexec sleep 1000\n")
+    silent.chmod(0o755)
+    with serving(silent, limits=Limits(start_s=0.3)) as server:
+        left = Path(f"/dev/shm/{server._mark}by_a_killed_one")  # noqa: S108
+        left.touch()
+        with pytest.raises(FleetError, match=r"ready within 0\.3 seconds"):
+            server.start()
+        assert not server.alive
+        assert not left.exists()
+
+
+def test_what_is_no_program_is_told(tmp_path):
+    text = tmp_path / "tritonserver"
+    text.write_bytes(b"\x7fELF no program")
+    text.chmod(0o755)
+    with serving(text) as server, pytest.raises(FleetError, match="Exec format error"):
+        server.start()
+
+
+def test_a_port_that_another_server_took_meanwhile_is_left_to_it(monkeypatch, server, program):
+    server.start()
+    free = serving_module._free_port()
+    ports = iter([server._pool.port, free])
+    monkeypatch.setattr(serving_module, "_free_port", lambda: next(ports))
+    with serving(program) as other:
+        other.start()
+        assert other.alive
+        assert other._pool.port == free
+    assert server.alive
+
+
+def test_nothing_of_a_server_stays(declarations, moody, program):
+    with serving(program) as server, server.loaded(moody, "moody"):
+        mark, process = server._mark, server._process
+        assert list(Path("/dev/shm").glob(f"{mark}*"))  # noqa: S108
+    assert process is not None
+    assert process.poll() is not None
+    assert not list(Path("/dev/shm").glob(f"{mark}*"))  # noqa: S108
+    assert not server._repository.exists()
+
+
+# The command
+
+
+def fleet(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    status = main(["verify", *map(str, arguments)])
+    return status, capsys.readouterr().out
+
+
+def test_the_command_says_a_line_for_each_model_and_refuses_only_what_is_wrong(
+    declarations, twice, moody, on_path, capsys
+):
+    log = twice.parent / "triton.log"
+    (twice / "twice_copy" / "1" / "model.py").write_text("import no_such_module")
+    status, out = fleet(capsys, twice, moody, "--models", declarations, "--log", log)
+    assert status == 1
+    assert "No module named 'no_such_module'" in out
+    assert out.endswith(
+        f"{twice}: not verified, 1 problem\n"
+        "moody: fp32, 1 example, largest difference 0.0e+00 in Y, allowed 0\n"
+    )
+    assert "no_such_module" in log.read_text()
+
+
+def test_the_command_as_json(declarations, moody, tmp_path, program, capsys):
+    status, out = fleet(
+        capsys, moody, tmp_path / "none", "--models", declarations, "--tritonserver", program, "--json"
+    )
+    document: dict[str, Any] = json.loads(out)
+    assert status == 1
+    assert document["verified"] is False
+    assert document["paths"][str(moody)]["accuracy"] == {
+        "model": "moody",
+        "precision": "fp32",
+        "examples": 1,
+        "largest": 0.0,
+        "tolerance": 0,
+        "output": "Y",
+    }
+    assert document["paths"][str(tmp_path / "none")]["problems"][0]["rule"] == "no-build"
+
+
+def test_a_server_that_is_not_there_is_told_by_the_command(moody, tmp_path, capsys):
+    assert main(["verify", str(moody), "--tritonserver", str(tmp_path / "none")]) == 1
+    assert "none is no program" in capsys.readouterr().err
+
+
+def test_another_form_of_a_network_is_found_by_its_own_name(declarations, tmp_path):
+    folder = shutil.copytree(declarations, tmp_path / "models") / "twice"
+    with (folder / "build.py").open("a") as file:
+        file.write("import dataclasses\nFORMS = {'small': dataclasses.replace(BUILD, name='twice_small')}\n")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "build.json").write_text('{"model": "twice_small"}')
+    assert declaration_of(root, folder.parent).name == "twice_small"
+
+
+def test_a_root_without_a_declaration_is_told(declarations, tmp_path):
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "build.json").write_text('{"model": "unknown"}')
+    with pytest.raises(FleetError, match="unknown model 'unknown'"):
+        declaration_of(root, declarations)

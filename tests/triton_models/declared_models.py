@@ -1,0 +1,105 @@
+"""Small declarations of Python models, which need no framework: as they should be, or broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_DECLARATION = """
+import functools
+import os
+import sys
+import time
+
+from triton_models.spec import Example, ModelBuild, PythonModel, Tensor
+
+{top}
+
+def write(job):
+{body}
+
+def examples():
+    import numpy as np
+
+    return [Example(name="one", inputs={{"X": np.array([1.5], dtype=np.float32)}})]
+
+def reference(inputs):
+    return {{"Y": inputs["X"] * {factor}}}
+
+BUILD = ModelBuild(
+    name={name!r},
+    description="doubles",
+    models=[
+        PythonModel(
+            name={name!r},
+            code="code.py",
+            inputs=[Tensor("X", "FP32", [1])],
+            outputs=[Tensor("Y", "FP32", [1])],
+            max_batch_size=0,
+            parameters={parameters!r},
+        )
+    ],
+    weights={weights},
+    write=write,
+    examples=examples,
+    reference=reference,
+    output="Y",
+    tolerance=0.001,
+)
+"""
+
+_CODE = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [
+            pb_utils.InferenceResponse(
+                [pb_utils.Tensor("Y", pb_utils.get_input_tensor_by_name(each, "X").as_numpy() * 2)]
+            )
+            for each in requests
+        ]
+"""
+
+
+def declare(
+    models: Path,
+    name: str,
+    *,
+    top: str = "",
+    body: str = "pass",
+    factor: float = 2,
+    code: str = _CODE,
+    weights: str = "None",
+    parameters: dict[str, int] | None = None,
+) -> Path:
+    """Add a model that doubles its input.
+
+    Args:
+        models: The folder of model builds.
+        name: Its name.
+        top: What its build.py runs when it is read.
+        body: What its write() does.
+        factor: What its reference multiplies with.
+        code: Its model.py.
+        weights: Its weights, as Python.
+        parameters: Of its configuration.
+
+    Returns:
+        Its build.py.
+    """
+    folder = models / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "code.py").write_text(code)
+    indented = "\n".join(f"    {line}" for line in body.splitlines())
+    path = folder / "build.py"
+    path.write_text(
+        _DECLARATION.format(
+            name=name,
+            top=top,
+            body=indented,
+            factor=factor,
+            weights=weights,
+            parameters=parameters or {},
+        )
+    )
+    return path

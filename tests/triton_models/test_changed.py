@@ -1,0 +1,271 @@
+"""Which models must be built again: those whose inputs are not the ones noted at their publication."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.triton_models.declared_models import declare
+from tests.triton_models.publishing_aws import (
+    EARLIER,
+    ENVIRONMENT,
+    client,
+    new_repository,
+    small_aws,
+    write_manifest,
+)
+from triton_models.changed import ModelState, changed
+from triton_models.cli import main
+from triton_models.delivering.places import Place
+from triton_models.delivering.verdicts import Verdicts
+from triton_models.errors import FleetError
+from triton_models.inputs import Inputs, find_inputs
+from triton_models.manifest import ArtifactRecord, Manifest, Publication
+
+RELEASE = "25.09"
+HEAVY = {"torch", "onnx", "transformers", "sentence_transformers", "google.protobuf"}
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+def inputs_of(name: str, models: Path) -> Inputs:
+    return find_inputs(name, release=RELEASE, models=models).inputs
+
+
+def published(manifest: Manifest, model: str, inputs: Inputs | None, *, version: int = 0) -> Manifest:
+    """The manifest after another publication."""
+    record = ArtifactRecord(size=1, sha256=f"{version:064x}", build={}, inputs=inputs or {})
+    artifact = f"{model}-{version:016x}.tar.gz"
+    wanted = Publication(model=model, artifact=artifact, record=record)
+    return manifest.with_published([wanted], at=EARLIER, by="ann")
+
+
+def rolled_back(manifest: Manifest, model: str, *, version: int = 0) -> Manifest:
+    return manifest.with_rollback(model=model, to=f"{model}-{version:016x}.tar.gz", at=EARLIER, by="ann")
+
+
+def states(names: list[str], manifest: Manifest, models: Path, **given: Any) -> dict[str, ModelState]:
+    return {
+        each.model: each
+        for each in changed(names, manifest, **{"release": RELEASE, "models": models, **given})
+    }
+
+
+def state(manifest: Manifest, models: Path, **given: Any) -> tuple[str, tuple[str, ...]]:
+    found = states(["net"], manifest, models, **given)["net"]
+    return found.state, found.differs
+
+
+def test_a_model_that_nobody_published_is_new(models):
+    declare(models, "net")
+    assert state(Manifest(), models) == ("changed", ("new",))
+
+
+def test_a_model_with_the_inputs_of_its_artifact_is_unchanged(models):
+    declare(models, "net")
+    manifest = published(Manifest(), "net", inputs_of("net", models))
+    assert state(manifest, models) == ("unchanged", ())
+
+
+def test_what_has_changed_is_told(models):
+    declare(models, "net")
+    manifest = published(Manifest(), "net", inputs_of("net", models))
+    declare(models, "net", factor=3)
+    assert state(manifest, models, cpu=True) == ("changed", ("declaration", "hardware"))
+
+
+def test_an_artifact_that_was_published_without_its_inputs_is_made_again(models):
+    declare(models, "net")
+    assert state(published(Manifest(), "net", None), models) == (
+        "changed",
+        ("published without its inputs",),
+    )
+
+
+def test_inputs_survive_the_manifest_and_a_manifest_without_them_reads(models):
+    declare(models, "net")
+    with_inputs = published(Manifest(), "net", inputs_of("net", models))
+    assert state(Manifest.from_json(with_inputs.to_json()), models) == ("unchanged", ())
+    without = published(Manifest(), "net", None).to_json()
+    assert "inputs" not in without
+    assert Manifest.from_json(without).to_json() == without
+
+
+@pytest.fixture
+def two_versions(models: Path) -> Manifest:
+    """The sources and the current artifact are those of the second version."""
+    declare(models, "net")
+    first = published(Manifest(), "net", inputs_of("net", models))
+    declare(models, "net", factor=3)
+    return published(first, "net", inputs_of("net", models), version=1)
+
+
+def test_a_rollback_is_not_undone_while_the_sources_are_those_it_went_back_from(two_versions, models):
+    assert state(rolled_back(two_versions, "net"), models) == ("held", ())
+
+
+def test_after_a_rollback_better_tools_do_not_undo_it_either(two_versions, models, monkeypatch):
+    newest = two_versions.models["net"]
+    artifact = newest.artifacts[newest.current]
+    other = replace(artifact, inputs={**artifact.inputs, "tools": "other", "packages": "other"})
+    record = replace(newest, artifacts={**newest.artifacts, newest.current: other})
+    with_other_tools = replace(two_versions, models={"net": record})
+    assert state(with_other_tools, models) == ("changed", ("tools", "packages"))
+    assert state(rolled_back(with_other_tools, "net"), models) == ("held", ())
+
+
+def test_after_a_rollback_mended_sources_are_a_change(two_versions, models):
+    declare(models, "net", factor=4)
+    assert state(rolled_back(two_versions, "net"), models) == ("changed", ("declaration",))
+
+
+def test_after_a_rollback_the_sources_that_went_back_too_are_unchanged(two_versions, models):
+    declare(models, "net")
+    assert state(rolled_back(two_versions, "net"), models) == ("unchanged", ())
+
+
+def test_sources_that_went_back_without_a_rollback_are_a_change(two_versions, models):
+    declare(models, "net")
+    assert state(two_versions, models) == ("changed", ("declaration",))
+
+
+def test_after_a_rollback_another_release_is_a_change_for_the_old_artifact_may_not_serve_it(
+    two_versions, models
+):
+    found, differs = state(rolled_back(two_versions, "net"), models, release="25.04")
+    assert (found, "release" in differs) == ("changed", True)
+
+
+BROKEN = {
+    "crashes": ("os._exit(3)", "exit code 3"),
+    "exits": ("sys.exit('no')", "SystemExit: no"),
+    "mistyped": ("def (", "SyntaxError"),
+    "raises": ("1 / 0", "ZeroDivisionError"),
+}
+
+
+def test_a_broken_declaration_is_told_with_its_reason_and_stops_no_other(models):
+    for name, (top, _) in BROKEN.items():
+        declare(models, name, top=top)
+    declare(models, "net")
+    declare(models, "zoo")
+    found = states(["net", *BROKEN, "nobody", "zoo"], Manifest(), models)
+    assert {name: each.state for name, each in found.items()} == {
+        "net": "changed",
+        **dict.fromkeys(BROKEN, "broken"),
+        "nobody": "broken",
+        "zoo": "changed",
+    }
+    for name, (_, reason) in BROKEN.items():
+        assert reason in found[name].problems[0].what
+
+
+def test_a_declaration_that_hangs_is_broken(models):
+    declare(models, "hangs", top="time.sleep(1000)")
+    found = states(["hangs"], Manifest(), models, read_seconds=3.0)["hangs"]
+    assert [problem.rule for problem in found.problems] == ["timed-out"]
+
+
+def test_an_unknown_release_is_told_once_and_not_for_each_model(models):
+    declare(models, "net")
+    with pytest.raises(FleetError, match="unknown Triton release"):
+        changed(["net"], Manifest(), release="1.0", models=models)
+
+
+def test_weights_in_s3_that_are_not_there_make_a_model_broken_and_no_other(models, aws):
+    path = declare(models, "net", weights="S3Weights(url='s3://nowhere/net')")
+    path.write_text(path.read_text().replace("import Example", "import S3Weights, Example"))
+    declare(models, "zoo")
+    found = states(["net", "zoo"], Manifest(), models, s3=client(aws))
+    assert (found["net"].state, found["zoo"].state) == ("broken", "changed")
+    assert found["net"].problems[0].where == "the weights 's3://nowhere/net'"
+
+
+def test_reading_inputs_imports_no_framework(models):
+    declare(models, "net")
+    code = (
+        "import sys; from pathlib import Path; from triton_models.inputs import find_inputs;"
+        f"find_inputs('net', release={RELEASE!r}, models=Path({str(models)!r})); print(*sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(run.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    with small_aws() as url:
+        yield url
+
+
+@pytest.fixture
+def repository(aws: str, models: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A repository for the command, with one model that is as it was, and one that is not."""
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
+        monkeypatch.setenv(name, value)
+    s3 = client(aws)
+    url = new_repository(s3)
+    declare(models, "same")
+    declare(models, "other")
+    manifest = published(Manifest(), "same", inputs_of("same", models))
+    write_manifest(url, json.loads(published(manifest, "other", {"tools": "older"}).to_json()), s3)
+    return url
+
+
+def run(repository: str, models: Path, *given: str) -> int:
+    return main(
+        ["changed", *given, "--repository", repository, "--models", str(models), "--release", RELEASE]
+    )
+
+
+def test_the_command_lists_what_to_build_for_the_map(repository, models, capsys, tmp_path):
+    declare(models, "new")
+    assert run(repository, models, "--all", "-o", str(tmp_path / "items.json")) == 0
+    assert json.loads((tmp_path / "items.json").read_text()) == [{"models": "new"}, {"models": "other"}]
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first == "new: changed: new"
+    assert second.startswith("other: changed: declaration, tools")
+    assert last == "3 models: 2 changed, 1 unchanged"
+
+
+def test_models_share_builds_evenly_where_that_is_asked_for(repository, models, tmp_path):
+    for name in ("a", "b", "c"):
+        declare(models, name)
+    items = tmp_path / "items.json"
+    run(repository, models, "--all", "-o", str(items), "--models-per-build", "3")
+    assert json.loads(items.read_text()) == [{"models": "a c"}, {"models": "b other"}]
+
+
+def test_the_command_writes_an_empty_list_where_nothing_has_changed(repository, models, capsys):
+    items = f"{repository}runs/items.json"
+    assert run(repository, models, "same", "-o", items) == 0
+    assert json.loads(Place(address=items).read()) == []
+    assert capsys.readouterr().out == "1 model: 0 changed, 1 unchanged\n"
+
+
+def test_what_is_broken_is_exit_code_1_unless_a_document_of_verdicts_says_it(
+    repository, models, capsys, tmp_path
+):
+    declare(models, "bad", top="1 / 0")
+    assert run(repository, models, "--all") == 1
+    assert "bad: broken: build.py of model 'bad' cannot be read" in capsys.readouterr().out
+    document = tmp_path / "verdicts.json"
+    assert run(repository, models, "--all", "--verdicts", str(document)) == 0
+    (verdict,) = Verdicts.from_json(document.read_bytes(), where="here").verdicts
+    assert (verdict.model, verdict.result, verdict.step) == ("bad", "failed", "read")
+
+
+@pytest.mark.parametrize("given", [[], ["net", "--all"], ["--all", "--gpu", "A10G", "--cpu"]])
+def test_wrong_usage_is_refused(given, models, capsys):
+    with pytest.raises(SystemExit) as caught:
+        run("s3://models/", models, *given)
+    assert caught.value.code == 2

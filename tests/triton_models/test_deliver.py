@@ -1,0 +1,443 @@
+"""Many models in one run, some of them broken: the others are published, and every verdict says why."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.triton_models.declared_models import declare
+from tests.triton_models.faulty_s3 import FaultyS3
+from tests.triton_models.publishing_aws import (
+    ENVIRONMENT,
+    client,
+    consistent_manifest,
+    new_repository,
+    objects,
+    small_aws,
+    write_manifest,
+)
+from triton_models.arguments import delivering
+from triton_models.build import build
+from triton_models.cli import main
+from triton_models.deliver import MODEL_SECONDS, Delivery, deliver
+from triton_models.delivering.places import Place
+from triton_models.delivering.verdicts import Verdict, Verdicts
+from triton_models.delivering.worker import Worker
+from triton_models.errors import FleetError
+from triton_models.manifest import Repository
+from triton_models.pack import pack
+
+PLENTY_S = 120.0
+HANGS_S = 2.0
+BROKEN = {
+    "crashes": {"body": "os._exit(7)"},
+    "exits": {"top": "sys.exit('not today')"},
+    "hangs": {"body": "time.sleep(1000)"},
+    "mistyped": {"top": "def ("},
+    "raises": {"body": "raise RuntimeError('no such layer')"},
+    "refused": {"body": "(job.root / 'refused' / '1' / 'model.py').unlink()"},
+}
+GOOD = ("good-1", "good-2", "good-3")
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    with small_aws() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def s3(aws: str) -> Any:
+    return client(aws)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def delivery(tmp_path: Path, models: Path, s3: Any) -> Delivery:
+    """What a run is to do, in an empty repository, where no Triton server is."""
+    return Delivery(
+        repository=new_repository(s3),
+        models=models,
+        verify=False,
+        logs=tmp_path / "logs",
+        model_seconds=PLENTY_S,
+    )
+
+
+class Mixed:
+    """One run of good and broken models, which the tests look at from all sides."""
+
+    def __init__(self, folder: Path, s3: Any) -> None:
+        models = folder / "models"
+        for name in GOOD:
+            declare(models, name)
+        for name, given in BROKEN.items():
+            declare(models, name, **given)
+        declare(models, "taken")
+        self.delivery = Delivery(
+            repository=new_repository(s3),
+            models=models,
+            verify=False,
+            logs=folder / "logs",
+            model_seconds=PLENTY_S,
+        )
+        self.taken = self._take(pack(build("taken", output=folder, models=models), output=folder), s3)
+        self.names = ["good-1", *BROKEN, "nobody", "good-2", "taken", "good-3"]
+        self.place = folder / "verdicts.json"
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            let_hang_shortly(monkeypatch)
+            self.verdicts = deliver(self.names, self.delivery, place=Place(address=str(self.place)), s3=s3)
+        self.of = {verdict.model: verdict for verdict in self.verdicts.verdicts}
+
+    def _take(self, artifact: Any, s3: Any) -> str:
+        """Let another object have the name of an artifact."""
+        where = Repository.parse(self.delivery.repository)
+        s3.put_object(Bucket=where.bucket, Key=where.key(artifact.path.name), Body=b"something else")
+        return str(artifact.path.name)
+
+
+def let_hang_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs is killed soon; what does not has its time, however busy the machine is."""
+    real = Worker.do
+
+    def do(self: Worker, *given: Any, name: str, seconds: float, **more: Any) -> Any:
+        return real(self, *given, name=name, seconds=HANGS_S if name == "hangs" else seconds, **more)
+
+    monkeypatch.setattr(Worker, "do", do)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, s3: Any) -> Mixed:
+    return Mixed(tmp_path_factory.mktemp("mixed"), s3)
+
+
+def test_what_is_broken_keeps_nothing_else_from_being_published(mixed, s3):
+    manifest = consistent_manifest(mixed.delivery.repository, s3)
+    assert sorted(manifest.models) == list(GOOD)
+    assert mixed.verdicts.counts() == {"published": 3, "unchanged": 0, "failed": 8}
+    assert mixed.verdicts.exit_code == 1
+
+
+def test_there_is_one_verdict_on_each_model_in_the_order_given(mixed):
+    assert [verdict.model for verdict in mixed.verdicts.verdicts] == mixed.names
+
+
+def test_a_published_model_is_told_with_its_artifact(mixed, s3):
+    manifest = consistent_manifest(mixed.delivery.repository, s3)
+    for name in GOOD:
+        verdict = mixed.of[name]
+        assert (verdict.result, verdict.step, verdict.problems) == ("published", "publish", ())
+        assert verdict.artifact == manifest.target_model(name)
+        assert verdict.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "step", "rule", "what"),
+    [
+        ("crashes", "build", "crashed", "its process ended with the exit code 7 in the middle of the work"),
+        ("exits", "read", "unexpected", "SystemExit: not today"),
+        ("hangs", "build", "timed-out", "it was not done after 2 seconds, and was killed"),
+        ("mistyped", "read", "bad-declaration", "build.py of model 'mistyped' cannot be read: SyntaxError"),
+        ("raises", "build", "build-failed", "building 'raises' failed: RuntimeError: no such layer"),
+        ("nobody", "read", "unknown-model", "unknown model 'nobody'"),
+        ("taken", "publish", "artifact-changed", "an object of that name holds something else"),
+        ("refused", "check", "model-file-missing", "model.py"),
+    ],
+)
+def test_a_broken_model_is_told_with_the_step_and_the_reason(model, step, rule, what, mixed):
+    verdict = mixed.of[model]
+    assert (verdict.result, verdict.step) == ("failed", step)
+    assert [problem.rule for problem in verdict.problems] == [rule]
+    assert what in verdict.problems[0].what
+    assert verdict.problems[0].fix
+
+
+def test_a_broken_model_has_a_log_with_the_line_that_failed(mixed):
+    log = Path(mixed.of["raises"].log)
+    assert log.parent == mixed.delivery.logs
+    assert "RuntimeError: no such layer" in log.read_text()
+    assert "job.root" not in log.read_text()  # that is another model's
+
+
+def test_the_summary_names_each_failed_model_with_its_reason_and_its_log(mixed):
+    first, *failed = mixed.verdicts.lines()
+    assert first == "11 models: 3 published, 0 unchanged, 8 failed"
+    log = mixed.delivery.logs / "raises.log"
+    line = f"  raises: failed in build: building 'raises' failed: RuntimeError: no such layer; log: {log}"
+    assert line in failed
+    assert len(failed) == 8
+
+
+def test_the_document_says_what_the_run_returned(mixed):
+    read = Verdicts.from_json(mixed.place.read_bytes(), where="here")
+    assert read.finished
+    assert [replace(each, seconds=0) for each in read.verdicts] == [
+        replace(each, seconds=0) for each in mixed.verdicts.verdicts
+    ]
+
+
+def test_the_object_that_had_an_artifacts_name_is_as_it_was(mixed, s3):
+    where = Repository.parse(mixed.delivery.repository)
+    body = s3.get_object(Bucket=where.bucket, Key=where.key(mixed.taken))["Body"].read()
+    assert body == b"something else"
+
+
+def test_nothing_is_left_on_the_disk(delivery, models, s3, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    declare(models, "good")
+    declare(models, "crashes", body="os._exit(1)")
+    deliver(["good", "crashes"], delivery, s3=s3)
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_each_model_leaves_the_disk_as_soon_as_it_is_published_or_has_failed(
+    delivery, models, s3, tmp_path, monkeypatch
+):
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setattr("triton_models.deliver._folder", lambda _: contextlib.nullcontext(work))
+    declare(models, "good")
+    declare(models, "crashes", body="os._exit(1)")
+    deliver(["good", "crashes"], delivery, s3=s3)
+    assert list(work.iterdir()) == []
+
+
+def test_what_is_built_is_kept_where_it_is_asked_for(delivery, models, s3, tmp_path):
+    declare(models, "good")
+    verdicts = deliver(["good"], replace(delivery, output=tmp_path / "kept"), s3=s3)
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"good", verdicts.verdicts[0].artifact}
+
+
+def test_what_is_published_already_is_unchanged(delivery, models, s3):
+    declare(models, "same")
+    first = deliver(["same"], delivery, s3=s3)
+    second = deliver(["same"], delivery, s3=s3)
+    assert [each.verdicts[0].result for each in (first, second)] == ["published", "unchanged"]
+    assert second.exit_code == 0
+    assert Path(second.verdicts[0].log).read_text().count("build ...") == 1  # the log is the last run's
+
+
+def test_a_publication_notes_what_the_build_depended_on(delivery, models, s3):
+    declare(models, "good")
+    deliver(["good"], delivery, s3=s3)
+    manifest = consistent_manifest(delivery.repository, s3)
+    record = manifest.models["good"].artifacts[manifest.target_model("good")]
+    assert sorted(record.inputs) == ["declaration", "hardware", "packages", "release", "tools"]
+
+
+def test_a_model_that_s3_refuses_to_take_keeps_no_other_from_being_published(aws, s3, delivery, models):
+    for name in (*GOOD, "cursed"):
+        declare(models, name)
+    with FaultyS3(aws) as proxy:
+        proxy.faults = Cursed(proxy, "PUT cursed-")
+        verdicts = deliver([*GOOD[:2], "cursed", GOOD[2]], delivery, s3=client(proxy.url))
+    assert [verdict.model for verdict in verdicts.failed] == ["cursed"]
+    assert verdicts.failed[0].problems[0].what == "S3 asks to slow down, again and again"
+    assert sorted(consistent_manifest(delivery.repository, s3).models) == list(GOOD)
+
+
+class Cursed(dict[int, Any]):
+    """Slow down, to every request that begins so."""
+
+    def __init__(self, proxy: FaultyS3, begin: str) -> None:
+        super().__init__()
+        self._proxy, self._begin = proxy, begin
+
+    def get(self, number: int, default: Any = None) -> Any:
+        return "slow down" if self._proxy.requests[number - 1].startswith(self._begin) else default
+
+
+def test_a_repository_that_cannot_be_read_is_told_before_anything_is_made(delivery, models, s3, tmp_path):
+    declare(models, "good", body="open('/never', 'w')")
+    place = Place(address=str(tmp_path / "verdicts.json"))
+    with pytest.raises(FleetError, match="there is no such bucket"):
+        deliver(["good"], replace(delivery, repository="s3://nowhere/models/"), place=place, s3=s3)
+    (verdict,) = Verdicts.from_json(place.read(), where="here").verdicts
+    assert (verdict.result, verdict.step) == ("failed", "wait")
+    assert verdict.reason == "there is no such bucket"
+
+
+def test_a_folder_of_logs_that_cannot_be_made_is_told_before_anything_is_made(delivery, models, s3, tmp_path):
+    declare(models, "good")
+    (tmp_path / "file").touch()
+    with pytest.raises(FleetError, match="cannot make the folder of logs"):
+        deliver(["good"], replace(delivery, logs=tmp_path / "file" / "logs"), s3=s3)
+
+
+def test_a_machine_without_a_triton_server_cannot_verify(delivery, models, s3, monkeypatch, tmp_path):
+    declare(models, "good")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FleetError, match="there is no tritonserver"):
+        deliver(["good"], replace(delivery, verify=True), s3=s3)
+
+
+def test_verdicts_that_cannot_be_written_are_told_before_anything_is_made(delivery, models, s3, tmp_path):
+    declare(models, "good")
+    (tmp_path / "file").touch()
+    with pytest.raises(FleetError, match=r"Not a directory|File exists"):
+        deliver(["good"], delivery, place=Place(address=str(tmp_path / "file" / "verdicts.json")), s3=s3)
+    assert objects(delivery.repository, s3) == set()
+
+
+def test_an_interrupted_run_publishes_what_was_ready_and_says_what_was_not(
+    delivery, models, s3, tmp_path, monkeypatch
+):
+    for name in ("one", "two", "three"):
+        declare(models, name)
+    place = Place(address=str(tmp_path / "verdicts.json"))
+    interrupt_at(monkeypatch, "two", "build")
+    with pytest.raises(KeyboardInterrupt):
+        deliver(["one", "two", "three"], delivery, place=place, s3=s3)
+    assert list(consistent_manifest(delivery.repository, s3).models) == ["one"]
+    document = Verdicts.from_json(place.read(), where="here")
+    assert not document.finished
+    assert [(each.result, each.step, rules(each)) for each in document.verdicts] == [
+        ("published", "publish", []),
+        ("failed", "build", ["interrupted"]),
+        ("failed", "wait", ["not-reached"]),
+    ]
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, model: str, step: str) -> None:
+    """Ctrl-C when a model comes to a step."""
+    real = Worker.do
+
+    def do(self: Any, *given: Any, name: str, told: Callable[[str], None], **more: Any) -> Any:
+        def tell(reported: str) -> None:
+            told(reported)
+            if (name, reported) == (model, step):
+                raise KeyboardInterrupt
+
+        return real(self, *given, name=name, told=tell, **more)
+
+    monkeypatch.setattr(Worker, "do", do)
+
+
+def rules(verdict: Verdict) -> list[str]:
+    return [problem.rule for problem in verdict.problems]
+
+
+def test_the_document_is_true_from_the_beginning_whatever_ends_the_run(delivery, models, s3, tmp_path):
+    declare(models, "good", body=f"(job.source / 'seen').write_text(open({str(tmp_path / 'v')!r}).read())")
+    deliver(["good"], delivery, place=Place(address=str(tmp_path / "v")), s3=s3)
+    before = Verdicts.from_json((models / "good" / "seen").read_text(), where="here")
+    assert (before.finished, rules(before.verdicts[0])) == (False, ["not-reached"])
+
+
+@pytest.fixture
+def environment(aws, monkeypatch):
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+def test_the_command_line_takes_it_all(environment, delivery, models, capsys):
+    declare(models, "good")
+    declare(models, "bad", body="1 / 0")
+    where = Repository.parse(delivery.repository)
+    verdicts = f"s3://{where.bucket}/runs/1/verdicts.json"
+    given = ["deliver", "bad", "good", "--repository", delivery.repository, "--models", str(models)]
+    given += ["--logs", str(delivery.logs), "--verdicts", verdicts, "--unverified", "--json"]
+    assert main(given) == 1
+    out, error = capsys.readouterr()
+    assert json.loads(out)["counts"] == {"published": 1, "unchanged": 0, "failed": 1}
+    assert "bad: failed in build: building 'bad' failed: ZeroDivisionError" in error
+    assert "good: published as good-" in error
+    assert Verdicts.from_json(Place(address=verdicts).read(), where="here").counts()["failed"] == 1
+
+
+class Hanging:
+    """A run, in a process of its own, that has published a model and hangs in the next one."""
+
+    def __init__(self, delivery: Delivery, models: Path, folder: Path) -> None:
+        declare(models, "good")
+        pipe = folder / "pipe"
+        os.mkfifo(pipe)
+        says = f"open({str(pipe)!r}, 'w').write(str(os.getpid()))"
+        declare(models, "hangs", body=f"{says}\ntime.sleep(1000)")
+        declare(models, "later")
+        self.place = folder / "verdicts.json"
+        given = ["--repository", delivery.repository, "--models", models, "--logs", delivery.logs]
+        given += ["--verdicts", self.place, "--unverified"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "triton_models", "deliver", "good", "hangs", "later", *map(str, given)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        worker = int(pipe.read_text())  # waits until it writes
+        assert self.process.stderr is not None
+        while not self.process.stderr.readline().startswith("good: published"):
+            pass
+        self.worker = os.pidfd_open(worker)
+
+    def end(self, number: signal.Signals) -> int:
+        """Send the signal; the exit code, once the process that hangs is gone too."""
+        self.process.send_signal(number)
+        status = self.process.wait(PLENTY_S)
+        assert select.select([self.worker], [], [], PLENTY_S)[0]
+        os.close(self.worker)
+        return status
+
+    def document(self) -> Verdicts:
+        return Verdicts.from_json(self.place.read_bytes(), where="here")
+
+
+def test_a_build_service_that_ends_a_run_gets_its_verdicts(environment, delivery, models, tmp_path):
+    run = Hanging(delivery, models, tmp_path)
+    assert run.end(signal.SIGTERM) == 130
+    assert [(each.model, each.result, rules(each)) for each in run.document().verdicts] == [
+        ("good", "published", []),
+        ("hangs", "failed", ["interrupted"]),
+        ("later", "failed", ["not-reached"]),
+    ]
+
+
+def test_a_run_that_is_killed_leaves_no_process_and_a_document_that_is_true(
+    environment, delivery, models, tmp_path, s3
+):
+    run = Hanging(delivery, models, tmp_path)
+    assert run.end(signal.SIGKILL) == -signal.SIGKILL
+    document = run.document()
+    assert not document.finished
+    assert {"hangs", "later"} <= {verdict.model for verdict in document.failed}
+    assert list(consistent_manifest(delivery.repository, s3).models) == ["good"]
+
+
+def test_in_codebuild_the_log_is_the_builds_own(environment, delivery, models, s3, capfd):
+    declare(models, "loud", body="print('exporting'); 1 / 0")
+    environment.setenv("CODEBUILD_BUILD_ID", "models:5d0f")
+    environment.setenv("CODEBUILD_LOG_PATH", "5d0f")
+    environment.setenv("FLEET_LOG_GROUP", "Builds")
+    (verdict,) = deliver(["loud"], delivery, s3=s3).verdicts
+    assert verdict.log == "CloudWatch Logs Builds, stream 5d0f"
+    out, error = capfd.readouterr()
+    assert out == ""
+    assert error.index("loud: begins") < error.index("exporting") < error.index("loud: failed in build")
+    assert not delivery.logs.exists()
+
+
+def test_a_broken_manifest_is_told_before_anything_is_made(delivery, models, s3):
+    declare(models, "good")
+    write_manifest(delivery.repository, {"version": 99}, s3)
+    with pytest.raises(FleetError, match="a manifest of version 99"):
+        deliver(["good"], delivery, s3=s3)
+
+
+def test_the_command_gives_a_model_as_long_as_the_function_does():
+    assert delivering._MODEL_SECONDS == MODEL_SECONDS

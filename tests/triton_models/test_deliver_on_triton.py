@@ -1,0 +1,58 @@
+"""What a run publishes is what a real Triton server has answered for, as the declaration says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rehearsal.triton import command
+from tests.triton_models.declared_models import declare
+from tests.triton_models.publishing_aws import client, consistent_manifest, new_repository, small_aws
+from triton_models.deliver import Delivery, deliver
+from triton_models.delivering.verdicts import Verdict
+from triton_models.manifest import Manifest
+
+CRASHES_WHEN_LOADED = "import os\n\nos._exit(1)\n"
+
+
+class Delivered:
+    """A run of models that answer rightly, wrongly, and not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        models = folder / "models"
+        declare(models, "right-1")
+        declare(models, "wrong", factor=3)
+        declare(models, "crashing", code=CRASHES_WHEN_LOADED)
+        declare(models, "right-2")
+        with small_aws() as url:
+            s3 = client(url)
+            delivery = Delivery(repository=new_repository(s3), models=models, logs=folder / "logs")
+            verdicts = deliver(["right-1", "wrong", "crashing", "right-2"], delivery, s3=s3)
+            self.manifest: Manifest = consistent_manifest(delivery.repository, s3)
+        self.of: dict[str, Verdict] = {verdict.model: verdict for verdict in verdicts.verdicts}
+
+
+@pytest.fixture(scope="module")
+def delivered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Delivered]:
+    folder = tmp_path_factory.mktemp("delivered")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("PATH", command.search_path(folder / "bin"))
+        yield Delivered(folder)
+
+
+def test_only_models_that_answer_as_their_source_does_are_published(delivered):
+    assert sorted(delivered.manifest.models) == ["right-1", "right-2"]
+
+
+def test_an_answer_outside_tolerance_is_told_with_the_step_and_the_numbers(delivered):
+    verdict = delivered.of["wrong"]
+    assert (verdict.result, verdict.step) == ("failed", "verify")
+    assert "outside tolerance" in verdict.reason
+
+
+def test_a_model_that_triton_does_not_load_is_told_and_stops_no_other(delivered):
+    verdict = delivered.of["crashing"]
+    assert (verdict.result, verdict.step) == ("failed", "verify")
+    assert "does not load" in verdict.reason

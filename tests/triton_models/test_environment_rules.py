@@ -1,0 +1,224 @@
+"""What `fleet check` finds in the Python environments of an artifact, and in what its instances take."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
+from triton_models.check import check_path
+from triton_models.pack import pack
+from triton_models.target import target
+
+NAME = "environment"
+OWN = f"$$TRITON_MODEL_DIRECTORY/{NAME}"
+SHARED = f"$$TRITON_MODEL_DIRECTORY/../{NAME}"
+PYTHON = "minilm_pooling"
+
+View = Callable[[Path], Path]
+
+
+@pytest.fixture(params=["directory", "archive"])
+def view(request: pytest.FixtureRequest, tmp_path: Path) -> View:
+    """The same content, as a directory or as an archive."""
+    if request.param == "directory":
+        return lambda root: root
+    return lambda root: tar(root, tmp_path / f"{root.name}.tar.gz")
+
+
+def write_environment(folder: Path, *, python: str = "3.12", numpy: str = "2.2.6") -> Path:
+    """An environment as a build lays it; returns the folder of its packages."""
+    packages = folder / "lib" / f"python{python}" / "site-packages"
+    number = python.replace(".", "")
+    write(folder / "bin/activate", b"")
+    write(folder / "bin/python3", b"#!/bin/sh\n")
+    write(folder / "pyvenv.cfg", b"home = /usr/bin\n")
+    write(packages / "numpy/__init__.py", b"")
+    write_tag(packages / f"numpy-{numpy}.dist-info", f"cp{number}-cp{number}-manylinux_2_17_x86_64")
+    return packages
+
+
+def write_tag(folder: Path, *tags: str) -> None:
+    lines = "".join(f"Tag: {tag}\n" for tag in tags)
+    write(folder / "WHEEL", f"Wheel-Version: 1.0\nGenerator: {'x' * 99}\n{lines}\n".encode())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An ensemble for release 25.09, one of whose steps has an environment of its own."""
+    root = write_ensemble(tmp_path / "minilm")
+    write_environment(root / PYTHON / NAME)
+    name(root / PYTHON, OWN)
+    return root
+
+
+def name(model: Path, value: str) -> None:
+    with Edit(model) as config:
+        config.parameters["EXECUTION_ENV_PATH"].string_value = value
+
+
+def problems(path: Path, *, release: str | None = None, endpoint: str = "multi-model") -> Iterator[str]:
+    for problem in check_path(path, target=target(release=release, endpoint=endpoint)):
+        yield f"{problem.rule}: {problem.what}"
+
+
+def test_an_environment_that_fits_is_accepted(root: Path, view: View) -> None:
+    assert list(problems(view(root))) == []
+
+
+@pytest.mark.parametrize("endpoint", ["multi-model", "single-model"])
+def test_steps_of_an_ensemble_may_share_one_beside_them(root: Path, view: View, endpoint: str) -> None:
+    (root / PYTHON / NAME).rename(root / NAME)
+    for step in ("minilm_tokenizer", PYTHON):
+        name(root / step, SHARED)
+
+    assert list(problems(view(root), endpoint=endpoint)) == []
+
+
+def test_a_plain_model_has_no_environment_beside_it(tmp_path: Path, view: View) -> None:
+    root = write_plain(tmp_path / "scores")
+    with Edit(root / "resnet50") as config:
+        config.backend = "python"
+    write(root / "resnet50/1/model.py", b"")
+    write_environment(root / NAME)
+    name(root / "resnet50", SHARED)
+
+    (found,) = problems(view(root))
+
+    assert found == "stray-directory: a folder 'environment' beside a plain model"
+
+
+@pytest.mark.parametrize(
+    "value", ["$$TRITON_MODEL_DIRECTORY/../../env", "$$TRITON_MODEL_DIRECTORY/../../x.tar.gz"]
+)
+def test_an_environment_outside_of_the_artifact_is_refused(root: Path, view: View, value: str) -> None:
+    name(root / PYTHON, value)
+
+    (found,) = problems(view(root))
+
+    assert found.startswith("environment-outside: the environment '$$TRITON_MODEL_DIRECTORY/../../")
+
+
+@pytest.mark.parametrize("file", ["bin/activate", "bin/python3"])
+def test_a_folder_without_what_tells_an_environment_is_refused(root: Path, view: View, file: str) -> None:
+    (root / PYTHON / NAME / file).unlink()
+
+    assert list(problems(view(root))) == [
+        f"environment-files: no {file} in the environment 'minilm_pooling/environment'"
+    ]
+
+
+def test_an_environment_of_another_python_than_the_releases_is_refused(root: Path, view: View) -> None:
+    shutil.rmtree(root / PYTHON / NAME)
+    write_environment(root / PYTHON / NAME, python="3.10")
+
+    assert list(problems(view(root))) == [
+        "environment-python: the environment 'minilm_pooling/environment' is of Python 3.10"
+    ]
+
+
+def test_the_release_that_serves_counts_and_not_the_one_it_was_built_for(root: Path) -> None:
+    assert [found.split(":")[0] for found in problems(root, release="24.09")] == ["environment-python"]
+
+
+def test_numpy_2_is_refused_before_release_24_12(root: Path, view: View) -> None:
+    shutil.rmtree(root / PYTHON / NAME)
+    write_environment(root / PYTHON / NAME, python="3.10", numpy="2.2.6")
+
+    assert list(problems(view(root), release="24.10")) == [
+        "environment-numpy: NumPy 2 in the environment 'minilm_pooling/environment'"
+    ]
+
+
+def test_numpy_1_is_accepted_before_release_24_12(root: Path) -> None:
+    shutil.rmtree(root / PYTHON / NAME)
+    write_environment(root / PYTHON / NAME, python="3.10", numpy="1.26.4")
+
+    assert list(problems(root, release="24.10")) == []
+
+
+def test_an_environment_without_numpy_is_refused(root: Path, view: View) -> None:
+    packages = root / PYTHON / NAME / "lib/python3.12/site-packages"
+    shutil.rmtree(packages)
+    write(packages / "pandas/__init__.py", b"")
+
+    assert list(problems(view(root))) == [
+        "environment-numpy: no NumPy in the environment 'minilm_pooling/environment'"
+    ]
+
+
+def test_a_pth_file_may_lead_to_numpy(root: Path, view: View) -> None:
+    packages = root / PYTHON / NAME / "lib/python3.12/site-packages"
+    shutil.rmtree(packages)
+    write(packages / "more.pth", b"/opt/packages\n")
+
+    assert list(problems(view(root))) == []
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "cp312-cp312-macosx_11_0_arm64",
+        "cp312-cp312-manylinux_2_17_aarch64",
+        "cp311-cp311-manylinux_2_17_x86_64",
+    ],
+)
+def test_a_wheel_that_the_image_cannot_import_is_refused(root: Path, view: View, tag: str) -> None:
+    write_tag(root / PYTHON / NAME / "lib/python3.12/site-packages/fast-1.0.dist-info", tag)
+
+    assert list(problems(view(root))) == [f"environment-wheel: fast-1.0 is built for {tag}"]
+
+
+@pytest.mark.parametrize(
+    "tag", ["py3-none-any", "cp39-abi3-manylinux2014_x86_64", "cp312-cp312-linux_x86_64"]
+)
+def test_a_wheel_that_it_can_import_is_accepted(root: Path, tag: str) -> None:
+    write_tag(root / PYTHON / NAME / "lib/python3.12/site-packages/fast-1.0.dist-info", "odd", tag)
+
+    assert list(problems(root)) == []
+
+
+def test_the_problem_of_a_shared_environment_is_told_once(root: Path) -> None:
+    (root / PYTHON / NAME).rename(root / NAME)
+    for step in ("minilm_tokenizer", PYTHON):
+        name(root / step, SHARED)
+    (root / NAME / "bin/python3").unlink()
+
+    assert list(problems(root)) == ["environment-files: no bin/python3 in the environment 'environment'"]
+
+
+def test_the_interpreter_is_the_one_executable_file_of_a_packed_artifact(root: Path, tmp_path: Path) -> None:
+    artifact = pack(root, output=tmp_path / "out")
+
+    with tarfile.open(artifact.path) as archive:
+        executable = [member.name for member in archive if member.isfile() and member.mode & 0o111]
+    assert executable == ["minilm_pooling/environment/bin/python3"]
+
+
+def test_more_instances_than_sagemakers_shared_memory_can_hold_are_refused(root: Path, view: View) -> None:
+    with Edit(root / PYTHON) as config:
+        config.instance_group[0].count = 64
+
+    (found,) = problems(view(root))
+
+    assert found == (
+        "python-shared-memory: 65 instances of Python models: 64 of 'minilm_pooling', 1 of 'minilm_tokenizer'"
+    )
+
+
+def test_as_many_instances_as_fit_are_accepted(root: Path) -> None:
+    with Edit(root / PYTHON) as config:
+        config.instance_group[0].count = 63
+
+    assert list(problems(root)) == []
+
+
+def test_a_server_of_ones_own_may_have_more_shared_memory(root: Path) -> None:
+    with Edit(root / PYTHON) as config:
+        config.instance_group[0].count = 1000
+
+    assert check_path(root, target=target(release="25.09")) == []

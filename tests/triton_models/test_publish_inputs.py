@@ -1,0 +1,56 @@
+"""What a build depended on is noted with its publication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.triton_models.publishing_aws import (
+    artifact,
+    client,
+    consistent_manifest,
+    new_repository,
+    small_aws,
+)
+from triton_models.manifest import ModelRecord
+from triton_models.publish import publish
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Any]:
+    with small_aws() as url:
+        yield client(url)
+
+
+@pytest.fixture
+def published(s3, tmp_path):
+    """Publish one artifact again and again into one repository; gives the model's record each time."""
+    repository = new_repository(s3)
+    one = artifact(tmp_path, name="net", weights=b"one")
+
+    def again(**inputs: str) -> ModelRecord:
+        given = {"inputs": {"net": inputs}} if inputs else {}
+        publish([one], repository=repository, s3=s3, **given)
+        return consistent_manifest(repository, s3).models["net"]
+
+    return again
+
+
+def test_they_are_noted_and_nothing_is_without_them(published):
+    assert published().artifacts.popitem()[1].inputs == {}
+    assert published(tools="1").artifacts.popitem()[1].inputs == {"tools": "1"}
+
+
+def test_other_inputs_that_gave_the_same_artifact_are_noted_without_a_change_in_the_history(published):
+    before = published(tools="1")
+    after = published(tools="2")
+    assert after.history == before.history
+    assert after.artifacts[after.current].inputs == {"tools": "2"}
+
+
+def test_publishing_it_by_hand_forgets_nothing(published):
+    published(tools="1")
+    record = published()
+    assert record.artifacts[record.current].inputs == {"tools": "1"}

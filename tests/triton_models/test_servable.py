@@ -1,0 +1,129 @@
+"""What of declarations a release cannot serve is found at once, without building anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from triton_models.releases import RELEASES
+from triton_models.servable import unservable
+from triton_models.spec import (
+    MODELS,
+    Ensemble,
+    Instances,
+    ModelBuild,
+    PythonModel,
+    PyTorchNetwork,
+    Tensor,
+    TensorFlowGraph,
+    TensorRt,
+    Wheels,
+    load_builds,
+    model_names,
+)
+
+X, Y = [Tensor("X", "FP32", [1])], [Tensor("Y", "FP32", [1])]
+
+
+def python(name: str = "reader", **given: Any) -> PythonModel:
+    return PythonModel(name=name, code="code.py", inputs=X, outputs=Y, max_batch_size=0, **given)
+
+
+def network(data_type: str) -> PyTorchNetwork:
+    return PyTorchNetwork(
+        name="encoder",
+        network=print,
+        inputs=[Tensor("ids", data_type, [4])],
+        outputs=["scores"],
+        backend=TensorRt(),
+        max_batch_size=4,
+    )
+
+
+def build(name: str, *models: Any) -> ModelBuild:
+    return ModelBuild(
+        name=name,
+        description="made up",
+        models=list(models),
+        examples=list,
+        reference=dict,
+        output="Y",
+        tolerance=0.0,
+    )
+
+
+def rules(*builds: ModelBuild, release: str = "25.09", gpu: bool = True) -> list[str]:
+    named = {each.name: each for each in builds}
+    found = unservable(named, models=Path("models"), release=RELEASES[release], gpu=gpu)
+    return [problem.rule for problem in found]
+
+
+@pytest.mark.parametrize("release", ["24.09", "25.09", "26.05"])
+@pytest.mark.parametrize("gpu", [True, False], ids=["gpu", "cpu"])
+def test_every_model_here_can_be_served(release: str, gpu: bool) -> None:
+    builds = dict(zip(model_names(), load_builds(model_names()), strict=True))
+
+    assert list(unservable(builds, models=MODELS, release=RELEASES[release], gpu=gpu)) == []
+
+
+def test_a_backend_that_the_release_dropped() -> None:
+    graph = TensorFlowGraph(name="graph", inputs=X, outputs=Y, max_batch_size=0)
+
+    assert rules(build("graph", graph), release="25.09") == ["backend-removed"]
+    assert rules(build("graph", graph), release="24.09") == []
+
+
+def test_numpy_2_in_an_environment_for_a_release_that_cannot_use_it() -> None:
+    model = python(environment=Wheels(["numpy==2.2.0"]))
+
+    assert rules(build("reader", model), release="24.09") == ["environment-numpy"]
+    assert rules(build("reader", model), release="25.09") == []
+
+
+def test_int64_for_a_tensorrt_that_has_none_unless_there_is_no_gpu() -> None:
+    model = network("INT64")
+
+    assert rules(build("encoder", model), release="24.01") == ["network-type"]
+    assert rules(build("encoder", model), release="24.01", gpu=False) == []
+    assert rules(build("encoder", model), release="25.09") == []
+
+
+def test_a_type_that_no_plan_has() -> None:
+    assert rules(build("encoder", network("FP64"))) == ["network-type"]
+
+
+def test_more_python_instances_than_a_container_has_memory_for() -> None:
+    crowded = [python("one", instances=Instances(count=40)), python("two", instances=Instances(count=40))]
+
+    assert rules(build("ensemble", *crowded, Ensemble(name="ensemble", steps=["one", "two"]))) == [
+        "python-shared-memory"
+    ]
+
+
+def test_a_composing_model_of_two_artifacts() -> None:
+    first = build("first", python("reader"), Ensemble(name="first", steps=["reader"]))
+    second = replace(
+        first, name="second", models=[python("reader"), Ensemble(name="second", steps=["reader"])]
+    )
+
+    assert rules(first, second) == ["composing-name-taken"]
+    assert rules(first) == []
+
+
+def test_a_composing_model_that_is_called_like_another_artifact() -> None:
+    first = build("first", python("second"), Ensemble(name="first", steps=["second"]))
+
+    assert rules(first, build("second", python("second"))) == ["composing-name-taken"]
+
+
+def test_everything_is_told_at_once_with_the_model() -> None:
+    graph = build("graph", TensorFlowGraph(name="graph", inputs=X, outputs=Y, max_batch_size=0))
+    old = build("old", python("old", environment=Wheels(["numpy==1.26.4", "nonsense"])))
+    found = unservable(
+        {"graph": graph, "old": old}, models=Path("models"), release=RELEASES["25.09"], gpu=True
+    )
+
+    assert [problem.where.partition(":")[0] for problem in found] == ["model 'graph'", "model 'old'"]

@@ -1,0 +1,70 @@
+"""An artifact with a plan for each of several GPU models is right for any of them, and wrong for others."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from triton_models.built_for import built_gpus, plan_gpu
+from triton_models.errors import FleetError
+from triton_models.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.publishing.preflight import preflight, serving_with
+from triton_models.publishing.published import built_for
+from triton_models.target import PLAIN
+
+BUILD = {
+    "gpu": ["A10G", "L4"],
+    "release": "25.09",
+    "tensorrt": "10.13.3.9",
+    "plans": {"m/1/model-A10G.plan": {"gpu": "A10G"}, "m/1/model-L4.plan": {"gpu": "L4"}},
+}
+RECORD = ArtifactRecord(size=1, sha256="00", build=BUILD, plans=("10.13.3.9",))
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+MANIFEST = Manifest().with_published(
+    [Publication(model="m", artifact="m-1", record=RECORD)], at=NOON, by="ann"
+)
+
+
+@pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", "ml.g6.2xlarge"])
+def test_preflight_passes_on_every_gpu_that_has_a_plan(instance_type: str) -> None:
+    preflight(MANIFEST, serving_with(instance_type=instance_type, release="25.09"))
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "expected"),
+    [
+        ("ml.g4dn.xlarge", "ml.g4dn.xlarge has T4"),
+        ("ml.g6e.xlarge", "ml.g6e.xlarge has L40S"),
+        ("ml.c5.xlarge", "ml.c5.xlarge has no GPU"),
+    ],
+)
+def test_preflight_refuses_a_gpu_without_a_plan(instance_type: str, expected: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        preflight(MANIFEST, serving_with(instance_type=instance_type, release="25.09"))
+    (problem,) = caught.value.problems
+    assert (problem.what, problem.expected) == ("plans for A10G, L4", expected)
+
+
+def test_a_list_of_what_was_published_names_both_gpus() -> None:
+    assert built_for(RECORD) == "A10G and L4, release 25.09, TensorRT 10.13.3.9"
+
+
+def test_an_artifact_for_several_gpus_leaves_the_gpu_of_a_check_open() -> None:
+    assert PLAIN.with_record(BUILD).gpu is None
+    assert PLAIN.with_record({**BUILD, "gpu": "L4"}).gpu is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "gpus"),
+    [("A10G", ("A10G",)), (["A10G", "L4"], ("A10G", "L4")), (None, ()), (7, ()), ([], ())],
+)
+def test_the_gpus_of_a_build_record_are_read_whatever_it_says(said: Any, gpus: tuple[str, ...]) -> None:
+    assert built_gpus({"gpu": said}) == gpus
+
+
+@pytest.mark.parametrize("plans", [None, [], {}, {"p": 3}, {"p": {}}])
+def test_a_plan_that_nothing_is_recorded_about_is_of_the_only_gpu(plans: Any) -> None:
+    assert plan_gpu({"gpu": "L4", "plans": plans}, "p") == "L4"
+    assert plan_gpu({"gpu": ["A10G", "L4"], "plans": plans}, "p") is None

@@ -1,0 +1,182 @@
+"""The document of verdicts, and one summary of many documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.triton_models.publishing_aws import ENVIRONMENT, client, small_aws
+from triton_models.cli import main
+from triton_models.delivering.logs import log_file, service_log
+from triton_models.delivering.places import Place
+from triton_models.delivering.summary import summary
+from triton_models.delivering.verdicts import Verdict, Verdicts
+from triton_models.errors import FleetError, Problem
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+PROBLEM = Problem(what="it raised", where="build.py:3", expected="no error", fix="mend it", rule="r")
+GOOD = Verdict(
+    model="good", result="published", step="publish", artifact="good-0.tar.gz", seconds=1.5, log="l"
+)
+BAD = Verdict(model="bad", result="failed", step="build", problems=(PROBLEM, PROBLEM), log="logs/bad.log")
+
+
+def write(folder: Path, name: str, *verdicts: Verdict, minutes: int = 0, finished: bool = True) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    at = NOON + timedelta(minutes=minutes)
+    document = Verdicts(verdicts=verdicts, by="ann", at=at, finished=finished)
+    (folder / f"{name}.json").write_text(document.to_json())
+
+
+def summed(folder: Path, items: Path | None = None) -> Verdicts:
+    return summary(Place(address=str(folder)), items=Place(address=str(items)) if items else None)
+
+
+def test_a_document_reads_back_as_it_was_written():
+    document = Verdicts(verdicts=(GOOD, BAD), by="CodeBuild x:1", at=NOON, finished=False)
+    assert Verdicts.from_json(document.to_json(), where="here") == document
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "at": null, "by": "", "models": [{}]}']
+)
+def test_what_is_no_document_of_verdicts_is_refused(text):
+    with pytest.raises(FleetError, match="not a document of verdicts") as caught:
+        Verdicts.from_json(text, where="s3://b/k.json")
+    assert caught.value.problems[0].where == "s3://b/k.json"
+
+
+def test_many_documents_are_one_summary(tmp_path):
+    write(tmp_path, "one", GOOD)
+    write(tmp_path / "below", "two", BAD)
+    found = summed(tmp_path)
+    assert found.exit_code == 1
+    assert list(found.lines()) == [
+        "2 models: 1 published, 0 unchanged, 1 failed",
+        "  bad: failed in build: it raised (and 1 more); log: logs/bad.log",
+    ]
+
+
+def test_all_good_is_exit_code_0(tmp_path):
+    write(tmp_path, "one", GOOD)
+    assert summed(tmp_path).exit_code == 0
+
+
+def test_of_a_model_that_was_tried_again_the_newest_verdict_counts(tmp_path):
+    mended = Verdict(model="bad", result="published", step="publish")
+    write(tmp_path, "a-second-attempt", mended, minutes=5)
+    write(tmp_path, "b-first-attempt", BAD)
+    assert summed(tmp_path).failed == ()
+
+
+def test_a_model_whose_build_never_began_has_failed(tmp_path):
+    write(tmp_path / "runs", "one", GOOD)
+    items = tmp_path / "items.json"
+    items.write_text(json.dumps([{"models": "good lost"}]))
+    (lost,) = summed(tmp_path / "runs", items).failed
+    assert (lost.model, lost.reason) == ("lost", "no run has a verdict on it")
+
+
+def test_where_no_build_began_every_model_has_failed(tmp_path):
+    items = tmp_path / "items.json"
+    items.write_text(json.dumps([{"models": "one"}, {"models": "two"}]))
+    assert [verdict.model for verdict in summed(tmp_path / "runs", items).failed] == ["one", "two"]
+
+
+def test_a_document_that_cannot_be_read_is_an_error_and_not_left_out(tmp_path):
+    write(tmp_path, "one", GOOD)
+    (tmp_path / "two.json").write_text("{")
+    with pytest.raises(FleetError, match="not a document of verdicts"):
+        summed(tmp_path)
+
+
+def test_no_document_at_all_is_an_error(tmp_path):
+    with pytest.raises(FleetError, match="no document is there"):
+        summed(tmp_path)
+
+
+def test_no_document_is_right_where_nothing_was_to_be_made(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "items.json").write_text("[]")
+    found = summed(tmp_path / "runs", tmp_path / "items.json")
+    assert (found.exit_code, list(found.lines())) == (
+        0,
+        ["0 models: 0 published, 0 unchanged, 0 failed"],
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}", "[1]", '[{"name": "x"}]', '[{"models": 1}]', '{"models": []}']
+)
+def test_what_is_no_list_of_models_is_refused(text, tmp_path):
+    write(tmp_path / "runs", "one", GOOD)
+    (tmp_path / "items").write_text(text)
+    with pytest.raises(FleetError, match="not a list of models"):
+        summed(tmp_path / "runs", tmp_path / "items")
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    with small_aws() as url:
+        yield url
+
+
+def test_documents_in_s3_are_summed_up_by_the_command(aws, monkeypatch, capsys):
+    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
+        monkeypatch.setenv(name, value)
+    s3: Any = client(aws)
+    s3.create_bucket(Bucket="runs")
+    for name, verdict in (("one", GOOD), ("two", BAD)):
+        text = Verdicts(verdicts=(verdict,), at=NOON).to_json()
+        Place(address=f"s3://runs/november/{name}.json", s3=s3).write(text)
+    Place(address="s3://runs/november-2/other.json", s3=s3).write("{")
+    assert main(["verdicts", "s3://runs/november", "--output", "s3://runs/summary.json"]) == 1
+    written = Verdicts.from_json(Place(address="s3://runs/summary.json", s3=s3).read(), where="here")
+    assert [verdict.model for verdict in written.failed] == ["bad"]
+    assert capsys.readouterr().out.splitlines()[0] == "2 models: 1 published, 0 unchanged, 1 failed"
+
+
+def test_a_bucket_that_is_not_there_is_told_with_its_address(aws, monkeypatch):
+    place = Place(address="s3://nowhere/runs/", s3=client(aws))
+    with pytest.raises(FleetError, match="there is no such bucket"):
+        place.documents()
+    with pytest.raises(FleetError, match="there is no such bucket"):
+        place.write("{}")
+
+
+def test_a_document_is_whole_or_the_one_before(tmp_path, monkeypatch):
+    place = Place(address=str(tmp_path / "verdicts.json"))
+    place.write("before")
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(FleetError, match="No space left"):
+        place.write("after")
+    assert place.read() == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == ["verdicts.json"]
+
+
+def test_the_log_of_a_codebuild_build_is_named_by_its_group_and_stream(tmp_path):
+    build = {"CODEBUILD_BUILD_ID": "models:5d0f", "CODEBUILD_LOG_PATH": "5d0f"}
+    nowhere = tmp_path / "none.json"
+    usual = "the log of the CodeBuild build models:5d0f, stream 5d0f"
+    assert service_log(build, processing=nowhere) == usual
+    own = "CloudWatch Logs Builds, stream 5d0f"
+    assert service_log({**build, "FLEET_LOG_GROUP": "Builds"}, processing=nowhere) == own
+    assert service_log({}, processing=nowhere) is None
+
+
+def test_the_log_of_a_processing_job_is_named_by_the_job(tmp_path):
+    config = tmp_path / "processingjobconfig.json"
+    config.write_text(json.dumps({"ProcessingJobName": "builds-1"}))
+    given = {"CODEBUILD_BUILD_ID": "models:5d0f"}  # of the build that has started the job
+    expected = "CloudWatch Logs /aws/sagemaker/ProcessingJobs, streams builds-1/"
+    assert service_log(given, processing=config) == expected
+
+
+def test_the_log_of_any_name_is_a_file_in_the_folder_of_logs():
+    for name in ("net", "net:plain", "../../etc/passwd", "..", "/"):
+        assert log_file(Path("logs"), name).parent == Path("logs")

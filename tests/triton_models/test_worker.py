@@ -1,0 +1,185 @@
+"""A process that does one task after the other, and what happens when a task does not end as it should."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from triton_models.delivering.worker import Ended, Report, Worker
+from triton_models.errors import FleetError
+
+PLENTY_S = 60.0
+
+
+def answer_pid(_: str, report: Report) -> int:
+    return os.getpid()
+
+
+def answer_folder(_: str, report: Report) -> tuple[str, str]:
+    here = str(Path.cwd()), os.environ.get("CHANGED", "")
+    os.chdir("/")
+    os.environ["CHANGED"] = "yes"
+    return here
+
+
+def speak(text: str, report: Report) -> bool:
+    sys.stdout.write(f"{text}\n")
+    subprocess.run(["echo", f"{text} from a child"], check=True)
+    return True
+
+
+def report_steps(_: str, report: Report) -> bool:
+    report("first")
+    report("second")
+    return True
+
+
+def be_refused(_: str, report: Report) -> int:
+    report("look")
+    raise FleetError.of(what="refused", where="here", expected="better", fix="mend it")
+
+
+def exit_at_once(_: str, report: Report) -> int:
+    report("look")
+    os._exit(3)
+
+
+def exit_politely(_: str, report: Report) -> int:
+    raise SystemExit("enough")
+
+
+def run_out_of_memory(_: str, report: Report) -> int:
+    raise FleetError.of(what="no memory", where="here", expected="more", fix="buy some") from MemoryError()
+
+
+def be_killed(_: str, report: Report) -> int:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
+def hang(path: str, report: Report) -> int:
+    report("look")
+    child = os.fork()
+    if child:
+        Path(path).write_text(str(child))
+    time.sleep(1000)  # the child holds open all that its parent does
+    return 0
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    with Worker() as worker:
+        yield worker
+
+
+def done(worker: Worker, task, argument: str = "", **given) -> Ended:
+    return worker.do(task, argument, name="net", **{"seconds": PLENTY_S, **given})
+
+
+def test_tasks_run_in_another_process_which_stays(worker):
+    first, second = done(worker, answer_pid), done(worker, answer_pid)
+    assert first.answer == second.answer
+    assert first.answer != os.getpid()
+
+
+def test_what_a_task_changes_around_it_is_not_seen_by_the_next_one(worker):
+    assert done(worker, answer_folder).answer == (str(Path.cwd()), "")
+    assert done(worker, answer_folder).answer == (str(Path.cwd()), "")
+
+
+def test_what_a_task_and_its_children_print_goes_into_its_log(worker, tmp_path, capfd):
+    done(worker, speak, "one", log=tmp_path / "one.log")
+    done(worker, speak, "two", log=tmp_path / "two.log")
+    assert sorted((tmp_path / "one.log").read_text().splitlines()) == ["one", "one from a child"]
+    assert sorted((tmp_path / "two.log").read_text().splitlines()) == ["two", "two from a child"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_without_a_log_what_is_printed_goes_to_standard_error(worker, capfd):
+    done(worker, speak, "one")
+    worker.close()
+    out, error = capfd.readouterr()
+    assert (out, sorted(error.splitlines())) == ("", ["one", "one from a child"])
+
+
+def test_the_steps_of_a_task_are_told_as_they_begin(worker):
+    told: list[str] = []
+    ended = done(worker, report_steps, told=told.append)
+    assert (told, ended.step) == (["first", "second"], "second")
+
+
+def test_a_log_says_what_a_task_was_at(worker, tmp_path):
+    done(worker, report_steps, log=tmp_path / "log")
+    assert (tmp_path / "log").read_text() == "first ...\nsecond ...\n"
+
+
+def test_a_mistake_is_told_and_the_process_goes_on(worker, tmp_path):
+    before = done(worker, answer_pid).answer
+    ended = done(worker, be_refused, log=tmp_path / "log")
+    assert (ended.answer, ended.step) == (None, "look")
+    assert [problem.what for problem in ended.problems] == ["refused"]
+    assert "FleetError" in (tmp_path / "log").read_text()
+    assert done(worker, answer_pid).answer == before
+
+
+@pytest.mark.parametrize("task", [exit_politely, run_out_of_memory])
+def test_a_process_that_a_task_may_have_spoilt_is_replaced(task, worker):
+    before = done(worker, answer_pid).answer
+    assert done(worker, task).problems
+    assert done(worker, answer_pid).answer not in (before, None)
+
+
+def test_a_task_that_ends_the_process_is_told_with_its_exit_code(worker):
+    ended = done(worker, exit_at_once)
+    (problem,) = ended.problems
+    assert problem.what == "its process ended with the exit code 3 in the middle of the work"
+    assert (problem.rule, ended.step) == ("crashed", "look")
+    assert done(worker, answer_pid).answer
+
+
+def test_a_task_that_calls_exit_is_told_by_its_words(worker):
+    (problem,) = done(worker, exit_politely).problems
+    assert problem.what == "SystemExit: enough"
+    assert problem.where.startswith(__file__)
+
+
+def test_a_process_that_the_kernel_kills_is_told_with_the_likely_reason(worker):
+    (problem,) = done(worker, be_killed).problems
+    assert "of signal SIGKILL" in problem.what
+    assert "memory" in problem.what
+
+
+def test_a_task_that_hangs_is_killed_with_what_it_started(worker, tmp_path):
+    ended = done(worker, hang, str(tmp_path / "pid"), seconds=2.0)
+    (problem,) = ended.problems
+    assert problem.what == "it was not done after 2 seconds, and was killed"
+    assert (problem.rule, ended.step) == ("timed-out", "look")
+    assert not runs((tmp_path / "pid").read_text())
+    assert done(worker, answer_pid).answer
+
+
+def runs(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_temporary_files_go_with_the_process(worker):
+    folder = Path(done(worker, temporary_folder).answer or "")
+    assert folder.is_dir()
+    worker.close()
+    assert not folder.exists()
+
+
+def temporary_folder(_: str, report: Report) -> str:
+    import tempfile
+
+    return tempfile.mkdtemp()
