@@ -10,17 +10,21 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from constructs import Node
 
 from triton_fleet.arguments.findings import Findings
 from triton_fleet.rules.build_machine import nowhere_to_build
+from triton_fleet.rules.build_runs import MOST_BUILDS
+from triton_fleet.rules.build_weights import build_weights
 from triton_fleet.rules.capacity import capacity
 from triton_fleet.rules.gpu_generation import gpu_generation
+from triton_fleet.rules.hourly_price import hourly_price
 from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
+from triton_fleet.rules.number_range import number_range
 from triton_fleet.rules.scaling_target import scaling_target
 from triton_models.errors import Problem
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType, instance_type
@@ -42,6 +46,12 @@ class FleetConfig:
             type without one, such as ml.c7i.2xlarge, that they are not.
         release: The Triton release that serves and compiles.
         models: The model builds that the build job makes. Empty: no build job, artifacts come from elsewhere.
+        weights: Trained weights by the environment variable in which a model's build.py looks for their
+            address: s3://bucket/key of one object, or hf://owner/name@commit. On the command line
+            `-c weights=T5_WEIGHTS=s3://bucket/t5.pt,BERT_WEIGHTS=hf://owner/name@commit`.
+        build_on_deployment: Whether a deployment starts a build when it changes what a build would make.
+        parallel_builds: How many builds at a time: 1 is one build of all models, more are a state machine
+            that divides those that changed among them.
         min_capacity: The fewest instances.
         max_capacity: The most instances.
         invocations_per_gpu_per_minute: Requests a minute for each GPU that auto scaling keeps.
@@ -51,6 +61,7 @@ class FleetConfig:
         cpu_utilization_percent: Of instance types without a GPU: how busy auto scaling keeps each vCPU.
         latency_p99_ms: The latency of the slowest hundredth above which to page, in milliseconds.
         alarm_email: Who is told about alarms; empty for nobody.
+        hourly_price_usd: What an instance costs you for an hour; None for the price on demand that is known.
     """
 
     name: str = "TritonFleet"
@@ -58,6 +69,9 @@ class FleetConfig:
     instance_type: str = DEFAULT_INSTANCE_TYPE
     release: str = DEFAULT_RELEASE
     models: tuple[str, ...] = ()
+    weights: Mapping[str, str] = field(default_factory=dict)
+    build_on_deployment: bool = True
+    parallel_builds: int = 1
     min_capacity: int = 1
     max_capacity: int = 4
     invocations_per_gpu_per_minute: float = 600
@@ -66,6 +80,7 @@ class FleetConfig:
     cpu_utilization_percent: float = 60
     latency_p99_ms: float = 1000
     alarm_email: str = ""
+    hourly_price_usd: float | None = None
 
     @classmethod
     def read(cls, node: Node, *, environment: Mapping[str, str] = os.environ) -> FleetConfig:
@@ -122,6 +137,26 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(name for name in map(_text, listed) if name)
 
 
+def _truth(value: object) -> bool:
+    known = {"true": True, "false": False}
+    if isinstance(value, str):
+        value = known.get(value.strip().lower())
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _addresses(value: object) -> dict[str, str]:
+    if isinstance(value, str):
+        pairs = [each.partition("=") for each in value.split(",") if each.strip()]
+        if not all(mark for _, mark, _ in pairs):
+            raise ValueError
+        value = {name.strip(): address.strip() for name, _, address in pairs}
+    if not isinstance(value, dict):
+        raise ValueError
+    return {_text(name): _text(address) for name, address in value.items()}
+
+
 # For each type of a field: how to read it from JSON or from `-c`, which gives text, and what to ask for.
 _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
     "str": (_text, "a text"),
@@ -129,6 +164,11 @@ _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
     "int": (_whole, "a whole number"),
     "float": (_number, "a number"),
     "float | None": (_optional_number, "a number"),
+    "bool": (_truth, "true or false"),
+    "Mapping[str, str]": (
+        _addresses,
+        "an object of variables and addresses, or NAME=ADDRESS with commas between",
+    ),
     "tuple[str, ...]": (_names, "a list of names, or names with commas between them"),
 }
 
@@ -205,7 +245,16 @@ def _problems(config: FleetConfig, findings: Findings, *, region: str | None) ->
             yield gpu_generation(instance.gpu, triton, where=where("instance_type"))
         if config.models:
             yield nowhere_to_build(instance, region, where=where("instance_type"))
+    yield from build_weights(config.weights, read=None, where=where("weights"))
+    yield number_range(
+        config.parallel_builds,
+        least=1,
+        most=MOST_BUILDS,
+        name="parallel_builds",
+        where=where("parallel_builds"),
+    )
     yield _name(config.name, where=where("name"))
+    yield hourly_price(config.hourly_price_usd, where=where("hourly_price_usd"))
     yield capacity(config.min_capacity, config.max_capacity, where=where("min_capacity"))
     for key, (per, limit) in _TARGETS.items():
         yield scaling_target(getattr(config, key), limit=limit, per=per, where=where(key))

@@ -89,8 +89,21 @@ class InferenceStack(Stack):
             log_group=self.endpoint.log_group,
         )
         self.dashboard = EndpointDashboard(
-            self, "Dashboard", endpoint=self.endpoint, alarms=self.alarms, scaling=self.scaling
+            self,
+            "Dashboard",
+            endpoint=self.endpoint,
+            alarms=self.alarms,
+            scaling=self.scaling,
+            models=len(config.models),
+            hourly_price_usd=config.hourly_price_usd,
         )
+        if self.dashboard.cost is not None:
+            CfnOutput(
+                self,
+                "MonthlyCost",
+                value=". ".join(self.dashboard.cost.lines()),
+                description="What the instances cost, from the fewest to the most",
+            )
         CfnOutput(
             self,
             "EndpointName",

@@ -8,7 +8,7 @@ from aws_cdk import CfnOutput, Environment, Stack
 from constructs import Construct
 
 from stacks.config import FleetConfig
-from triton_fleet import ModelBuilds, ModelRepository, OnDemandMachine
+from triton_fleet import BuildRuns, DeploymentBuild, ModelBuilds, ModelRepository, OnDemandMachine
 
 SOURCE = Path(__file__).parent.parent / "model_builds"
 
@@ -19,6 +19,8 @@ class ModelsStack(Stack):
     Attributes:
         repository: Where the models are.
         builds: The build job; None if no models are to be built by it.
+        runs: Runs of several builds at a time; None if one build makes all models.
+        deployment_build: What starts a build in a deployment; None if nothing does.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, config: FleetConfig) -> None:
@@ -37,6 +39,8 @@ class ModelsStack(Stack):
         )
         self.repository = ModelRepository(self, "Repository")
         self.builds: ModelBuilds | None = None
+        self.runs: BuildRuns | None = None
+        self.deployment_build: DeploymentBuild | None = None
         if config.models:
             self.builds = ModelBuilds(
                 self,
@@ -46,7 +50,23 @@ class ModelsStack(Stack):
                 models=config.models,
                 instance_type=config.instance_type,
                 release=config.release,
+                weights=config.weights,
             )
+            if config.parallel_builds > 1:
+                self.runs = BuildRuns(
+                    self, "Runs", builds=self.builds, max_concurrency=config.parallel_builds
+                )
+                CfnOutput(
+                    self,
+                    "BuildRunsArn",
+                    value=self.runs.state_machine.state_machine_arn,
+                    description="Builds what changed: aws stepfunctions start-execution "
+                    "--state-machine-arn ...",
+                )
+            if config.build_on_deployment:
+                self.deployment_build = DeploymentBuild(
+                    self, "DeploymentBuild", builds=self.runs or self.builds
+                )
             CfnOutput(
                 self,
                 "BuildProjectName",

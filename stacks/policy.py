@@ -7,38 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from aws_cdk import Acknowledgment, App, Stack, Validations
+from aws_cdk import Acknowledgment, App, Validations
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_iam as iam
 from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks, NagPack, NIST80053R5Checks, PCIDSS321Checks
-from constructs import IConstruct
 
+from stacks.acceptance import Acceptance, in_packs, of_role_and_logs, policy_of, reads_prefix
+from stacks.build_policy import build_acceptances, build_compliance_acceptances
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
-from triton_fleet import FleetError, ModelBuilds, ModelRepository
-from triton_fleet.repository.processing_builds import job_arns, log_arns
+from triton_fleet import FleetError
 from triton_models.errors import Problem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acceptance:
-    """A finding that is right about the resource, and why the resource stays as it is.
-
-    Attributes:
-        construct: Where the finding is.
-        finding: The rule's id, with the detail in brackets where the rule gives one.
-        reason: Why it is accepted, for whoever reviews the next change.
-    """
-
-    construct: IConstruct
-    finding: str
-    reason: str
-
 
 # The packs of cdk-nag that the fleet is held to. The ids of a pack's findings begin with its name here.
 PACKS: Mapping[str, Callable[..., NagPack]] = MappingProxyType(
@@ -49,7 +31,6 @@ PACKS: Mapping[str, Callable[..., NagPack]] = MappingProxyType(
         "PCI.DSS.321": PCIDSS321Checks,
     }
 )
-_COMPLIANCE = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
 
 
 def attach(
@@ -114,12 +95,11 @@ def acceptances(*, models: ModelsStack, inference: InferenceStack) -> Iterator[A
         reason="Every instance reads models all day: an access log of that grows without bound. Who read or "
         "wrote an artifact is answered by CloudTrail data events, with the caller's identity.",
     )
-    if models.builds is not None:
-        yield from _of_builds(models.builds, models.repository)
-    policy = _policy_of(inference.endpoint.role)
+    yield from build_acceptances(models)
+    policy = policy_of(inference.endpoint.role)
     # In this stack the bucket is an import; export_value gives the very reference that the role will hold.
     imported = inference.resolve(models.export_value(models.repository.bucket.bucket_arn))
-    yield _reads_prefix(policy, imported["Fn::ImportValue"], models.repository.prefix)
+    yield reads_prefix(policy, imported["Fn::ImportValue"], models.repository.prefix)
     yield Acceptance(
         construct=policy,
         finding="AwsSolutions-IAM5[Resource::*]",
@@ -132,50 +112,21 @@ def acceptances(*, models: ModelsStack, inference: InferenceStack) -> Iterator[A
 def compliance_acceptances(*, models: ModelsStack, inference: InferenceStack) -> Iterator[Acceptance]:
     """Everything of the packs for a standard that is accepted in the two stacks."""
     bucket = models.repository.bucket
-    yield from _in_packs(
+    yield from in_packs(
         bucket,
         "S3BucketLoggingEnabled",
         "Every instance reads models all day: an access log of that grows without bound. Who read or wrote "
         "an artifact is answered by CloudTrail data events, with the caller's identity.",
     )
-    yield from _in_packs(
+    yield from in_packs(
         bucket,
         "S3BucketReplicationEnabled",
         "Every artifact can be built again from its sources, and versions guard against deleting one. A "
         "fleet in another region has a repository of its own, to which the same artifacts are published.",
     )
-    if models.builds is not None:
-        yield from _of_role_and_logs(models.builds.role, models.builds.node.find_child("Logs"))
-        if models.builds.starter_role is not None:
-            yield from _of_role(models.builds.starter_role)
-        yield from _in_packs(
-            models.builds.project,
-            "CodeBuildProjectSourceRepoUrl",
-            "The source is an archive in S3. There is no GitHub or Bitbucket repository to authenticate to: "
-            "the rule asks for OAuth whatever the source is.",
-            packs=("HIPAA.Security", "PCI.DSS.321"),
-        )
-    yield from _of_role_and_logs(inference.endpoint.role, inference.endpoint.log_group)
+    yield from build_compliance_acceptances(models)
+    yield from of_role_and_logs(inference.endpoint.role, inference.endpoint.log_group)
     yield from _of_alarms(inference)
-
-
-def _of_role(role: iam.Role) -> Iterator[Acceptance]:
-    yield from _in_packs(
-        _policy_of(role),
-        "IAMNoInlinePolicy",
-        "The policy is of this role alone: it names the role's own resources, cannot be attached to another "
-        "principal by mistake, and goes when the role goes.",
-    )
-
-
-def _of_role_and_logs(role: iam.Role, log_group: IConstruct) -> Iterator[Acceptance]:
-    yield from _of_role(role)
-    yield from _in_packs(
-        log_group,
-        "CloudWatchLogGroupEncrypted",
-        "CloudWatch encrypts every log group with a key of its own. What is written is loading, unloading "
-        "and building of models: verbose logging, which would hold requests, is off.",
-    )
 
 
 def _of_alarms(inference: InferenceStack) -> Iterator[Acceptance]:
@@ -183,75 +134,10 @@ def _of_alarms(inference: InferenceStack) -> Iterator[Acceptance]:
         resource = alarm.node.default_child
         assert isinstance(resource, cloudwatch.CfnAlarm)  # noqa: S101 -- that is what an alarm is made of
         if not inference.resolve(resource.alarm_actions):
-            yield from _in_packs(
+            yield from in_packs(
                 alarm,
                 "CloudWatchAlarmAction",
                 "An alarm that pages does so through the composite alarm, once for all of them. A ticket "
                 "goes to the address in alarm_email; a fleet without one is looked at on its dashboard.",
                 packs=("NIST.800.53.R5", "HIPAA.Security"),
             )
-
-
-def _in_packs(
-    construct: IConstruct, rule: str, reason: str, *, packs: Iterable[str] = _COMPLIANCE
-) -> Iterator[Acceptance]:
-    """The acceptance of a finding that several packs have under the same name."""
-    for pack in packs:
-        yield Acceptance(construct=construct, finding=f"{pack}-{rule}", reason=reason)
-
-
-def _of_builds(builds: ModelBuilds, repository: ModelRepository) -> Iterator[Acceptance]:
-    policy = _policy_of(builds.role)
-    stack = Stack.of(builds)
-    bucket = stack.resolve(repository.bucket.bucket_arn)["Fn::GetAtt"][0]
-    yield _reads_prefix(policy, f"<{bucket}.Arn>", repository.prefix)
-    yield Acceptance(
-        construct=policy,
-        finding="AwsSolutions-IAM5[Resource::*]",
-        reason="ecr:GetAuthorizationToken knows no resources, nor does cloudwatch:PutMetricData, which a "
-        "Processing job has. Pulling is limited to the Triton image, and metrics to SageMaker's namespace.",
-    )
-    if builds.starter_role is not None:
-        yield from _of_jobs(builds, builds.starter_role)
-        return
-    yield Acceptance(
-        construct=builds.project,
-        finding="AwsSolutions-CB5",
-        reason="The image has to be the one that serves the models: a TensorRT plan loads only in the "
-        "version that compiled it, and a Python model's packages in that of Python. It is AWS's own, from "
-        "the registry of the region.",
-    )
-
-
-def _of_jobs(builds: ModelBuilds, starter: iam.Role) -> Iterator[Acceptance]:
-    """Of builds as Processing jobs: their names are made when they start."""
-    every_stream, own_streams = log_arns(builds)
-    for role, arn, reason in (
-        (starter, job_arns(builds), "A job is named when it starts. Its name begins with this project's."),
-        (starter, every_stream, "SageMaker gives all jobs one log group, and CloudWatch searches it whole."),
-        (builds.role, every_stream, "SageMaker gives all jobs one log group, and lists its streams whole."),
-        (builds.role, own_streams, "A job's log stream is named when it starts, after the job's name."),
-    ):
-        told = _as_told(Stack.of(builds).resolve(arn))
-        yield Acceptance(
-            construct=_policy_of(role), finding=f"AwsSolutions-IAM5[Resource::{told}]", reason=reason
-        )
-
-
-def _as_told(arn: str | dict[str, Any]) -> str:
-    """An ARN as cdk-nag tells it: a reference in it is <AWS::Region>."""
-    parts = [arn] if isinstance(arn, str) else arn["Fn::Join"][1]
-    return "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in parts)
-
-
-def _reads_prefix(policy: IConstruct, bucket: str, prefix: str) -> Acceptance:
-    return Acceptance(
-        construct=policy,
-        finding=f"AwsSolutions-IAM5[Resource::{bucket}/{prefix}*]",
-        reason="The artifacts of the repository are not known at deployment: models are added by uploading "
-        "them. The role reaches their prefix and nothing beside it.",
-    )
-
-
-def _policy_of(role: iam.Role) -> IConstruct:
-    return role.node.find_child("DefaultPolicy")

@@ -4,6 +4,7 @@ from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.imported import ImportedEndpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.endpoint.single_model import SingleModelEndpoint
+from triton_fleet.functions.deployment_build import DeploymentBuild
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.capture import DataCapture
@@ -29,6 +30,7 @@ from triton_fleet.repository.build_machine import (
     ProcessingJob,
     ReservedMachines,
 )
+from triton_fleet.repository.build_runs import BuildRuns
 from triton_fleet.repository.model_builds import ModelBuilds
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
@@ -57,6 +59,7 @@ __all__ = [
     "BacklogPerInstance",
     "BuildMachine",
     "BuildMachineChoice",
+    "BuildRuns",
     "Canary",
     "CapacityReservation",
     "ConcurrentRequests",
@@ -66,6 +69,7 @@ __all__ = [
     "DataCapture",
     "DeployedVariant",
     "Deployment",
+    "DeploymentBuild",
     "Endpoint",
     "EndpointAlarms",
     "EndpointAlias",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, Environment, Stack
 from aws_cdk.assertions import Template
+from declared import declare
 from synthesised import Resources
 
 from triton_fleet import ModelRepository, MultiModelEndpoint
@@ -56,9 +57,4 @@ def resources(stack: Stack) -> Resources:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A source folder of model builds."""
-    (tmp_path / "requirements.txt").write_text("boto3\n")
-    for model in ("minilm", "resnet50"):
-        folder = tmp_path / "models" / model
-        folder.mkdir(parents=True)
-        (folder / "build.py").write_text("BUILD = None\n")
-    return tmp_path
+    return declare(tmp_path, "minilm", "resnet50")

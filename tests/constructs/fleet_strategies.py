@@ -213,7 +213,7 @@ _servers = values(
     ping_mode=st.sampled_from(["live", "ready"]),
     log_verbose=st.booleans(),
     log_info=st.booleans(),
-    shared_memory_bytes=st.integers(2**20, 2**30),
+    shared_memory_bytes=st.integers(2**20, 2**26),
     shared_memory_growth_bytes=st.integers(1, 2**20),
     auto_complete_config=st.booleans(),
     request_threads=st.integers(0, 64),
@@ -474,8 +474,30 @@ builds = sometimes_odd(
             ),
             "timeout": durations(200, 30_000),
             "log_retention": st.sampled_from(logs.RetentionDays),
+            "weights": mostly(
+                st.just({}),
+                st.dictionaries(
+                    st.sampled_from(["T5_WEIGHTS", "weights", "AWS_REGION"]),
+                    st.sampled_from(["s3://weights/t5.pt", "s3://weights/*", "t5.pt", ""]),
+                    max_size=2,
+                ),
+            ),
         },
     )
+)
+runs = sometimes_odd(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "models_per_build": st.integers(0, 2000),
+            "max_concurrency": st.integers(0, 20_000),
+            "timeout": durations(30, 90_000),
+        },
+    ),
+    one_in=8,
+)
+deployment_build = sometimes_odd(
+    st.fixed_dictionaries({}, optional={"artifact_timeout": durations(30, 4000)}), one_in=8
 )
 
 
@@ -545,6 +567,8 @@ beside_an_endpoint = st.fixed_dictionaries(
         "types": mostly(st.just(["ml.g5.2xlarge"]), st.lists(TYPES, min_size=1, max_size=2)),
         "rollback": rollback,
         "builds": builds,
+        "runs": st.none() | runs,
+        "deployment_build": st.none() | deployment_build,
         "topic": sometimes_odd(st.just({"email": "oncall@example.com"})),
         "imported": sometimes_odd(st.just({"endpoint_name": "search"})),
         "patterns": sometimes_odd(st.just({"target_models": ["minilm-*"]})),

@@ -16,12 +16,15 @@ import pytest
 from aws_cdk.assertions import Template
 from botocore_model import violations
 from cfnlint.api import ManualArgs, lint
+from declared import declare
 from fleet_strategies import World, realised
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from triton_fleet import (
     AlarmTopic,
+    BuildRuns,
+    DeploymentBuild,
     Endpoint,
     EndpointAlarms,
     EndpointAlias,
@@ -145,12 +148,7 @@ def test_any_single_model_endpoint_is_a_good_template_or_our_error(
 @pytest.fixture(scope="module")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A source folder of model builds."""
-    source = tmp_path_factory.mktemp("model_builds")
-    (source / "requirements.txt").write_text("boto3\n")
-    folder = source / "models" / "minilm"
-    folder.mkdir(parents=True)
-    (folder / "build.py").write_text("BUILD = None\n")
-    return source
+    return declare(tmp_path_factory.mktemp("model_builds"), "minilm")
 
 
 @search
@@ -158,9 +156,12 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_anything_beside_an_endpoint_is_a_good_template_or_our_error(builds: Path, given: Given) -> None:
     def declare(world: World) -> None:
         stack = world.stack
-        part = {name: realised(each, world) for name, each in given.items()}
+        part = {name: each if each is None else realised(each, world) for name, each in given.items()}
         models = ModelRepository(stack, "Repository")
-        ModelBuilds(stack, "Builds", repository=models, **{"source": builds, **part["builds"]})
+        made = ModelBuilds(stack, "Builds", repository=models, **{"source": builds, **part["builds"]})
+        started = made if part["runs"] is None else BuildRuns(stack, "Runs", builds=made, **part["runs"])
+        if part["deployment_build"] is not None:
+            DeploymentBuild(stack, "DeploymentBuild", builds=started, **part["deployment_build"])
         RollbackAlarms(stack, "Rollback", **part["rollback"])
         AlarmTopic(stack, "Topic", **part["topic"])
         fleet, types = part["fleet"]["fleet"], part["types"]

@@ -24,11 +24,14 @@ from cdk_nag import (
     PCIDSS321Checks,
 )
 from cfnlint.api import ManualArgs, lint
+from declared import declare
 from synthesised import Resources
 
 from triton_fleet import (
     Canary,
+    DeploymentBuild,
     FleetError,
+    ModelBuilds,
     ModelRepository,
     MultiModelEndpoint,
     SingleModelEndpoint,
@@ -52,8 +55,9 @@ FUNCTIONS = ("Artifacts/ArtifactReady/", "WarmUp/")
 
 
 @pytest.fixture(scope="module")
-def fleet() -> Stack:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Stack:
     """Endpoints with everything that runs code in AWS."""
+    source = declare(tmp_path_factory.mktemp("model_builds"), "minilm")
     stack = Stack(App(), "Fleet")
     repository = ModelRepository(stack, "Repository")
     SingleModelEndpoint(
@@ -62,6 +66,8 @@ def fleet() -> Stack:
     endpoint = MultiModelEndpoint(
         stack, "Endpoint", repository=repository, endpoint_name="Fleet", deployment=Canary()
     )
+    builds = ModelBuilds(stack, "Builds", repository=repository, source=source)
+    DeploymentBuild(stack, "Build", builds=builds)
     WarmUp(stack, "WarmUp", endpoint=endpoint, requests=[WarmUpRequest(model="minilm", body="{}")])
     return stack
 

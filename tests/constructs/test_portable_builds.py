@@ -97,7 +97,7 @@ def test_a_build_for_cpus_runs_without_a_gpu_and_says_so(build: Build, resources
     assert project["Environment"]["Type"] == "LINUX_CONTAINER"
     assert project["Description"] == "Builds models for CPUs and Triton 25.09"
     assert variables == {"FLEET_RELEASE", "FLEET_MODELS", "FLEET_REPOSITORY"}
-    assert spec["phases"]["build"]["commands"][0].endswith('--release "$FLEET_RELEASE" --cpu')
+    assert '--release "$FLEET_RELEASE" --cpu --repository' in spec["phases"]["build"]["commands"][0]
 
 
 def test_a_build_for_cpus_is_possible_where_no_gpu_can_be_rented(

@@ -15,6 +15,7 @@ import pytest
 from aws_cdk import App, CfnParameter, Duration, Stack
 from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
+from declared import declare
 
 from triton_fleet import FleetError, ModelBuilds, ModelRepository, ProcessingJob
 from triton_fleet.repository.build_commands import commands
@@ -29,10 +30,8 @@ Template_ = dict[str, Any]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A source folder whose triton_models only notes what it is asked for."""
-    source: Path = tmp_path_factory.mktemp("model_builds")
+    source: Path = declare(tmp_path_factory.mktemp("model_builds"), "minilm")
     (source / "requirements.txt").write_text("")
-    (source / "models" / "minilm").mkdir(parents=True)
-    (source / "models" / "minilm" / "build.py").write_text("BUILD = None\n")
     (source / "triton_models").mkdir()
     (source / "triton_models" / "__main__.py").write_text(
         "import os, sys\n"
@@ -276,26 +275,45 @@ def _run_in_job(
 OFFLINE = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INDEX": "1"}
 
 
-def test_a_job_builds_checks_packs_and_publishes(
-    environment: dict[str, str], folder: Path, tmp_path: Path
-) -> None:
+def test_a_job_delivers_its_models(environment: dict[str, str], folder: Path, tmp_path: Path) -> None:
     request = run_processing_job.job_request(environment | {"FLEET_MODELS": "minilm resnet50"})
     status, notes = _run_in_job(request, folder, tmp_path, **OFFLINE)
 
     assert status == 0
-    assert notes[0] == "build minilm resnet50 -o build --release 25.09 --gpu T4"
-    assert [note.split()[0] for note in notes] == ["build", "check", "pack", "publish"]
-    assert notes[-1].endswith(f"--repository {environment['FLEET_REPOSITORY']}")
+    assert notes == [
+        "deliver minilm resnet50 --release 25.09 --gpu T4 --repository " + environment["FLEET_REPOSITORY"]
+    ]
+
+
+def test_a_job_tells_how_its_models_came_out_where_a_run_wants_to_know(
+    environment: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    request = run_processing_job.job_request(environment | {"FLEET_VERDICTS": "s3://b/runs/r/0.json"})
+    _, (note,) = _run_in_job(request, folder, tmp_path, **OFFLINE)
+
+    assert note.endswith(" --verdicts s3://b/runs/r/0.json")
+
+
+def test_a_job_in_which_a_model_fails_fails(
+    environment: dict[str, str], folder: Path, tmp_path: Path
+) -> None:
+    request = run_processing_job.job_request(environment)
+    status, _ = _run_in_job(request, folder, tmp_path, FAILS="deliver", **OFFLINE)
+
+    assert status == 1
 
 
 def test_a_job_ends_at_the_first_command_that_fails(
     environment: dict[str, str], folder: Path, tmp_path: Path
 ) -> None:
     request = run_processing_job.job_request(environment)
-    status, notes = _run_in_job(request, folder, tmp_path, FAILS="check", **OFFLINE)
+    missing = tmp_path / "missing"
+    missing.mkdir()
+    (missing / "models").mkdir()
+    status, notes = _run_in_job(request, missing, tmp_path, **OFFLINE)
 
     assert status == 1
-    assert [note.split()[0] for note in notes] == ["build", "check"]
+    assert notes == []
 
 
 class _SageMaker:

@@ -9,16 +9,14 @@ import pytest
 from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
+from declared import declare
 
 from triton_fleet import ModelBuilds, ModelRepository, ReservedMachines
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    source: Path = tmp_path_factory.mktemp("model_builds")
-    (source / "requirements.txt").write_text("boto3\n")
-    (source / "models" / "minilm").mkdir(parents=True)
-    (source / "models" / "minilm" / "build.py").write_text("BUILD = None\n")
+    source: Path = declare(tmp_path_factory.mktemp("model_builds"), "minilm")
     stack = Stack(App(), "Fleet")
     ModelBuilds(
         stack,

@@ -23,13 +23,13 @@ def test_further_arguments_come_after_ours_so_that_they_win() -> None:
 
 def test_shared_memory_and_logging_are_passed_on_as_the_start_script_reads_them() -> None:
     server = TritonServer(
-        log_verbose=True, shared_memory_bytes=4, shared_memory_growth_bytes=2, ping_mode="ready"
+        log_verbose=True, shared_memory_bytes=1 << 22, shared_memory_growth_bytes=2, ping_mode="ready"
     )
 
     assert dict(server.environment()) | {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": ""} == {
         "SAGEMAKER_TRITON_PING_MODE": "ready",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "true",
-        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "4",
+        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "4194304",
         "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": "2",
         "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "",
     }
@@ -109,6 +109,8 @@ def test_metrics_need_five_variables() -> None:
         ({"request_threads": 0}, "server-number"),
         ({"buffer_manager_threads": -1}, "server-number"),
         ({"shared_memory_bytes": 0}, "server-number"),
+        ({"shared_memory_bytes": (1 << 20) - 1}, "server-number"),
+        ({"shared_memory_bytes": (64 << 20) + 1}, "server-number"),
         ({"grpc_port": 8011}, "server-number"),
         ({"allow_grpc": True, "grpc_port": 80}, "server-number"),
         ({"metrics": TritonMetrics(port=70000)}, "server-number"),

@@ -20,7 +20,7 @@ from stacks.policy import (
 from triton_fleet import FleetError
 
 FLEETS: dict[str, Callable[[], FleetApp]] = {
-    "default": fleet_app,
+    "many builds at a time": lambda: fleet_app(parallel_builds=4),
     "elsewhere": lambda: fleet_app(
         region="eu-south-1", instance_type="ml.g4dn.xlarge", models="", alarm_email="a@b.c"
     ),
@@ -105,5 +105,5 @@ def test_every_acceptance_for_a_standard_is_still_needed(name: str) -> None:
 def test_every_acceptance_is_for_one_resource_and_gives_a_reason() -> None:
     accepted = _accepted(fleet_app())
 
-    assert {len(each.construct.node.path.split("/")) for each in accepted} <= {3, 4}
+    assert {len(each.construct.node.path.split("/")) for each in accepted} <= {3, 4, 5}
     assert all(len(each.reason) > 60 for each in accepted)

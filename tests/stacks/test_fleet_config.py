@@ -51,6 +51,27 @@ def test_the_command_line_gives_text_for_everything() -> None:
     )
 
 
+def test_the_command_line_gives_builds_as_text_too() -> None:
+    commit = "0" * 40
+    given = f"T5_WEIGHTS=s3://weights/t5.pt, BERT_WEIGHTS=hf://google/bert@{commit}"
+    config = _read(weights=given, build_on_deployment="False", parallel_builds="8")
+
+    assert config == FleetConfig(
+        weights={"T5_WEIGHTS": "s3://weights/t5.pt", "BERT_WEIGHTS": f"hf://google/bert@{commit}"},
+        build_on_deployment=False,
+        parallel_builds=8,
+    )
+
+
+def test_what_is_wrong_about_builds_is_told() -> None:
+    problems = _problems({"weights": {"T5_WEIGHTS": "t5.pt"}, "parallel_builds": 0})
+
+    assert [problem.what for problem in problems] == [
+        "the weights of T5_WEIGHTS are at 't5.pt'",
+        "parallel_builds is 0",
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
@@ -59,6 +80,9 @@ def test_the_command_line_gives_text_for_everything() -> None:
         ("max_capacity", True, "a whole number"),
         ("latency_p99_ms", "fast", "a number"),
         ("models", 3, "a list of names"),
+        ("build_on_deployment", "maybe", "true or false"),
+        ("weights", "s3://weights/t5.pt", "an object of variables and addresses"),
+        ("weights", ["a"], "an object of variables and addresses"),
         ("release", 25.09, "a text"),
     ],
 )

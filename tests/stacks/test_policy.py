@@ -10,6 +10,9 @@ from stacks.policy import Acceptance, accept, acceptances
 
 FLEETS: dict[str, dict[str, object]] = {
     "default": {},
+    "many builds at a time": {"parallel_builds": 4},
+    "many jobs at a time": {"parallel_builds": 4, "instance_type": "ml.g4dn.xlarge"},
+    "builds by hand": {"build_on_deployment": "false"},
     "elsewhere": {
         "region": "eu-south-1",
         "instance_type": "ml.g4dn.xlarge",
@@ -30,6 +33,10 @@ def _accepted(fleet: FleetApp) -> list[Acceptance]:
     return list(acceptances(models=fleet.models, inference=fleet.inference))
 
 
+# With everything that builds, so that every acceptance is there.
+LARGEST = {"parallel_builds": 4}
+
+
 @pytest.mark.parametrize("name", FLEETS)
 def test_cdk_nag_finds_nothing_that_was_not_accepted(name: str) -> None:
     fleet = fleet_app(**FLEETS[name])
@@ -38,8 +45,8 @@ def test_cdk_nag_finds_nothing_that_was_not_accepted(name: str) -> None:
 
 
 def test_every_acceptance_is_still_needed() -> None:
-    for index in range(len(_accepted(fleet_app()))):
-        fleet = fleet_app()
+    for index in range(len(_accepted(fleet_app(**LARGEST)))):
+        fleet = fleet_app(**LARGEST)
         accepted = _accepted(fleet)
         left_out = accepted.pop(index)
 
@@ -47,8 +54,10 @@ def test_every_acceptance_is_still_needed() -> None:
 
 
 def test_every_acceptance_gives_a_reason() -> None:
-    assert all(len(each.reason) > 60 for each in _accepted(fleet_app()))
+    assert all(len(each.reason) > 60 for each in _accepted(fleet_app(**LARGEST)))
 
 
 def test_no_acceptance_covers_more_than_a_resource_and_its_parts() -> None:
-    assert {len(each.construct.node.path.split("/")) for each in _accepted(fleet_app())} <= {3, 4}
+    paths = [each.construct.node.path for each in _accepted(fleet_app(**LARGEST))]
+
+    assert {len(path.split("/")) for path in paths} <= {3, 4, 5}

@@ -85,7 +85,7 @@ def test_outputs_are_what_people_and_commands_look_for(default: FleetApp) -> Non
         return {name for name in found if not name.startswith("ExportsOutput")}
 
     assert outputs(default.models) == {"RepositoryUrl", "BuildProjectName"}
-    assert outputs(default.inference) == {"EndpointName", "EndpointAlias", "DashboardName"}
+    assert outputs(default.inference) == {"EndpointName", "EndpointAlias", "DashboardName", "MonthlyCost"}
 
 
 def test_the_endpoint_reads_the_repository_of_the_other_stack(default: FleetApp) -> None:
@@ -113,15 +113,44 @@ def test_a_fleet_elsewhere_is_what_was_asked_for(elsewhere: FleetApp) -> None:
     template.has_resource_properties("AWS::SNS::Subscription", {"Endpoint": "on-call@example.com"})
 
 
-def test_no_template_runs_code_at_deployment(default: FleetApp, elsewhere: FleetApp) -> None:
-    stacks = (default.models, default.inference, elsewhere.models, elsewhere.inference)
+def _code(*stacks: Stack) -> set[str]:
+    """The types of resources that run code while a stack is deployed."""
     types = {
         resource["Type"]
         for stack in stacks
         for resource in Template.from_stack(stack).to_json()["Resources"].values()
     }
+    return {each for each in types if each.startswith(("Custom::", "AWS::Lambda::"))}
 
-    assert not {each for each in types if each.startswith(("Custom::", "AWS::Lambda::"))}
+
+def test_the_only_code_that_runs_at_deployment_starts_the_build(
+    default: FleetApp, elsewhere: FleetApp
+) -> None:
+    assert _code(default.models) == {"Custom::TritonBuild", "AWS::Lambda::Function"}
+    assert _code(default.inference, elsewhere.models, elsewhere.inference) == set()
+
+
+def test_a_deployment_that_is_to_start_no_build_runs_no_code() -> None:
+    assert _code(fleet_app(build_on_deployment="false").models) == set()
+
+
+def test_several_builds_at_a_time_are_runs_that_the_deployment_starts() -> None:
+    template = Template.from_stack(fleet_app(parallel_builds="6").models)
+    ((name, machine),) = template.find_resources("AWS::StepFunctions::StateMachine").items()
+
+    template.has_resource_properties("Custom::TritonBuild", {"StateMachine": {"Ref": name}})
+    assert "BuildRunsArn" in template.find_outputs("*")
+    assert '"MaxConcurrency":6' in json.dumps(machine).replace("\\", "")
+
+
+def test_weights_reach_the_build() -> None:
+    template = Template.from_stack(
+        fleet_app(models="resnet50", weights="RESNET50_WEIGHTS=s3://weights/resnet50.pt").models
+    )
+    (project,) = template.find_resources("AWS::CodeBuild::Project").values()
+    variables = project["Properties"]["Environment"]["EnvironmentVariables"]
+
+    assert {"Name": "RESNET50_WEIGHTS", "Type": "PLAINTEXT", "Value": "s3://weights/resnet50.pt"} in variables
 
 
 def test_the_source_of_the_build_job_is_the_model_folder(default: FleetApp) -> None:

@@ -28,8 +28,11 @@ from triton_fleet.images.image import OwnImage
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.rules.instance_pools import instance_pools as pool_problems
 from triton_fleet.rules.instance_pools import same_gpu
+from triton_fleet.rules.multi_model_arguments import multi_model_arguments
 from triton_fleet.rules.multi_model_features import EXCLUDED, multi_model_features
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
+from triton_fleet.rules.unload_stall import RULE as UNLOAD_STALL
+from triton_fleet.rules.unload_stall import unload_stall
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.releases import DEFAULT_RELEASE, Release
@@ -232,6 +235,7 @@ class MultiModelEndpoint(Endpoint):
             findings, capacity=hosting.initial_instance_count, variants=1, multi_model=True
         )
         findings.extend(hosting_problems(hosting, where=self.node.path))
+        findings.extend(multi_model_arguments(self.server.extra_arguments, where=findings.where("server")))
         instance = findings.look_up("instance_type", hosting.instance_type, find_instance_type)
         types = [instance] + [
             findings.look_up("instance_pools", pool.instance_type, find_instance_type)
@@ -246,7 +250,7 @@ class MultiModelEndpoint(Endpoint):
                 findings.extend(self._hardware_problems(hosting, each, release, plans=not index, where=where))
         findings.raise_if_any()
         assert instance is not None and release is not None  # noqa: PT018, S101 -- what is missing was raised
-        self._advise([each for each in types if each is not None])
+        self._advise([each for each in types if each is not None], release)
         return instance, release
 
     def _type_problems(
@@ -256,8 +260,10 @@ class MultiModelEndpoint(Endpoint):
         if preferred is not None:
             yield same_gpu(preferred, instance, where=where)
 
-    def _advise(self, types: Sequence[InstanceType]) -> None:
-        """Warn of what AWS does not document; SageMaker may refuse it, and would only at deployment."""
+    def _advise(self, types: Sequence[InstanceType], release: Release) -> None:
+        """Warn of what AWS does not document, and may refuse at deployment; and of what costs latency."""
+        if (stall := unload_stall(release)) is not None:
+            Advice.of(self).add_warning_v2(UNLOAD_STALL, stall)
         for instance in types:
             if not instance.multi_model_documented:
                 Advice.of(self).add_warning_v2(

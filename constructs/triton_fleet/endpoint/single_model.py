@@ -50,8 +50,9 @@ class SingleModelEndpoint(Endpoint):
 
     The artifact need not be in the repository yet: the deployment waits for it, up to `artifact_timeout`,
     before SageMaker reads it. So repository, build job and endpoint can be one deployment, during which the
-    build is started. With the repository in a stack of its own, its artifacts are still there after a first
-    deployment that fails; otherwise the next one makes another bucket.
+    build is started: `DeploymentBuild` starts it, and gives the artifact that it makes. With the repository
+    in a stack of its own, its artifacts are still there after a first deployment that fails; otherwise the
+    next one makes another bucket.
 
     In an artifact each model is a folder, and an ensemble is named by `Variant.default_model`.
 

@@ -9,6 +9,7 @@ from typing import Literal
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_models.errors import Problem
+from triton_models.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
 
 _MIB = 1024 * 1024
 # CreateModel: each value of a container's environment, in bytes.
@@ -146,6 +147,7 @@ class TritonServer:
     def problems(self, *, where: str) -> Iterator[Problem]:
         """What the start script would silently misread."""
         yield from self._number_problems(where)
+        yield from self._shared_memory_problems(where)
         yield from self._metric_problems(where)
         for argument in self.extra_arguments:
             if argument.split() != [argument]:
@@ -186,7 +188,6 @@ class TritonServer:
     def _number_problems(self, where: str) -> Iterator[Problem]:
         """Numbers that the server exits on, and SageMaker waits for until its time is up."""
         for option, value, least, most in (
-            ("shared_memory_bytes", self.shared_memory_bytes, 1, None),
             ("shared_memory_growth_bytes", self.shared_memory_growth_bytes, 1, None),
             ("request_threads", self.request_threads, 1, None),
             ("buffer_manager_threads", self.buffer_manager_threads, 0, None),
@@ -202,6 +203,19 @@ class TritonServer:
                 expected=f"{least} to {most}" if most else f"{least} or more",
                 why="the server would exit, and the deployment fail once the container start times out",
                 fix=f"set {option} to {least} or more, or leave it out",
+                rule="server-number",
+            )
+
+    def _shared_memory_problems(self, where: str) -> Iterator[Problem]:
+        """Sizes that no Python model loads with: refused by the backend, or more than a container has."""
+        given = known(self.shared_memory_bytes)
+        if given is not None and not SMALLEST_REGION_BYTES <= given <= CONTAINER_BYTES:
+            yield Problem(
+                what=f"shared_memory_bytes is {given}",
+                where=where,
+                expected=f"{SMALLEST_REGION_BYTES} (1 MiB) to {CONTAINER_BYTES} (64 MiB, for all models)",
+                why="the endpoint would be in service, and every Python model fail to load",
+                fix="leave it out: 1 MiB is enough for most, and regions grow when needed",
                 rule="server-number",
             )
 

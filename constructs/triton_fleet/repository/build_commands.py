@@ -7,27 +7,67 @@ from types import MappingProxyType
 
 from triton_models.instances import Gpu
 
-# The image's Python is marked as managed by Ubuntu; the container is thrown away after the build.
-ENVIRONMENT: Mapping[str, str] = MappingProxyType({"PIP_BREAK_SYSTEM_PACKAGES": "1"})
+# The image's Python is marked as managed by Ubuntu; the container is thrown away after the build. What a
+# build installs goes into the user's folder, where the server that verifies the models does not look: on the
+# endpoint they have the image's packages and their own, and so they do here.
+ENVIRONMENT: Mapping[str, str] = MappingProxyType({"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_USER": "1"})
 
-_BUILD = 'python3 -m triton_models build $FLEET_MODELS -o build --release "$FLEET_RELEASE"'
-_FOR_A_GPU = '${FLEET_GPU:+--gpu "$FLEET_GPU"}'
-_FOR_A_CPU = "--cpu"
+# No name is every declared model: thousands of names are more than an environment takes.
+_MODELS = "${FLEET_MODELS:-$(cd models; dirname */build.py)}"
+
+# What some models need beside the usual set, only where one of them is built, and all in one run of pip: so
+# that it finds versions which agree. Of "resnet50:torchscript" the folder is what comes before the colon.
+_INSTALL = (
+    "python3 -m pip install --quiet --requirement requirements.txt "
+    f"$(for each in {_MODELS}; do "
+    'ls "models/${each%%:*}/requirements.txt" 2>/dev/null | sed "s/^/--requirement /"; done)'
+)
+_HARDWARE = {True: '${FLEET_GPU:+--gpu "$FLEET_GPU"}', False: "--cpu"}
+_MODULE = "python3 -m triton_models"
+
+# Finding out what changed reads declarations and builds nothing, so that it needs none of the frameworks.
+_INSTALL_LITTLE = "python3 -m pip install --quiet --constraint constraints.txt boto3 protobuf"
 
 
 def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     """What a build runs, by phase, in the source folder.
 
-    They read FLEET_MODELS, FLEET_RELEASE, FLEET_REPOSITORY and, for a GPU, FLEET_GPU.
+    They read FLEET_MODELS, of which none means every declared model, FLEET_RELEASE, FLEET_REPOSITORY, for a
+    GPU FLEET_GPU, and FLEET_VERDICTS where somebody wants to know how each model came out.
     """
     return {
-        "install": ("python3 -m pip install --quiet --requirement requirements.txt",),
+        "install": (_INSTALL,),
         "build": (
-            f"{_BUILD} {_FOR_A_GPU if gpu else _FOR_A_CPU}",
-            "python3 -m triton_models check build/*",
-            "python3 -m triton_models pack build/* -o artifacts",
-            'python3 -m triton_models publish artifacts/*.tar.gz --repository "$FLEET_REPOSITORY"',
+            f'{_MODULE} deliver {_MODELS} --release "$FLEET_RELEASE" {_HARDWARE[gpu is not None]} '
+            '--repository "$FLEET_REPOSITORY" ${FLEET_VERDICTS:+--verdicts "$FLEET_VERDICTS"}',
         ),
+    }
+
+
+def changed_commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
+    """What finds the models that have to be built again, and divides them among builds.
+
+    They read what `commands` reads, FLEET_ITEMS, where to write a build's models to for each build, and
+    FLEET_MODELS_PER_BUILD. A declaration that cannot be read is a verdict, and keeps no other from its build.
+    """
+    return {
+        "install": (_INSTALL_LITTLE,),
+        "build": (
+            f'{_MODULE} changed ${{FLEET_MODELS:---all}} --release "$FLEET_RELEASE" '
+            f'{_HARDWARE[gpu is not None]} --repository "$FLEET_REPOSITORY" --verdicts "$FLEET_VERDICTS" '
+            '--models-per-build "$FLEET_MODELS_PER_BUILD" --output "$FLEET_ITEMS"',
+        ),
+    }
+
+
+def summary_commands() -> Mapping[str, Sequence[str]]:
+    """What tells how every model of a run came out, and fails if one did.
+
+    They read FLEET_VERDICTS and FLEET_ITEMS, and FLEET_SUMMARY, where to write it to.
+    """
+    return {
+        "install": (_INSTALL_LITTLE,),
+        "build": (f'{_MODULE} verdicts "$FLEET_VERDICTS" --items "$FLEET_ITEMS" --output "$FLEET_SUMMARY"',),
     }
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
-from aws_cdk import Duration, IgnoreMode, RemovalPolicy, Stack
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_s3_assets as assets
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from triton_fleet.arguments.findings import Findings, Problem
@@ -19,6 +20,7 @@ from triton_fleet.arguments.values import literal_needed, literal_texts, time_pr
 from triton_fleet.images.image import TritonImage
 from triton_fleet.repository import processing_builds
 from triton_fleet.repository.build_commands import build_spec, commands
+from triton_fleet.repository.build_inputs import token_variables, weights_statements
 from triton_fleet.repository.build_machine import (
     BuildMachineChoice,
     OnDemandMachine,
@@ -27,7 +29,17 @@ from triton_fleet.repository.build_machine import (
     machine_problems,
 )
 from triton_fleet.repository.build_project import build_environment, starter_environment, variables
+from triton_fleet.repository.build_roles import CODEBUILD, codebuild_statements, service_role
+from triton_fleet.repository.build_source import (
+    declared_models,
+    declared_problems,
+    source_asset,
+    source_problems,
+    variables_read,
+)
 from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.repository.working_folder import timing_cache
+from triton_fleet.rules.build_weights import build_weights
 from triton_fleet.rules.gpu_generation import gpu_generation
 from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.plan_portability import PlanTarget
@@ -35,14 +47,12 @@ from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.releases import DEFAULT_RELEASE, Release
 from triton_models.releases import release as find_release
-from triton_models.suggest import did_you_mean
-
-# What tools leave behind in the source folder; with it, the same source would not be the same asset.
-_NOT_SOURCE = ("**/__pycache__", "**/.*_cache", "**/*.egg-info", "**/.DS_Store", "/build", "/artifacts")
 
 # A Processing job gets an instance and pulls the image before it begins.
 _JOB_START_MINUTES = 30
 _LONGEST_BUILD_MINUTES = 2160
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ModelBuilds(Construct):
@@ -60,6 +70,9 @@ class ModelBuilds(Construct):
     Attributes:
         project: The CodeBuild project.
         machine: What builds run on, and why.
+        models: The models that a build makes; None if those are all that are declared.
+        declared: The names of the folders in models/ that declare one.
+        weights: The addresses of trained weights by environment variable.
         gpu: The GPU model that compiles; None if nothing is compiled.
         release: The Triton release, with its TensorRT.
         image: The image of the release.
@@ -77,9 +90,11 @@ class ModelBuilds(Construct):
         *,
         repository: ModelRepository,
         source: str | Path,
-        models: Sequence[str],
+        models: Sequence[str] | None = None,
         instance_type: str = DEFAULT_INSTANCE_TYPE,
         release: str = DEFAULT_RELEASE,
+        weights: Mapping[str, str] = _NOTHING,
+        hub_token: secretsmanager.ISecret | None = None,
         machine: BuildMachineChoice | None = None,
         timeout: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.THREE_MONTHS,
@@ -92,10 +107,17 @@ class ModelBuilds(Construct):
             repository: Where the artifacts are published.
             source: The folder that holds requirements.txt, triton_models/ and models/. It is uploaded at
                 deployment, and a change to it is a new version of the project.
-            models: Names of the folders in models/ that a build makes.
+            models: Names of the folders in models/ that a build makes, or `folder:form`. By default every
+                folder; of thousands that is many hours in one build: see BuildRuns.
             instance_type: The endpoint's instance type: it decides the GPU to compile on, or that there is
                 none.
             release: The endpoint's Triton release: it decides the TensorRT to compile with.
+            weights: Trained weights by the environment variable in which a declaration looks for their
+                address, as in `{"T5_WEIGHTS": "s3://bucket/t5.safetensors"}`: one object of S3, which
+                builds may then read, or hf://owner/name@commit. Of objects under a key of your own, allow
+                `role` to use the key.
+            hub_token: Of a private repository of the Hugging Face hub. A build reads it when it starts, so
+                it is in no template and no log.
             machine: What builds run on: OnDemandMachine, ProcessingJob or ReservedMachines. By default what
                 has the GPU and costs nothing while idle: CodeBuild on demand, or else a Processing job.
                 Reserved machines are billed while they exist, so they are never chosen unasked.
@@ -103,7 +125,8 @@ class ModelBuilds(Construct):
             log_retention: How long a build's log is kept. It is the record of how a model was made.
 
         Raises:
-            FleetError: An unknown instance type, release or model, a GPU that no build machine has, or not in
+            FleetError: An unknown instance type, release or model, weights that no declaration reads or no
+                build can fetch, a GPU that no build machine has, or not in
                 the region, a source folder that is none, or an endpoint of the repository with another GPU
                 or TensorRT. All that apply are named.
         """
@@ -114,29 +137,26 @@ class ModelBuilds(Construct):
             release=release,
             source=Path(source),
             models=models,
+            weights=weights,
             timeout=timeout,
             machine=machine,
         )
+        self.models = tuple(models) if models is not None else None
+        self.declared = declared_models(Path(source))
+        self.weights, self._hub_token = dict(weights), hub_token
         self.gpu = instance.gpu
         self.machine = build_machine(machine, instance, known(Stack.of(self).region))
         self.image = TritonImage.of(self, release=self.release, cpu=self.gpu is None)
-        self.source = assets.Asset(
-            self,
-            "Source",
-            path=str(source),
-            exclude=list(_NOT_SOURCE),
-            ignore_mode=IgnoreMode.GIT,
-            display_name="Model builds",
-        )
+        self.source = source_asset(self, source)
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.DESTROY
         )
         self.starter_role: iam.Role | None = None
         timeout = timeout or Duration.hours(2)
         if isinstance(self.machine.choice, ProcessingJob):
-            self.role, self.project = self._processing_job(models, timeout)
+            self.role, self.project = self._processing_job(timeout)
         else:
-            self.role, self.project = self._codebuild(models, timeout)
+            self.role, self.project = self._codebuild(timeout)
 
     def _checked(
         self,
@@ -144,7 +164,8 @@ class ModelBuilds(Construct):
         instance_type: str,
         release: str,
         source: Path,
-        models: Sequence[str],
+        models: Sequence[str] | None,
+        weights: Mapping[str, str],
         timeout: Duration | None,
         machine: BuildMachineChoice | None,
     ) -> tuple[InstanceType, Release]:
@@ -177,34 +198,42 @@ class ModelBuilds(Construct):
                 unit="minutes",
             )
         )
-        findings.extend(literal_texts(models, name="models", where=findings.where("models")))
-        findings.extend(_source_problems(source, models, findings))
+        findings.extend(literal_texts(models or (), name="models", where=findings.where("models")))
+        findings.extend(source_problems(source, models, findings))
+        if triton is not None:
+            findings.extend(declared_problems(source, models, release=triton, gpu=gpu is not None))
+        findings.extend(_weights_problems(weights, source, findings))
         findings.raise_if_any()
         assert instance is not None and triton is not None  # noqa: S101, PT018 -- what is missing was raised
         return instance, triton
 
-    def _codebuild(self, models: Sequence[str], timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
+    def _codebuild(self, timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
         """The role and the project of builds that CodeBuild runs itself."""
-        role = self._build_role("codebuild.amazonaws.com", self._own_statements())
+        role = self._build_role(CODEBUILD, codebuild_statements(source=self.source, log_group=self.log_group))
         project = self._project(
             role=role,
             source=codebuild.Source.s3(bucket=self.source.bucket, path=self.source.s3_object_key),
             environment=build_environment(
                 self, machine=self.machine, image=self.image, gpu=self.gpu is not None
             ),
-            values=self._variables(models),
+            values=variables(
+                {**self.variables(), **self.weights, "FLEET_LOG_GROUP": self.log_group.log_group_name}
+            )
+            | token_variables(self._hub_token),
             spec=build_spec(commands(self.gpu)),
             timeout=timeout,
         )
         return role, project
 
-    def _processing_job(self, models: Sequence[str], timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
+    def _processing_job(self, timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
         """The role of a job, and the project that starts it and waits."""
         assert self.gpu is not None  # noqa: S101 -- else there would be no job
         role = self._build_role(
             processing_builds.SERVICE, processing_builds.job_statements(self, source=self.source)
         )
-        self.starter_role = self._role("StarterRole", "codebuild.amazonaws.com", "What starts a build may do")
+        self.starter_role = service_role(
+            self, "StarterRole", service=CODEBUILD, description="What starts a build may do"
+        )
         for statement in processing_builds.starter_statements(self, job_role=role, log_group=self.log_group):
             self.starter_role.add_to_policy(statement)
         stack = Stack.of(self)
@@ -216,6 +245,8 @@ class ModelBuilds(Construct):
             gpu=self.gpu,
             seconds=timeout.to_seconds(),
             region=stack.region,
+            weights=self.weights,
+            hub_token=self._hub_token,
         )
         job = {
             "FLEET_JOB": stack.to_json_string(request),
@@ -225,7 +256,7 @@ class ModelBuilds(Construct):
             role=self.starter_role,
             source=None,
             environment=starter_environment(),
-            values=self._variables(models) | job,
+            values=variables(self.variables() | self.weights | job),
             spec=build_spec({"build": [processing_builds.program()]}),
             timeout=_with_start(timeout),
         )
@@ -233,38 +264,17 @@ class ModelBuilds(Construct):
         project.node.add_dependency(role.node.find_child("DefaultPolicy"))
         return role, project
 
-    def _role(self, construct_id: str, service: str, description: str) -> iam.Role:
-        return iam.Role(
-            self,
-            construct_id,
-            assumed_by=iam.ServicePrincipal(
-                service, conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
-            ),
-            description=description,
-        )
-
     def _build_role(self, service: str, own: Sequence[iam.PolicyStatement]) -> iam.Role:
         """A role that can publish to the repository, pull one image, and do what is its own."""
-        role = self._role("Role", service, "What a build of models may do")
+        role = service_role(self, "Role", service=service, description="What a build of models may do")
         self.repository.grant_publish(role)
-        for statement in (*self.image.pull_statements(), *own):
+        fetched = weights_statements(self, self.weights)
+        kept = timing_cache(self.repository).read_write_statements("TimingCache") if self.gpu else []
+        for statement in (*self.image.pull_statements(), *own, *fetched, *kept):
             role.add_to_policy(statement)
+        if self._hub_token is not None:
+            self._hub_token.grant_read(role)
         return role
-
-    def _own_statements(self) -> list[iam.PolicyStatement]:
-        """What a build in CodeBuild does beside that: read its source, and log."""
-        return [
-            iam.PolicyStatement(
-                sid="Source",
-                actions=["s3:GetObject", "s3:GetObjectVersion"],
-                resources=[self.source.bucket.arn_for_objects(self.source.s3_object_key)],
-            ),
-            iam.PolicyStatement(
-                sid="Logs",
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                resources=[self.log_group.log_group_arn],
-            ),
-        ]
 
     def _project(
         self,
@@ -272,7 +282,7 @@ class ModelBuilds(Construct):
         role: iam.Role,
         source: codebuild.ISource | None,
         environment: codebuild.BuildEnvironment,
-        values: dict[str, str],
+        values: dict[str, codebuild.BuildEnvironmentVariable],
         spec: dict[str, object],
         timeout: Duration,
     ) -> codebuild.Project:
@@ -282,7 +292,7 @@ class ModelBuilds(Construct):
             description=self._description(),
             source=source,
             environment=environment,
-            environment_variables=variables(values),
+            environment_variables=values,
             build_spec=codebuild.BuildSpec.from_object(spec),
             logging=codebuild.LoggingOptions(
                 cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self.log_group)
@@ -301,13 +311,31 @@ class ModelBuilds(Construct):
         usual = isinstance(self.machine.choice, OnDemandMachine)
         return does if usual else f"{does}. Machine: {self.machine.reason}"
 
-    def _variables(self, models: Sequence[str]) -> dict[str, str]:
-        compiled = {"FLEET_GPU": self.gpu.name} if self.gpu else {}
+    def variables(self) -> dict[str, str]:
+        """What a build is told: what to build, for what, and where to publish it."""
+        compiled = (
+            {
+                "FLEET_GPU": self.gpu.name,
+                "FLEET_TIMING_CACHE": timing_cache(self.repository).url,
+            }
+            if self.gpu
+            else {}
+        )
         return compiled | {
             "FLEET_RELEASE": self.release.name,
-            "FLEET_MODELS": " ".join(models),
+            "FLEET_MODELS": " ".join(self.models or ()),
             "FLEET_REPOSITORY": self.repository.url,
         }
+
+
+def _weights_problems(weights: Mapping[str, str], source: Path, findings: Findings) -> Iterator[Problem]:
+    where = findings.where("weights")
+    for name, address in weights.items():
+        if known(address) is None or known(name) is None:
+            expected = "an address written down: a permission is made for its object, and for no other"
+            yield literal_needed("weights", where=where, expected=expected)
+            return
+    yield from build_weights(weights, read=variables_read(source), where=where)
 
 
 def _machine_problems(
@@ -334,36 +362,3 @@ def _machine_problems(
 def _with_start(timeout: Duration) -> Duration:
     """The time of a build and of getting its job started."""
     return Duration.minutes(min(timeout.to_minutes() + _JOB_START_MINUTES, _LONGEST_BUILD_MINUTES))
-
-
-def _source_problems(source: Path, models: Sequence[str], findings: Findings) -> Iterator[Problem]:
-    if not (source / "requirements.txt").is_file():
-        yield Problem(
-            what=f"{source} is not a folder with a requirements.txt",
-            where=findings.where("source"),
-            expected="the folder that holds requirements.txt, triton_models/ and models/",
-            why="it is what the build job downloads, installs from and runs",
-            fix="give the path of the folder model_builds/",
-            rule="build-source",
-        )
-        return
-    if not models:
-        yield Problem(
-            what="no model to build",
-            where=findings.where("models"),
-            expected="one or more names of folders in models/",
-            why="a build would do nothing and succeed",
-            fix="name a model, or leave ModelBuilds out",
-            rule="model-build-exists",
-        )
-    folders = sorted(path.parent.name for path in source.glob("models/*/build.py"))
-    for model in models:
-        if model not in folders:
-            yield Problem(
-                what=f"no model build {model!r}",
-                where=findings.where("models"),
-                expected=f"a folder with a build.py in {source / 'models'}: {', '.join(folders) or 'none'}",
-                why="the build job would fail on it, minutes after it was started",
-                fix=did_you_mean(model, folders, otherwise=f"add models/{model}/build.py"),
-                rule="model-build-exists",
-            )

@@ -95,6 +95,11 @@ class ModelRepository(Construct):
         """The ARN pattern of everything below the prefix."""
         return self.bucket.arn_for_objects(f"{self.prefix}*")
 
+    @property
+    def working_prefix(self) -> str:
+        """The prefix of what builds keep beside the artifacts: no endpoint serves what is below it."""
+        return f"{self.prefix.removesuffix('/')}-builds/"
+
     @typed
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to list and read the prefix, and nothing beside it.

@@ -16,10 +16,12 @@ from aws_cdk import ArnFormat, Names, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from triton_fleet.images.image import TritonImage
 from triton_fleet.repository.build_commands import ENVIRONMENT, commands
+from triton_fleet.repository.build_inputs import token_of_job
 from triton_fleet.repository.code.run_processing_job import LOG_GROUP
 from triton_models.build_machines.processing import VOLUME_GB
 from triton_models.instances import Gpu
@@ -71,6 +73,8 @@ def job_request(
     gpu: Gpu,
     seconds: float,
     region: str,
+    weights: Mapping[str, str],
+    hub_token: secretsmanager.ISecret | None,
 ) -> Mapping[str, Any]:
     """CreateProcessingJob's request, without the job's name, the models and what a build may override.
 
@@ -82,14 +86,17 @@ def job_request(
         gpu: Its GPU.
         seconds: When SageMaker ends the job.
         region: Where the commands publish.
+        weights: Addresses of trained weights by environment variable.
+        hub_token: Of a private hub; the job is told which secret it is, and reads it when it starts.
     """
-    phases = commands(gpu).values()
+    phases = commands(gpu)
+    secret, fetched = token_of_job(hub_token)
     return {
         "RoleArn": role.role_arn,
         "AppSpecification": {
             "ImageUri": image.uri,
             "ContainerEntrypoint": ["bash", "-c", _ENTRYPOINT, "build"],
-            "ContainerArguments": ["--", *(command for phase in phases for command in phase)],
+            "ContainerArguments": ["--", *phases["install"], *fetched, *phases["build"]],
         },
         "ProcessingInputs": [
             {
@@ -110,7 +117,7 @@ def job_request(
             }
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": seconds},
-        "Environment": {**ENVIRONMENT, "AWS_DEFAULT_REGION": region},
+        "Environment": {**ENVIRONMENT, "AWS_DEFAULT_REGION": region, **weights, **secret},
     }
 
 

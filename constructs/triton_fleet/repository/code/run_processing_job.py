@@ -6,7 +6,8 @@ neighbour, because the project carries it in its buildspec. It reads:
 * FLEET_JOB: CreateProcessingJob's request as JSON, without the job's name and the models.
 * FLEET_JOB_PREFIX: What the job's name begins with.
 * FLEET_MODELS: The models to build, with spaces between.
-* Every other variable that begins with FLEET_, and CODEBUILD_BUILD_ID: given to the job as they are.
+* Every other variable that begins with FLEET_, and CODEBUILD_BUILD_ID: given to the job as they are. So are
+  those that the request sets, such as addresses of weights, where a build overrides them.
 """
 
 import json
@@ -35,7 +36,8 @@ def job_request(environment: Mapping[str, str]) -> dict[str, Any]:
     given = {name: value for name, value in environment.items() if name.startswith("FLEET_")}
     variables = {name: value for name, value in given.items() if name not in _OWN}
     request["ProcessingJobName"] = f"{environment['FLEET_JOB_PREFIX']}-{build.rpartition(':')[2]}"
-    request["Environment"] |= variables | {"CODEBUILD_BUILD_ID": build}
+    overridden = {name: environment[name] for name in request["Environment"] if name in environment}
+    request["Environment"] |= overridden | variables | {"CODEBUILD_BUILD_ID": build}
     # A variable holds 256 characters, so the models are arguments, as many in each as there is room for.
     models = textwrap.wrap(
         environment["FLEET_MODELS"], _LONGEST, break_long_words=False, break_on_hyphens=False

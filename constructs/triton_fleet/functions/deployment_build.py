@@ -1,0 +1,252 @@
+"""Builds models as a part of a deployment."""
+
+from __future__ import annotations
+
+import jsii
+from aws_cdk import CustomResource, Duration, IStableListProducer, Lazy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct, IConstruct
+
+from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.typed import typed
+from triton_fleet.functions.inline_function import InlineFunction, acknowledge_own_policy
+from triton_fleet.repository.build_runs import BuildRuns
+from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.working_folder import runs
+from triton_fleet.rules.artifact_timeout import LONGEST, artifact_timeout
+from triton_fleet.rules.deployed_model import deployed_model
+from triton_models.manifest import MANIFEST_NAME
+
+# Left of CloudFormation's hour when the function gives up: for its answer, which says what is missing, to
+# come before CloudFormation's own, which says nothing.
+_SPARE_S = 60
+_ONE_HOUR = Duration.hours(1)
+
+
+@jsii.implements(IStableListProducer)
+class _Listed:
+    """Names as they are when the template is written: `artifact` may be called until then."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+
+    def produce(self) -> list[str]:
+        return sorted(self._names)
+
+
+class DeploymentBuild(Construct):
+    """A custom resource that starts a build whenever a deployment changes what it would make.
+
+    That is: the source folder, the names of the models, the release, the GPU, the weights, or the machine.
+    The deployment goes on at once, and the models are published as they are built: a multi-model endpoint
+    serves each from then on. A single-model endpoint needs its artifact's name, which `artifact` gives. For
+    that the deployment waits, and if the model fails the deployment does, with the model's own reason.
+
+    A build that takes more than an hour cannot be waited for: start it before the deployment, and name the
+    artifact that it has published. A deployment that is undone ends the build that it has started. The one
+    before is then started again, and makes its artifacts the current ones again.
+
+    Attributes:
+        function: What starts and waits.
+        resource: The custom resource: its `ref` is the id of the build, or the ARN of the run's execution.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        builds: ModelBuilds | BuildRuns,
+        artifact_timeout: Duration = _ONE_HOUR,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+    ) -> None:
+        """Create the function and the custom resource.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            builds: What is started: one build that makes all models, or a run of those that changed.
+            artifact_timeout: How long `artifact` waits, one minute to one hour. Of a full hour the last
+                minute is kept for the answer.
+            log_retention: How long the function's log is kept.
+
+        Raises:
+            FleetError: A time out of range.
+        """
+        super().__init__(scope, construct_id)
+        self._runs = builds if isinstance(builds, BuildRuns) else None
+        self._builds = builds.builds if isinstance(builds, BuildRuns) else builds
+        self._seconds = self._checked(artifact_timeout)
+        self._folder = runs(self._builds.repository)
+        self._models: list[str] = []
+        self._published: CustomResource | None = None
+        self.function = InlineFunction(
+            self,
+            "Function",
+            source="deployment_build",
+            description="Starts builds of models and waits for them",
+            memory_mb=256,  # it reads the verdicts on thousands of models
+            log_retention=log_retention,
+        )
+        self._allow()
+        if self._runs is None:
+            self._builds.role.add_to_policy(self._folder.write_statement("Verdicts"))
+        self.resource = CustomResource(
+            self,
+            "Resource",
+            resource_type="Custom::TritonBuild",
+            service_token=self.function.function.attr_arn,
+            service_timeout=Duration.minutes(5),
+            properties=self._what_to_start() | {"Inputs": self._inputs()},
+        )
+        # Nothing is started before it is allowed all that it does.
+        self.resource.node.add_dependency(*self._permissions())
+
+    @typed
+    def artifact(self, model: str) -> str:
+        """The artifact that the build makes of a model, for `Variant.artifact`.
+
+        The deployment waits for it. A model that nothing has changed about has the artifact it had.
+
+        Args:
+            model: Its name, as it was given to the build job.
+
+        Raises:
+            FleetError: The build does not make it.
+        """
+        findings = Findings.of(self)
+        findings.look_up("model", model, str)  # a token is no name that anything could be made for
+        findings.raise_if_any()
+        findings.add(
+            deployed_model(
+                model, self._builds.models, declared=self._builds.declared, where=findings.where("model")
+            )
+        )
+        findings.raise_if_any()
+        if model not in self._models:
+            self._models.append(model)
+        if self._published is None:
+            self._published = self._waiting()
+        return self._published.get_att_string(model.replace(":", "."))
+
+    def _checked(self, timeout: Duration) -> int:
+        findings = Findings.of(self)
+        seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
+        findings.add(artifact_timeout(seconds, where=findings.where("artifact_timeout")))
+        findings.raise_if_any()
+        assert seconds is not None  # noqa: S101 -- what is missing was raised
+        return int(seconds)
+
+    def _permissions(self) -> list[IConstruct]:
+        """The policies of everything that what is started consists of."""
+        roles = [self._builds.role, self._builds.starter_role]
+        if self._runs is None:
+            return [role.node.find_child("DefaultPolicy") for role in roles if role is not None]
+        roles.append(self._runs.step_role)
+        policies = [role.node.find_child("DefaultPolicy") for role in roles if role is not None]
+        return [*policies, self._runs.node.find_child("Children")]
+
+    def _what_to_start(self) -> dict[str, str]:
+        if self._runs is not None:
+            return {"StateMachine": self._runs.state_machine.state_machine_arn}
+        return {"Project": self._builds.project.project_name, "Runs": self._folder.url}
+
+    def _inputs(self) -> str:
+        """What makes another build necessary when it changes; the function reads nothing of it."""
+        builds = self._builds
+        inputs = {
+            "source": builds.source.asset_hash,
+            "models": list(builds.models or builds.declared),
+            "release": builds.release.name,
+            "gpu": builds.gpu.name if builds.gpu else None,
+            "weights": dict(sorted(builds.weights.items())),
+            "machine": builds.machine.name,
+        }
+        return Stack.of(self).to_json_string(inputs)
+
+    def _waiting(self) -> CustomResource:
+        """What is there once the models are published."""
+        resource = CustomResource(
+            self,
+            "Artifacts",
+            resource_type="Custom::TritonArtifacts",
+            service_token=self.function.function.attr_arn,
+            service_timeout=Duration.seconds(min(self._seconds + _SPARE_S, LONGEST)),
+            properties={
+                "Build": self.resource.ref,
+                "Run": self.resource.get_att_string("Run"),
+                "Models": Lazy.list(_Listed(self._models)),
+                "Bucket": self._folder.repository.bucket.bucket_name,
+                "RunsPrefix": self._folder.prefix,
+                "ManifestKey": f"{self._folder.repository.prefix}{MANIFEST_NAME}",
+                "WaitSeconds": min(self._seconds, LONGEST - _SPARE_S),
+            },
+        )
+        resource.node.add_dependency(self._allow_successor())
+        return resource
+
+    def _allow(self) -> None:
+        for statement in (*self._start_statements(), *self._read_statements()):
+            self.function.role.add_to_policy(statement)
+
+    def _start_statements(self) -> list[iam.PolicyStatement]:
+        if self._runs is None:
+            return [
+                iam.PolicyStatement(
+                    sid="Builds",
+                    actions=["codebuild:StartBuild", "codebuild:StopBuild", "codebuild:BatchGetBuilds"],
+                    resources=[self._builds.project.project_arn],
+                )
+            ]
+        return [
+            iam.PolicyStatement(
+                sid="Runs",
+                actions=["states:StartExecution"],
+                resources=[self._runs.state_machine.state_machine_arn],
+            ),
+            iam.PolicyStatement(
+                sid="Executions",
+                actions=["states:DescribeExecution", "states:StopExecution"],
+                resources=[self._runs.execution_arns[-1]],
+            ),
+        ]
+
+    def _read_statements(self) -> list[iam.PolicyStatement]:
+        """Reading how models came out, and what they are called now."""
+        repository = self._folder.repository
+        manifest = repository.bucket.arn_for_objects(f"{repository.prefix}{MANIFEST_NAME}")
+        return [
+            iam.PolicyStatement(
+                sid="Verdicts", actions=["s3:GetObject"], resources=[self._folder.objects_arn, manifest]
+            ),
+            iam.PolicyStatement(
+                sid="VerdictsListed",
+                actions=["s3:ListBucket"],
+                resources=[repository.bucket.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": f"{self._folder.prefix}*"}},
+            ),
+            iam.PolicyStatement(
+                sid="VerdictsKey", actions=["kms:Decrypt"], resources=[repository.key.key_arn]
+            ),
+        ]
+
+    def _allow_successor(self) -> iam.Policy:
+        """Let the function invoke itself: waiting takes longer than its fifteen minutes.
+
+        In a policy of its own, made after the function: the function needs the role's first policy to be
+        there, and a policy that names the function needs the function.
+        """
+        policy = iam.Policy(
+            self,
+            "Successor",
+            roles=[self.function.role],
+            statements=[
+                iam.PolicyStatement(
+                    actions=["lambda:InvokeFunction"], resources=[self.function.function.attr_arn]
+                )
+            ],
+        )
+        acknowledge_own_policy(policy)
+        return policy

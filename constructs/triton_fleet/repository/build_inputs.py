@@ -1,0 +1,55 @@
+"""What a build fetches beside its source: trained weights, and the token of a private hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import Stack
+from aws_cdk import aws_codebuild as codebuild
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+HUB_TOKEN = "HF_TOKEN"  # noqa: S105 -- the name of the variable that the hub's own library reads
+_SECRET = "FLEET_HUB_TOKEN_SECRET"  # noqa: S105
+
+# A Processing job takes plain variables only, which everyone sees who may describe the job. So the job is
+# told the secret's name, and reads it itself. Two commands, because `export NAME=$(...)` never fails.
+_FETCH_TOKEN = (
+    f"{HUB_TOKEN}=$(python3 -c 'import boto3, os; "
+    'print(boto3.client("secretsmanager")'
+    f'.get_secret_value(SecretId=os.environ["{_SECRET}"])["SecretString"])\')',
+    f"export {HUB_TOKEN}",
+)
+
+
+def weights_statements(scope: Construct, weights: Mapping[str, str]) -> list[iam.PolicyStatement]:
+    """What fetching weights needs: reading exactly the objects of S3 that are named."""
+    found = sorted(
+        {address.removeprefix("s3://") for address in weights.values() if address.startswith("s3://")}
+    )
+    if not found:
+        return []
+    stack = Stack.of(scope)
+    arns = [
+        stack.format_arn(service="s3", region="", account="", resource=bucket, resource_name=key)
+        for bucket, _, key in (each.partition("/") for each in found)
+    ]
+    return [iam.PolicyStatement(sid="Weights", actions=["s3:GetObject"], resources=arns)]
+
+
+def token_variables(
+    token: secretsmanager.ISecret | None,
+) -> dict[str, codebuild.BuildEnvironmentVariable]:
+    """The token as CodeBuild takes it, which reads the secret for a build and hides it in the log."""
+    if token is None:
+        return {}
+    secret = codebuild.BuildEnvironmentVariableType.SECRETS_MANAGER
+    return {HUB_TOKEN: codebuild.BuildEnvironmentVariable(type=secret, value=token.secret_arn)}
+
+
+def token_of_job(
+    token: secretsmanager.ISecret | None,
+) -> tuple[dict[str, str], Sequence[str]]:
+    """The variables and the commands with which a Processing job gets the token."""
+    return ({}, ()) if token is None else ({_SECRET: token.secret_arn}, _FETCH_TOKEN)

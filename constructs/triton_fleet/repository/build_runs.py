@@ -1,0 +1,314 @@
+"""Runs of many builds: every model that changed, several builds at a time, and a verdict for each model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_codebuild as codebuild
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.typed import typed
+from triton_fleet.arguments.values import time_problem
+from triton_fleet.repository.build_commands import build_spec, changed_commands, summary_commands
+from triton_fleet.repository.build_inputs import weights_statements
+from triton_fleet.repository.build_machine import ReservedMachines
+from triton_fleet.repository.build_project import starter_environment, variables
+from triton_fleet.repository.build_roles import CODEBUILD, codebuild_statements, service_role
+from triton_fleet.repository.build_run_states import ITEMS, LABEL, definition
+from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.working_folder import WorkingFolder, runs
+from triton_fleet.rules.build_runs import LONGEST_RUN_S, build_runs
+
+# The fewest builds at a time that a new account is usually given when it asks for any on a GPU is one; four
+# is a request that is granted without a talk, and builds a thousand models in a night.
+_USUAL_CONCURRENCY = 4
+
+# For as long as old versions of a manifest are kept: who looks at one wants to know how its models were made.
+_KEPT_DAYS = 90
+
+_ONE_DAY = Duration.days(1)
+_SMALL_STEP = Duration.hours(1)
+
+
+class BuildRuns(Construct):
+    """A Step Functions state machine that builds the models that changed, many builds at a time.
+
+    A run finds the models whose declaration, toolkit, release, GPU or weights are not those of what is
+    published, divides them among builds of `ModelBuilds`, and publishes each model as soon as it is built
+    and checked. A model that fails stops no other. At the end there is a summary of all of them, with the
+    reason of each failure; then the run fails, and names the summary, if a model failed.
+
+    A build whose machine fails is started once more. A model without a verdict, because its build took too
+    long or failed again, counts as failed. Start a run with `aws stepfunctions start-execution`.
+
+    On demand every build needs its place in the quota of builds on GPUs at a time, 0 in a new account.
+
+    Attributes:
+        builds: What makes the models of an item.
+        state_machine: The state machine.
+        changed_project: Finds what changed, on a small machine.
+        summary_project: Tells how every model came out, on a small machine.
+        folder: Holds a folder for each run.
+        max_concurrency: How many builds at a time.
+        role: What the state machine may do.
+        step_role: What finding and telling may do.
+        log_group: Where both of them and the state machine log.
+    """
+
+    @typed
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        builds: ModelBuilds,
+        models_per_build: int = 10,
+        max_concurrency: int | None = None,
+        timeout: Duration = _ONE_DAY,
+        topic: sns.ITopic | None = None,
+        log_retention: logs.RetentionDays = logs.RetentionDays.THREE_MONTHS,
+    ) -> None:
+        """Create the state machine; it builds nothing until it is started.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            builds: What makes the models, and on what.
+            models_per_build: The most models of one build. Each build takes a few minutes to get a machine
+                and its packages; after `timeout` of the builds it ends, with its models one after another.
+            max_concurrency: The most builds at a time. By default the number of reserved machines, or four.
+            timeout: When a run is ended, with its builds. What is published by then stays published.
+            topic: Who is told when a model failed.
+            log_retention: How long the log is kept.
+
+        Raises:
+            FleetError: A number or a time out of range, or more builds than machines are reserved for them.
+                All that apply are named.
+        """
+        super().__init__(scope, construct_id)
+        self.builds = builds
+        machine = builds.machine.choice
+        reserved = machine.base_capacity if isinstance(machine, ReservedMachines) else None
+        self._check(models_per_build, max_concurrency, timeout, reserved)
+        self.max_concurrency = max_concurrency or reserved or _USUAL_CONCURRENCY
+        self.folder: WorkingFolder = runs(builds.repository)
+        self._forget_old_runs()
+        self.log_group = logs.LogGroup(
+            self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.DESTROY
+        )
+        self.step_role = self._step_role()
+        self.changed_project = self._step(
+            "Changed",
+            f"Finds the models that changed, for {builds.project.node.path}",
+            changed_commands(builds.gpu),
+            {**builds.variables(), **builds.weights, "FLEET_MODELS_PER_BUILD": str(models_per_build)},
+        )
+        self.summary_project = self._step(
+            "Summary",
+            f"Tells how the models of a run came out, for {builds.project.node.path}",
+            summary_commands(),
+            {},
+        )
+        self._let_builds_tell()
+        self.role = self._role(topic)
+        self.state_machine = self._state_machine(timeout, topic)
+        self._allow_children()
+
+    @property
+    def items_arn(self) -> str:
+        """The ARN pattern of what says which models each build of a run makes."""
+        return self.folder.repository.bucket.arn_for_objects(f"{self.folder.prefix}*/{ITEMS}")
+
+    @property
+    def execution_arns(self) -> tuple[str, str]:
+        """The ARN patterns of the executions of a Distributed Map, and of every execution."""
+        # A child is called execution:NAME/LABEL:ID, and another execution execution:NAME:ID.
+        children, every = (
+            Stack.of(self).format_arn(
+                service="states",
+                resource="execution",
+                resource_name=f"{self.state_machine.state_machine_name}{rest}",
+                arn_format=ArnFormat.COLON_RESOURCE_NAME,
+            )
+            for rest in (f"/{LABEL}:*", ":*")
+        )
+        return children, every
+
+    def _check(
+        self,
+        models_per_build: int,
+        max_concurrency: int | None,
+        timeout: Duration,
+        reserved: int | None,
+    ) -> None:
+        findings = Findings.of(self)
+        findings.extend(
+            build_runs(
+                models_per_build=known(models_per_build),
+                max_concurrency=known(max_concurrency),
+                reserved=known(reserved),
+                where=findings.where("models_per_build and max_concurrency"),
+            )
+        )
+        findings.add(
+            time_problem(
+                timeout, least=60, most=LONGEST_RUN_S, name="timeout", where=findings.where("timeout")
+            )
+        )
+        findings.raise_if_any()
+
+    def _forget_old_runs(self) -> None:
+        self.builds.repository.bucket.add_lifecycle_rule(
+            id=f"Runs{self.node.addr[-8:]}",
+            prefix=self.folder.prefix,
+            expiration=Duration.days(_KEPT_DAYS),
+        )
+
+    def _step_role(self) -> iam.Role:
+        role = service_role(
+            self, "StepRole", service=CODEBUILD, description="What the steps of a run of builds may do"
+        )
+        self.builds.repository.grant_read(role)
+        for statement in (
+            *codebuild_statements(source=self.builds.source, log_group=self.log_group),
+            *weights_statements(self, self.builds.weights),
+            *self.folder.read_write_statements("Runs"),
+            self.folder.key_statement("RunsKey"),
+        ):
+            role.add_to_policy(statement)
+        return role
+
+    def _step(
+        self,
+        construct_id: str,
+        description: str,
+        phases: Mapping[str, Sequence[str]],
+        values: Mapping[str, str],
+    ) -> codebuild.Project:
+        source = self.builds.source
+        return codebuild.Project(
+            self,
+            construct_id,
+            description=description,
+            source=codebuild.Source.s3(bucket=source.bucket, path=source.s3_object_key),
+            environment=starter_environment(),
+            environment_variables=variables(values),
+            build_spec=codebuild.BuildSpec.from_object(build_spec(phases)),
+            logging=codebuild.LoggingOptions(
+                cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self.log_group)
+            ),
+            timeout=_SMALL_STEP,
+            encryption_key=self.builds.repository.key,
+            grant_report_group_permissions=False,
+            role=self.step_role.without_policy_updates(),
+        )
+
+    def _let_builds_tell(self) -> None:
+        """Let a build write its models' verdicts."""
+        self.builds.role.add_to_policy(self.folder.write_statement("Verdicts"))
+
+    def _role(self, topic: sns.ITopic | None) -> iam.Role:
+        """What the state machine may do, but starting what it is made of: that names the state machine."""
+        role = service_role(
+            self, "Role", service="states.amazonaws.com", description="What a run of builds may do"
+        )
+        stack = Stack.of(self)
+        projects = (self.builds.project, self.changed_project, self.summary_project)
+        rule = stack.format_arn(
+            service="events",
+            resource="rule",
+            resource_name="StepFunctionsGetEventForCodeBuildStartBuildRule",
+        )
+        for statement in (
+            iam.PolicyStatement(
+                sid="Builds",
+                actions=["codebuild:StartBuild", "codebuild:StopBuild", "codebuild:BatchGetBuilds"],
+                resources=[project.project_arn for project in projects],
+            ),
+            iam.PolicyStatement(
+                sid="BuildsEnded",  # a rule of Step Functions tells it, one for all of the account's builds
+                actions=["events:PutTargets", "events:PutRule", "events:DescribeRule"],
+                resources=[rule],
+            ),
+            iam.PolicyStatement(
+                sid="Items",
+                actions=["s3:GetObject"],
+                resources=[self.items_arn],
+            ),
+            iam.PolicyStatement(
+                sid="ItemsKey", actions=["kms:Decrypt"], resources=[self.folder.repository.key.key_arn]
+            ),
+            iam.PolicyStatement(
+                sid="LogDelivery",  # CloudWatch knows no resources for it
+                actions=[
+                    "logs:CreateLogDelivery",
+                    "logs:GetLogDelivery",
+                    "logs:UpdateLogDelivery",
+                    "logs:DeleteLogDelivery",
+                    "logs:ListLogDeliveries",
+                    "logs:PutResourcePolicy",
+                    "logs:DescribeResourcePolicies",
+                    "logs:DescribeLogGroups",
+                ],
+                resources=["*"],
+            ),
+        ):
+            role.add_to_policy(statement)
+        if topic is not None:
+            topic.grant_publish(role)
+        return role
+
+    def _state_machine(self, timeout: Duration, topic: sns.ITopic | None) -> sfn.StateMachine:
+        states = definition(
+            self,
+            changed=self.changed_project,
+            builds=self.builds.project,
+            summary=self.summary_project,
+            folder=self.folder,
+            max_concurrency=self.max_concurrency,
+            topic=topic,
+        )
+        machine = sfn.StateMachine(
+            self,
+            "Resource",
+            comment="Builds the models that changed, and tells how each came out",
+            definition_body=sfn.DefinitionBody.from_chainable(states),
+            timeout=timeout,
+            logs=sfn.LogOptions(destination=self.log_group, level=sfn.LogLevel.ALL),
+            # The role is complete as it stands: the CDK would add wildcards to it.
+            role=self.role.without_policy_updates(),
+        )
+        # The CDK's own policy for it would belong to no role.
+        machine.node.try_remove_child("DistributedMapPolicy")
+        machine.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
+        return machine
+
+    def _allow_children(self) -> None:
+        """Let the state machine start the executions of its Distributed Map, and end them.
+
+        In a policy of its own, made after the state machine, whose name is in it.
+        """
+        iam.Policy(
+            self,
+            "Children",
+            roles=[self.role],
+            statements=[
+                iam.PolicyStatement(
+                    sid="Start",
+                    actions=["states:StartExecution"],
+                    resources=[self.state_machine.state_machine_arn],
+                ),
+                iam.PolicyStatement(
+                    sid="Executions",
+                    actions=["states:DescribeExecution", "states:StopExecution"],
+                    resources=list(self.execution_arns),
+                ),
+            ],
+        )

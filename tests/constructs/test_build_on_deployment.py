@@ -1,0 +1,427 @@
+"""Builds as a part of a deployment: the resources in the template, and the function behind them."""
+
+# ruff: noqa: ARG002, N803 (boto3's clients have these arguments)
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk.assertions import Template
+from botocore.exceptions import ClientError
+from function_world import Clock, Context, Requests, web_server
+
+from triton_fleet import (
+    BuildRuns,
+    DeploymentBuild,
+    FleetError,
+    ModelBuilds,
+    ModelRepository,
+    SingleModelEndpoint,
+    Variant,
+)
+from triton_fleet.functions.code import deployment_build
+
+ARTIFACT = "resnet50-0123456789ab.tar.gz"
+BUILD = "Builds-AbC:01234567-89ab-cdef-0123-456789abcdef"
+RUN = "arn:aws:states:us-east-1:123456789012:execution:Runs:r-1"
+Builds = Callable[..., ModelBuilds]
+
+
+@pytest.fixture
+def builds(stack: Stack, repository: ModelRepository, source: Path) -> Builds:
+    return lambda **arguments: ModelBuilds(
+        stack, "Builds", repository=repository, **({"source": source} | arguments)
+    )
+
+
+def _found(stack: Stack, kind: str) -> dict[str, Any]:
+    found = Template.from_stack(stack).find_resources(kind)
+    return dict(found)
+
+
+def _only(stack: Stack, kind: str) -> dict[str, Any]:
+    (found,) = _found(stack, kind).values()
+    return dict(found)
+
+
+def _inputs(source: Path, **arguments: Any) -> str:
+    stack = Stack(App(), "Fleet")
+    made = ModelBuilds(
+        stack,
+        "Builds",
+        repository=ModelRepository(stack, "Repository"),
+        **({"source": source, "models": ["minilm"]} | arguments),
+    )
+    DeploymentBuild(stack, "Build", builds=made)
+    return json.dumps(_only(stack, "Custom::TritonBuild")["Properties"]["Inputs"])
+
+
+def test_a_deployment_starts_the_build_once_it_is_allowed_all_that_it_does(
+    stack: Stack, builds: Builds
+) -> None:
+    made = builds()
+    DeploymentBuild(stack, "Build", builds=made)
+    resource = _only(stack, "Custom::TritonBuild")
+    (project,) = _found(stack, "AWS::CodeBuild::Project")
+    (policy,) = (name for name in _found(stack, "AWS::IAM::Policy") if name.startswith("BuildsRole"))
+
+    assert resource["Properties"]["Project"] == {"Ref": project}
+    assert resource["DependsOn"] == [policy]
+
+
+def test_a_deployment_starts_a_run_where_there_are_runs(stack: Stack, builds: Builds) -> None:
+    DeploymentBuild(stack, "Build", builds=BuildRuns(stack, "Runs", builds=builds()))
+    resource = _only(stack, "Custom::TritonBuild")
+    (machine,) = _found(stack, "AWS::StepFunctions::StateMachine")
+    (children,) = (name for name in _found(stack, "AWS::IAM::Policy") if name.startswith("RunsChildren"))
+
+    assert resource["Properties"]["StateMachine"] == {"Ref": machine}
+    assert children in resource["DependsOn"]
+
+
+def test_another_source_model_release_gpu_or_weights_is_another_build(source: Path) -> None:
+    _add(source, "import os\nADDRESS = os.environ.get('A_WEIGHTS')\n")
+    before = _inputs(source)
+    others = [
+        _inputs(source, models=["resnet50"]),
+        _inputs(source, release="25.04"),
+        _inputs(source, instance_type="ml.g4dn.xlarge"),
+        _inputs(source, weights={"A_WEIGHTS": "s3://weights/a.pt"}),
+    ]
+    assert _inputs(source) == before
+
+    _add(source, "# another line\n")
+    others.append(_inputs(source))
+
+    assert len({before, *others}) == 6
+
+
+def _add(source: Path, text: str) -> None:
+    with (source / "models" / "minilm" / "build.py").open("a") as declaration:
+        declaration.write(text)
+
+
+def test_nothing_is_waited_for_unless_an_artifact_is_asked_for(stack: Stack, builds: Builds) -> None:
+    DeploymentBuild(stack, "Build", builds=builds())
+
+    assert _found(stack, "Custom::TritonArtifacts") == {}
+
+
+def test_an_endpoint_serves_what_the_deployment_builds(
+    stack: Stack, repository: ModelRepository, builds: Builds
+) -> None:
+    build = DeploymentBuild(stack, "Build", builds=builds())
+    SingleModelEndpoint(
+        stack, "Endpoint", repository=repository, variants=[Variant(artifact=build.artifact("resnet50"))]
+    )
+    build.artifact("minilm")
+    (name,) = _found(stack, "Custom::TritonArtifacts")
+    model = _only(stack, "AWS::SageMaker::Model")
+
+    assert _only(stack, "Custom::TritonArtifacts")["Properties"]["Models"] == ["minilm", "resnet50"]
+    assert model["Properties"]["PrimaryContainer"]["ModelDataUrl"]["Fn::Join"][1][-1] == {
+        "Fn::GetAtt": [name, "resnet50"]
+    }
+
+
+def test_the_artifact_of_a_model_that_is_not_built_is_a_mistake(stack: Stack, builds: Builds) -> None:
+    build = DeploymentBuild(stack, "Build", builds=builds(models=["minilm"]))
+
+    with pytest.raises(FleetError, match=r"(?s)the build makes no model 'minilmm'.*did you mean minilm\?"):
+        build.artifact("minilmm")
+
+
+@pytest.mark.parametrize("timeout", [Duration.seconds(59), Duration.minutes(61)])
+def test_a_time_that_cloudformation_does_not_wait_is_a_mistake(
+    stack: Stack, builds: Builds, timeout: Duration
+) -> None:
+    with pytest.raises(FleetError, match="60 to 3600 s"):
+        DeploymentBuild(stack, "Build", builds=builds(), artifact_timeout=timeout)
+
+
+def test_a_model_that_is_named_only_at_deployment_is_a_mistake(stack: Stack, builds: Builds) -> None:
+    named = CfnParameter(stack, "Name").value_as_string
+
+    with pytest.raises(FleetError, match="model is known only when the stack is deployed"):
+        DeploymentBuild(stack, "Build", builds=builds()).artifact(named)
+
+
+class World:
+    """AWS as the function meets it: builds, runs and a bucket in this process, and CloudFormation's URL."""
+
+    def __init__(self, cloudformation: Requests) -> None:
+        self.clock = Clock()
+        self.cloudformation = cloudformation
+        self.status = "IN_PROGRESS"
+        self.started: list[dict[str, Any]] = []
+        self.stopped: list[str] = []
+        self.objects: dict[str, Any] = {}
+        self.invoked: list[dict[str, Any]] = []
+        self.refusal: ClientError | None = None
+
+    # The clients' methods, as boto3 spells them.
+
+    def start_build(self, **request: Any) -> Any:
+        if self.refusal:
+            raise self.refusal
+        self.started.append(request)
+        return {"build": {"id": BUILD}}
+
+    def start_execution(self, **request: Any) -> Any:
+        self.started.append(request)
+        return {"executionArn": RUN}
+
+    def batch_get_builds(self, ids: list[str]) -> Any:
+        return {"builds": [{"buildStatus": self.status, "logs": {"deepLink": f"https://logs/{ids[0]}"}}]}
+
+    def describe_execution(self, executionArn: str) -> Any:
+        return {"status": self.status, "cause": "read s3://bucket/summary.json"}
+
+    def stop_build(self, id: str) -> None:  # noqa: A002
+        self.stopped.append(id)
+
+    def stop_execution(self, executionArn: str, cause: str) -> None:
+        self.stopped.append(executionArn)
+
+    def get_paginator(self, _: str) -> World:
+        return self
+
+    def paginate(self, Bucket: str, Prefix: str) -> Any:
+        keys = sorted(key for key in self.objects if key.startswith(Prefix))
+        return [{"Contents": [{"Key": key} for key in keys]} if keys else {}]
+
+    def get_object(self, Bucket: str, Key: str) -> Any:
+        body = json.dumps(self.objects[Key]).encode()
+        return {"Body": type("Body", (), {"read": staticmethod(lambda: body)})}
+
+    def invoke(self, **request: Any) -> None:
+        self.invoked.append(json.loads(request["Payload"]))
+
+    # What a test asks for.
+
+    def ask(self, kind: str, properties: dict[str, Any], *, request: str = "Create", **more: Any) -> Any:
+        """Have the function answer a request; gives the answer, if there was one."""
+        event = {
+            "RequestType": request,
+            "ResourceType": f"Custom::{kind}",
+            "ResponseURL": f"{self.cloudformation.url}/answer",
+            "StackId": "stack",
+            "RequestId": "r-1",
+            "LogicalResourceId": "Build",
+            "ResourceProperties": properties,
+            **more,
+        }
+        deployment_build.handler(event, Context(self.clock), clock=self.clock, sleep=self.clock.sleep)
+        answers = self.cloudformation.bodies("/answer")
+        return answers[-1] if answers else None
+
+    def wait(self, *models: str, build: str = BUILD, seconds: int = 600, **more: Any) -> Any:
+        properties = {
+            "Build": build,
+            "Run": "r-1",
+            "Models": list(models),
+            "Bucket": "bucket",
+            "RunsPrefix": "models-builds/runs/",
+            "ManifestKey": "models/manifest.json",
+            "WaitSeconds": str(seconds),
+        }
+        return self.ask("TritonArtifacts", properties, **more)
+
+    def tell(self, *verdicts: dict[str, Any], finished: bool = True) -> None:
+        """The document that a build writes while it goes on."""
+        self.objects["models-builds/runs/r-1/verdicts/0.json"] = {"finished": finished, "models": verdicts}
+
+
+def _published(model: str, artifact: str = ARTIFACT) -> dict[str, Any]:
+    return {"model": model, "result": "published", "step": "publish", "problems": [], "artifact": artifact}
+
+
+def _failed(model: str, step: str = "build") -> dict[str, Any]:
+    problem = {"what": "no such operator: Foo", "fix": "use another"}
+    return {"model": model, "result": "failed", "step": step, "problems": [problem], "log": "logs/resnet50"}
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with web_server() as cloudformation:
+        world = World(cloudformation)
+        monkeypatch.setattr(deployment_build.boto3, "client", lambda _: world)
+        yield world
+
+
+PROJECT = {"Project": "Builds-AbC", "Runs": "s3://bucket/models-builds/runs/"}
+
+
+def test_the_build_is_started_and_the_deployment_goes_on(world: World) -> None:
+    answer = world.ask("TritonBuild", PROJECT)
+
+    assert answer["Status"] == "SUCCESS"
+    assert answer["PhysicalResourceId"] == BUILD
+    assert answer["Data"] == {"Run": "r-1"}
+    assert world.clock.slept == []
+    (request,) = world.started
+    assert request["projectName"] == "Builds-AbC"
+    assert request["environmentVariablesOverride"] == [
+        {
+            "name": "FLEET_VERDICTS",
+            "value": "s3://bucket/models-builds/runs/r-1/verdicts/0.json",
+            "type": "PLAINTEXT",
+        }
+    ]
+
+
+def test_a_request_that_is_repeated_starts_no_second_build(world: World) -> None:
+    for _ in range(2):
+        world.ask("TritonBuild", PROJECT)
+        world.ask("TritonBuild", {"StateMachine": "arn:machine"})
+
+    assert {each.get("idempotencyToken") or each["name"] for each in world.started} == {"r-1"}
+
+
+def test_an_update_starts_another_build_under_another_id(world: World) -> None:
+    answer = world.ask("TritonBuild", PROJECT, request="Update", PhysicalResourceId="Builds-AbC:before")
+
+    assert answer["PhysicalResourceId"] == BUILD
+
+
+@pytest.mark.parametrize("started", [BUILD, RUN])
+@pytest.mark.parametrize(("status", "stops"), [("IN_PROGRESS", True), ("RUNNING", True), ("FAILED", False)])
+def test_what_a_deployment_that_is_undone_has_started_does_not_go_on(
+    world: World, started: str, status: str, stops: bool
+) -> None:
+    world.status = status
+    answer = world.ask("TritonBuild", PROJECT, request="Delete", PhysicalResourceId=started)
+
+    assert answer["Status"] == "SUCCESS"
+    assert world.stopped == [started] * stops
+
+
+def test_a_resource_that_was_never_made_is_deleted_without_a_word(world: World) -> None:
+    assert (
+        world.ask("TritonBuild", PROJECT, request="Delete", PhysicalResourceId="Build")["Status"] == "SUCCESS"
+    )
+    assert world.stopped == []
+
+
+def test_an_account_without_a_quota_is_told_at_once(world: World) -> None:
+    world.refusal = ClientError(
+        {"Error": {"Code": "AccountLimitExceededException", "Message": "Cannot have more than 0 builds"}},
+        "StartBuild",
+    )
+    answer = world.ask("TritonBuild", PROJECT)
+
+    assert answer["Status"] == "FAILED"
+    assert "Cannot have more than 0 builds" in answer["Reason"]
+    assert "fleet quotas" in answer["Reason"]
+
+
+def test_a_published_model_is_there_before_its_build_has_ended(world: World) -> None:
+    world.clock.at(60, lambda: world.tell(_published("resnet50"), _failed("minilm", "wait"), finished=False))
+    answer = world.wait("resnet50")
+
+    assert answer["Status"] == "SUCCESS"
+    assert answer["Data"] == {"resnet50": ARTIFACT}
+    assert world.clock.now == 60
+
+
+def test_a_model_that_the_build_has_not_come_to_is_waited_for(world: World) -> None:
+    world.tell(_failed("resnet50", "wait"), finished=False)
+    world.clock.at(90, lambda: world.tell(_published("resnet50")))
+
+    assert world.wait("resnet50")["Data"] == {"resnet50": ARTIFACT}
+
+
+def test_a_failed_model_fails_the_deployment_with_its_own_reason(world: World) -> None:
+    world.clock.at(30, lambda: world.tell(_failed("resnet50"), finished=False))
+    answer = world.wait("resnet50")
+
+    assert answer["Status"] == "FAILED"
+    assert answer["Reason"].startswith(
+        "resnet50 failed in the step build: no such operator: Foo. use another."
+    )
+    assert "logs/resnet50" in answer["Reason"]
+    assert world.clock.now == 30
+
+
+def test_another_models_failure_keeps_no_deployment_from_its_own(world: World) -> None:
+    world.status = "FAILED"
+    world.tell(_failed("minilm"), _published("resnet50"))
+
+    assert world.wait("resnet50")["Status"] == "SUCCESS"
+
+
+def test_a_build_that_ends_without_a_verdict_fails_the_deployment_and_names_its_log(world: World) -> None:
+    def die() -> None:
+        world.status = "FAULT"
+
+    world.clock.at(45, die)
+    answer = world.wait("resnet50")
+
+    assert answer["Status"] == "FAILED"
+    assert answer["Reason"] == (
+        f"The build that makes resnet50 ended as FAULT without it. Read: https://logs/{BUILD}"
+    )
+
+
+def test_a_run_that_had_nothing_to_build_gives_the_current_artifact(world: World) -> None:
+    world.status = "SUCCEEDED"
+    world.objects["models/manifest.json"] = {"models": {"resnet50": {"current": ARTIFACT}}}
+
+    assert world.wait("resnet50", build=RUN)["Data"] == {"resnet50": ARTIFACT}
+
+
+def test_of_a_run_a_failed_model_may_be_built_once_more(world: World) -> None:
+    world.tell(_failed("resnet50"))
+    world.clock.at(90, lambda: world.tell(_published("resnet50")))
+
+    assert world.wait("resnet50", build=RUN)["Data"] == {"resnet50": ARTIFACT}
+
+
+def test_a_name_of_a_form_is_an_attribute_that_cloudformation_can_read(world: World) -> None:
+    world.tell(_published("resnet50:torchscript"))
+
+    assert world.wait("resnet50:torchscript")["Data"] == {"resnet50.torchscript": ARTIFACT}
+
+
+def test_a_build_that_takes_too_long_fails_the_deployment_with_what_to_do(world: World) -> None:
+    answer = world.wait("resnet50", seconds=120)
+
+    assert answer["Status"] == "FAILED"
+    assert answer["Reason"].startswith(f"resnet50 not built within 2 min, by {BUILD}.")
+
+
+def test_an_invocation_hands_over_before_its_time_is_up_and_the_next_ends_at_the_same_time(
+    world: World,
+) -> None:
+    assert world.wait("resnet50", seconds=3540) is None
+    (event,) = world.invoked
+    assert world.clock.now < 900
+    assert event["Deadline"] == 3540
+
+    world.tell(_published("resnet50"))
+    deployment_build.handler(event, Context(world.clock), clock=world.clock, sleep=world.clock.sleep)
+
+    assert world.cloudformation.bodies("/answer")[-1]["Data"] == {"resnet50": ARTIFACT}
+
+
+def test_aws_that_does_not_answer_is_asked_again_for_two_minutes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "BatchGetBuilds")
+
+    monkeypatch.setattr(world, "batch_get_builds", refuse)
+    answer = world.wait("resnet50")
+
+    assert answer["Status"] == "FAILED"
+    assert "AccessDenied" in answer["Reason"]
+    assert 120 <= world.clock.now < 150
+
+
+def test_deleting_what_was_waited_for_does_nothing(world: World) -> None:
+    assert world.wait("resnet50", request="Delete", PhysicalResourceId="x")["Status"] == "SUCCESS"

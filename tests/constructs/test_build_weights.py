@@ -1,0 +1,174 @@
+"""Weights and the hub's token: where a build gets them from, and what it may read for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import CfnParameter, Stack
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk.assertions import Template
+from botocore_model import refused, resolved
+from synthesised import Resources
+
+from triton_fleet import FleetError, ModelBuilds, ModelRepository
+from triton_fleet.repository.build_source import variables_read
+from triton_fleet.repository.code import run_processing_job
+from triton_fleet.rules.build_weights import LONGEST, RULE, build_weights
+from triton_models.errors import Problem
+
+COMMIT = "df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
+WEIGHTS = {"T5_WEIGHTS": "s3://weights/t5/model.safetensors", "BERT_WEIGHTS": f"hf://google/bert@{COMMIT}"}
+Build = Callable[..., ModelBuilds]
+
+
+@pytest.fixture
+def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
+    """Declares builds of models that read WEIGHTS."""
+    reads = "\n".join(f"os.environ.get('{name}')" for name in WEIGHTS)
+    with (source / "models" / "minilm" / "build.py").open("a") as declaration:
+        declaration.write(f"import os\n{reads}\n")
+
+    def make(**arguments: Any) -> ModelBuilds:
+        return ModelBuilds(
+            stack, "Builds", repository=repository, **({"source": source, "models": ["minilm"]} | arguments)
+        )
+
+    return make
+
+
+def _variables(resources: Resources) -> dict[str, Any]:
+    (project,) = resources("AWS::CodeBuild::Project")
+    return {each["Name"]: each for each in project["Environment"]["EnvironmentVariables"]}
+
+
+def _statements(resources: Resources) -> dict[str, Any]:
+    policies = resources("AWS::IAM::Policy")
+    return {
+        each["Sid"]: each
+        for policy in policies
+        for each in policy["PolicyDocument"]["Statement"]
+        if "Sid" in each
+    }
+
+
+def _problems(weights: dict[str, str], read: set[str] | None = None) -> list[Problem]:
+    return list(build_weights(weights, read=read, where="weights"))
+
+
+def test_a_build_finds_each_address_in_its_variable(build: Build, resources: Resources) -> None:
+    build(weights=WEIGHTS)
+    variables = _variables(resources)
+
+    assert {name: variables[name]["Value"] for name in WEIGHTS} == WEIGHTS
+
+
+def test_a_build_may_read_exactly_the_objects_that_are_named(build: Build, resources: Resources) -> None:
+    build(weights=WEIGHTS)
+    statement = _statements(resources)["Weights"]
+
+    assert statement["Action"] == "s3:GetObject"
+    assert statement["Resource"]["Fn::Join"][1][-1] == ":s3:::weights/t5/model.safetensors"
+
+
+def test_weights_of_the_hub_need_no_permission(build: Build, resources: Resources) -> None:
+    build(weights={"BERT_WEIGHTS": WEIGHTS["BERT_WEIGHTS"]})
+
+    assert "Weights" not in _statements(resources)
+
+
+def test_a_processing_job_gets_the_weights_and_what_a_build_overrides(build: Build, stack: Stack) -> None:
+    build(weights=WEIGHTS, instance_type="ml.g4dn.xlarge")
+    template = Template.from_stack(stack).to_json()
+    (project,) = (
+        each["Properties"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::CodeBuild::Project"
+    )
+    found = {
+        each["Name"]: resolved(each["Value"], template)
+        for each in project["Environment"]["EnvironmentVariables"]
+    }
+    other = "s3://weights/other.pt"
+    request = run_processing_job.job_request(found | {"CODEBUILD_BUILD_ID": "b:1", "T5_WEIGHTS": other})
+
+    assert request["Environment"]["BERT_WEIGHTS"] == WEIGHTS["BERT_WEIGHTS"]
+    assert request["Environment"]["T5_WEIGHTS"] == other
+    assert refused("sagemaker", "CreateProcessingJob", request) == []
+
+
+def test_a_variable_that_no_declaration_reads_is_told_with_the_close_ones(build: Build) -> None:
+    with pytest.raises(
+        FleetError, match=r"(?s)no declaration reads T5_WEIGHT\b.*did you mean T5_WEIGHTS"
+    ) as told:
+        build(weights={"T5_WEIGHT": WEIGHTS["T5_WEIGHTS"]})
+
+    assert [problem.rule for problem in told.value.problems] == [RULE]
+
+
+def test_the_variables_are_those_of_the_projects_own_models() -> None:
+    source = Path(__file__).parents[2] / "model_builds"
+
+    assert {"RESNET50_WEIGHTS", "T5_WEIGHTS", "BERT_WEIGHTS", "ROBERTA_WEIGHTS"} <= variables_read(source)
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "what"),
+    [
+        ("t5_weights", WEIGHTS["T5_WEIGHTS"], "the variable of weights is 't5_weights'"),
+        ("FLEET_GPU", WEIGHTS["T5_WEIGHTS"], "the variable of weights is 'FLEET_GPU'"),
+        ("T5_WEIGHTS", "/home/me/t5.pt", "the weights of T5_WEIGHTS are at '/home/me/t5.pt'"),
+        ("T5_WEIGHTS", "", "the weights of T5_WEIGHTS are at ''"),
+        ("T5_WEIGHTS", "s3://weights", "the S3 address 's3://weights', the weights of T5_WEIGHTS"),
+        ("T5_WEIGHTS", "s3://weights/*", "the address 's3://weights/*' of T5_WEIGHTS has one of * ? $ in it"),
+        ("T5_WEIGHTS", "hf://google/t5@main", "the revision 'main' of google/t5, the weights of T5_WEIGHTS"),
+        ("T5_WEIGHTS", f"s3://weights/{'k' * LONGEST}", f"the address of T5_WEIGHTS has {LONGEST + 13} char"),
+    ],
+)
+def test_an_address_that_no_build_can_fetch_is_told(name: str, address: str, what: str) -> None:
+    (problem,) = _problems({name: address})
+
+    assert problem.what.startswith(what)
+    assert problem.rule == RULE
+
+
+def test_all_wrong_weights_are_told_at_once() -> None:
+    assert len(_problems({"T5_WEIGHTS": "a.pt", "BERT_WEIGHTS": "b.pt"})) == 2
+
+
+def test_an_address_that_is_known_only_at_deployment_is_refused(build: Build, stack: Stack) -> None:
+    address = CfnParameter(stack, "Address").value_as_string
+
+    with pytest.raises(FleetError, match="weights is known only when the stack is deployed"):
+        build(weights={"T5_WEIGHTS": address})
+
+
+def test_codebuild_reads_the_hubs_token_from_its_secret(
+    build: Build, stack: Stack, resources: Resources
+) -> None:
+    build(hub_token=secretsmanager.Secret(stack, "Token"))
+    token = _variables(resources)["HF_TOKEN"]
+    actions = [
+        each["Action"]
+        for policy in resources("AWS::IAM::Policy")
+        for each in policy["PolicyDocument"]["Statement"]
+        if "secretsmanager" in str(each["Action"])
+    ]
+
+    assert token["Type"] == "SECRETS_MANAGER"
+    assert set(token["Value"]) == {"Ref"}
+    assert actions == [["secretsmanager:GetSecretValue", "secretsmanager:DescribeSecret"]]
+
+
+def test_a_processing_job_reads_the_token_itself_so_that_describing_it_shows_none(
+    build: Build, stack: Stack, resources: Resources
+) -> None:
+    build(hub_token=secretsmanager.Secret(stack, "Token"), instance_type="ml.g4dn.xlarge")
+    variables = _variables(resources)
+    job = str(variables["FLEET_JOB"]["Value"])
+
+    assert "HF_TOKEN" not in variables
+    assert "FLEET_HUB_TOKEN_SECRET" in job
+    assert job.index("get_secret_value") < job.index("triton_models deliver")

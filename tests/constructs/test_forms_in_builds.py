@@ -1,0 +1,39 @@
+"""A build job makes forms beside models, and an unknown form is told when the stack is synthesised."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from aws_cdk import Stack
+from synthesised import Resources
+
+from triton_fleet import FleetError, ModelBuilds, ModelRepository
+
+SOURCE = Path(__file__).parents[2] / "model_builds"
+
+
+def test_a_form_is_built_under_the_name_that_a_person_types(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    models = ["resnet50", "resnet50:torchscript"]
+    ModelBuilds(stack, "Builds", repository=repository, source=SOURCE, models=models)
+    (project,) = resources("AWS::CodeBuild::Project")
+    variables = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
+    assert variables["FLEET_MODELS"] == "resnet50 resnet50:torchscript"
+
+
+@pytest.mark.parametrize(
+    ("model", "rule", "fix"),
+    [
+        ("resnet50:torchscipt", "unknown-form", "did you mean torchscript?"),
+        ("resnet5:torchscript", "model-build-exists", "did you mean resnet50?"),
+    ],
+)
+def test_an_unknown_form_is_told_with_the_close_one(
+    model: str, rule: str, fix: str, stack: Stack, repository: ModelRepository
+) -> None:
+    with pytest.raises(FleetError) as caught:
+        ModelBuilds(stack, "Builds", repository=repository, source=SOURCE, models=[model])
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.fix) == (rule, fix)
