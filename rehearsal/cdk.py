@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal.aws.embedded import ACCOUNT
-from rehearsal.processes import end_group, tie_to_parent
 from triton_models.errors import FleetError
+from triton_models.processes import end_group, tie_to_parent
 
 _CLI = Path("node_modules", "aws-cdk", "bin", "cdk")
 _LINES_KEPT = 200

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from rehearsal.triton.command import search_path
 
 if TYPE_CHECKING:
     from rehearsal.aws.embedded import EmbeddedAws
@@ -72,13 +72,13 @@ def _here(part: str, places: Mapping[str, Path]) -> str:
 
 
 def _environment(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    python = str(Path(sys.executable).parent)
     return {
         **aws.environment(),
-        "PATH": os.pathsep.join([python, os.environ.get("PATH", os.defpath)]),
+        "PATH": search_path(folder / "bin"),
         "PYTHONUNBUFFERED": "1",
         "TMPDIR": str(folder),
         **request.get("Environment", {}),
+        "PIP_USER": "0",  # a virtual environment has no folder of the user's
     }
 
 

@@ -1,4 +1,4 @@
-"""Child processes that never outlive the rehearsal."""
+"""Whatever a process started, in whatever session, ends with it; see also `triton_models.processes`."""
 
 from __future__ import annotations
 
@@ -6,37 +6,55 @@ import contextlib
 import ctypes
 import os
 import signal
-import subprocess
+import time
+from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _GRACE_SECONDS = 5.0
+_POLL_SECONDS = 0.02
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def tie_to_parent() -> None:
-    """Make the kernel end the calling process when its parent dies; for a child's `preexec_fn`.
+def adopt_orphans() -> None:
+    """Make whatever loses its parent below the calling process a child of it; for a child's `preexec_fn`.
 
-    The parent is the thread that started the child, so start it from one that lives as long as the
-    rehearsal does.
+    What a command started in a session of its own is then still found by `end_descendants`.
     """
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_group(
-    process: subprocess.Popen[str] | subprocess.Popen[bytes], first: signal.Signals = signal.SIGTERM
-) -> None:
-    """End a process started with `start_new_session=True` and everything that it started.
+def end_descendants(pid: int) -> None:
+    """End everything that a process started, and what that started: asks, waits a little, then kills.
 
-    Asks with the first signal, waits a little, then kills. Returns when the process is gone.
+    The process itself stays, and has to adopt orphans. Returns when nothing of it runs any more.
     """
-    _signal_group(process.pid, first)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=_GRACE_SECONDS)
-    _signal_group(process.pid, signal.SIGKILL)
-    process.wait()
+    deadline = time.monotonic() + _GRACE_SECONDS
+    asked: set[int] = set()
+    while running := _descendants(pid):
+        late = time.monotonic() > deadline
+        for each in running:
+            if late or each not in asked:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(each, signal.SIGKILL if late else signal.SIGTERM)
+                asked.add(each)
+        time.sleep(_POLL_SECONDS)
 
 
-def _signal_group(group: int, number: signal.Signals) -> None:
-    # The group may be gone, or hold only processes that are ending.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+def _descendants(pid: int) -> set[int]:
+    """The processes below one, without those that have ended and wait for their parent."""
+    children: dict[int, list[int]] = {}
+    ended = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name, in brackets, may hold anything.
+            state, parent, *_ = status.read_text().rpartition(")")[2].split()
+            child = int(status.parent.name)
+            children.setdefault(int(parent), []).append(child)
+            if state in "ZX":
+                ended.add(child)
+    found, look = set(), [pid]
+    while look:
+        below = children.get(look.pop(), [])
+        found.update(below)
+        look += below
+    return found - ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.builds import Build, run_build
+from rehearsal.builds import Builds
 from rehearsal.cdk import Cdk
 from rehearsal.hosting.service import Hosting
 from rehearsal.inventory import Inventory
@@ -20,10 +21,13 @@ from rehearsal.inventory import read as read_inventory
 from rehearsal.triton.runtime import find_runtime
 from rehearsal.verify import Prediction, predict
 from triton_models.client import Client
-from triton_models.errors import raise_if_any
+from triton_models.delivering.verdicts import Verdicts, merged
+from triton_models.errors import FleetError, raise_if_any
 from triton_models.spec import load_builds
 
 Report = Callable[[str], None]
+
+_LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +96,13 @@ class Stage:
         self._project = project
         self._declarations = project / "model_builds" / "models"
         find_runtime()  # what is missing at the end of the story is better told at its beginning
+        self._names = list(models)
         self.models = tuple(load_builds(models, self._declarations))
         self._open = ExitStack()
         try:
             self._folder = self._open.enter_context(_own_temporary_folder())
             self.aws = self._open.enter_context(EmbeddedAws(port=port))
+            self._builds = self._open.enter_context(Builds(self.aws))
         except BaseException:
             self._open.close()
             raise
@@ -105,6 +111,8 @@ class Stage:
 
     def deploy(self, report: Report) -> Deployed:
         """Bootstrap and deploy every stack with the CDK command line, and see that nothing was skipped.
+
+        A deployment that starts a build does so here as well: it goes on while the rest is deployed.
 
         Raises:
             FleetError: The CDK failed, a resource of a template was not created, or the project builds a
@@ -117,7 +125,7 @@ class Stage:
             on_line=report,
         )
         cdk.bootstrap()
-        outputs = cdk.deploy()
+        outputs = cdk.deploy(*(("-c", f"models={','.join(self._names)}") if self._names else ()))
         stacks = list(outputs)
         raise_if_any(problem for stack in stacks for problem in self.aws.uncreated(stack))
         values = {name: value for stack in outputs.values() for name, value in stack.items()}
@@ -130,7 +138,8 @@ class Stage:
             resources=sum(self._count(stack) for stack in stacks),
         )
         if not self.models:
-            self.models = tuple(load_builds(self._built_by_default(), self._declarations))
+            self._names = self._built_by_default()
+            self.models = tuple(load_builds(self._names, self._declarations))
         return self._deployed
 
     def _built_by_default(self) -> list[str]:
@@ -152,19 +161,67 @@ class Stage:
             raise RuntimeError(msg)
         return self._deployed
 
-    def build(self, report: Report) -> Build:
-        """Run the deployed build project here: no GPU is named, so the models are portable.
+    def build(self, report: Report) -> Verdicts:
+        """Wait for the builds that the deployment started, or run one if it started none.
+
+        Returns:
+            What became of each model. Those that failed are not served here from then on.
 
         Raises:
-            FleetError: A command of the buildspec failed.
+            FleetError: A build failed before it came to a verdict.
         """
-        names = " ".join(model.name for model in self.models)
-        return run_build(
-            self.aws,
-            project=self.deployed.build_project,
-            overrides={"FLEET_GPU": "", "FLEET_PORTABLE": "1", "FLEET_MODELS": names},
-            on_line=report,
-        )
+        project = self.deployed.build_project
+        failure: FleetError | None = None
+        self._wait_for_runs()
+        if not self._builds.of(project):
+            failure = self._run_build(project, report)
+        for started in self._builds.of(project):
+            try:
+                self._builds.wait(started, on_line=report)
+            except FleetError as error:
+                failure = error
+        verdicts = self._verdicts()
+        if failure is not None and not verdicts.failed:
+            raise failure
+        failed = {verdict.model for verdict in verdicts.failed}
+        named = zip(self._names, self.models, strict=True)
+        self.models = tuple(model for name, model in named if name not in failed)
+        return verdicts
+
+    def _run_build(self, project: str, report: Report) -> FleetError | None:
+        """Run the build project as a person starts it; why it failed, if it did."""
+        overrides = {
+            "FLEET_MODELS": " ".join(self._names),
+            "FLEET_VERDICTS": f"{self._runs()}rehearsal/verdicts/0.json",
+        }
+        try:
+            self._builds.run(project=project, overrides=overrides, on_line=report)
+        except FleetError as error:
+            return error
+        return None
+
+    def _wait_for_runs(self) -> None:
+        """Wait for the end of every state machine that the deployment started."""
+        states, moment = self.aws.client("stepfunctions"), threading.Event()
+        for machine in states.list_state_machines()["stateMachines"]:
+            wanted = {"stateMachineArn": machine["stateMachineArn"], "statusFilter": "RUNNING"}
+            while states.list_executions(**wanted)["executions"]:
+                moment.wait(_LOOK_S)
+
+    def _runs(self) -> str:
+        """Where runs of builds keep what they have to say, a folder each."""
+        return f"{self.deployed.repository.rstrip('/')}-builds/runs/"
+
+    def _verdicts(self) -> Verdicts:
+        """What became of each model, by all documents of all runs."""
+        bucket, _, prefix = self._runs().removeprefix("s3://").partition("/")
+        s3 = self.aws.client("s3")
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
+        documents = {
+            key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys if "/verdicts/" in key
+        }
+        return merged(Verdicts.from_json(text, where=key) for key, text in documents.items())
 
     def serve(self) -> str:
         """Start the endpoint's instance; the address that AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME takes."""

@@ -23,8 +23,10 @@ from rich.text import Text
 from rehearsal.inventory import Inventory
 from rehearsal.stage import Deployed, Stage
 from rehearsal.verify import Prediction
+from triton_models.delivering.verdicts import Verdicts
 from triton_models.errors import FleetError
 from triton_models.outcome import Outcome
+from triton_models.spec import model_names
 
 _MILLISECONDS = "{:,.0f}"
 _LOG_WIDTH = 150
@@ -37,20 +39,23 @@ class Rehearsed:
 
     Attributes:
         deployed: What `cdk deploy` made.
+        verdicts: What became of each model that was to be built.
         predictions: Every example, served and compared.
         inventory: What was scaled, alarmed and charted.
         seconds: The wall time of everything.
     """
 
     deployed: Deployed
+    verdicts: Verdicts
     predictions: tuple[Prediction, ...]
     inventory: Inventory
     seconds: float
 
     @property
     def exit_code(self) -> int:
-        """0 only if every prediction equals its reference, and there is one."""
-        return 0 if self.predictions and all(prediction.passed for prediction in self.predictions) else 1
+        """0 only if every model was built and every prediction equals its reference, and there is one."""
+        right = self.predictions and all(prediction.passed for prediction in self.predictions)
+        return 0 if right and not self.verdicts.failed else 1
 
     def as_dict(self) -> dict[str, Any]:
         """The rehearsal as one JSON document."""
@@ -58,6 +63,7 @@ class Rehearsed:
             "passed": self.exit_code == 0,
             "seconds": round(self.seconds, 1),
             "deployed": asdict(self.deployed),
+            "verdicts": self.verdicts.as_dict()["models"],
             "predictions": [
                 {**asdict(prediction), "passed": prediction.passed} for prediction in self.predictions
             ],
@@ -71,6 +77,7 @@ class Rehearsed:
         console = Console(file=sys.stdout, highlight=False, width=width)
         with console.capture() as capture:
             for part in (
+                _verdicts_table(self.verdicts),
                 _predictions_table(self.predictions),
                 _scaling_table(self.inventory),
                 _alarms_table(self.inventory),
@@ -83,8 +90,10 @@ class Rehearsed:
     def _verdict(self) -> Text:
         right = sum(prediction.passed for prediction in self.predictions)
         total = len(self.predictions)
+        built, models = len(self.verdicts.verdicts) - len(self.verdicts.failed), len(self.verdicts.verdicts)
         return Text(
-            f"{right} of {total} predictions equal their reference, after {self.seconds:.0f} s.",
+            f"{built} of {models} models built, {right} of {total} predictions equal their reference, "
+            f"after {self.seconds:.0f} s.",
             style="bold green" if self.exit_code == 0 else "bold red",
         )
 
@@ -99,6 +108,18 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
+def _verdicts_table(verdicts: Verdicts) -> Table:
+    table = _table("Builds", "model", "verdict", "seconds", "artifact, or the reason")
+    for verdict in verdicts.verdicts:
+        said = Text(verdict.result, style="bold red" if verdict.failed else "green")
+        if verdict.failed:
+            said.append(f" in {verdict.step}")
+        told = verdict.reason if verdict.failed else verdict.artifact
+        table.add_row(verdict.model, said, f"{verdict.seconds:.1f}", told)
+    table.caption = "read, built, checked, verified by a Triton server of the build's own, packed, published"
+    return table
+
+
 def _predictions_table(predictions: tuple[Prediction, ...]) -> Table:
     table = _table(
         "Predictions", "model", "artifact", "example", "cold ms", "warm ms", "result", "reference", "verdict"
@@ -107,7 +128,6 @@ def _predictions_table(predictions: tuple[Prediction, ...]) -> Table:
     for made in predictions:
         first = made.model not in shown
         shown.add(made.model)
-        difference = f"{made.difference:.0e}"
         table.add_row(
             made.model if first else "",
             made.artifact.removeprefix(f"{made.model}-").removesuffix(".tar.gz") if first else "",
@@ -116,13 +136,20 @@ def _predictions_table(predictions: tuple[Prediction, ...]) -> Table:
             _MILLISECONDS.format(made.warm_ms),
             made.result,
             made.reference,
-            Text(f"equal, {difference}", style="green")
-            if made.passed
-            else Text(f"WRONG, {difference} > {made.tolerance:.0e}", style="bold red"),
+            _compared(made),
         )
     tolerance = max((made.tolerance for made in predictions), default=0.0)
     table.caption = f"equal: no component differs from the source framework by more than {tolerance:.0e}"
     return table
+
+
+def _compared(made: Prediction) -> Text:
+    if made.difference is None:
+        return Text("answered", style="green")
+    difference = f"{made.difference:.0e}"
+    if made.passed:
+        return Text(f"equal, {difference}", style="green")
+    return Text(f"WRONG, {difference} > {made.tolerance:.0e}", style="bold red")
 
 
 def _scaling_table(inventory: Inventory) -> Table:
@@ -206,7 +233,8 @@ def run(arguments: argparse.Namespace) -> Outcome:
     narrator = Narrator()
     _end_like_an_interrupt()
     start = time.perf_counter()
-    with Stage(project=_project_root(), port=arguments.port, models=arguments.models or ()) as stage:
+    models = model_names() if arguments.all else arguments.models or ()
+    with Stage(project=_project_root(), port=arguments.port, models=models) as stage:
         rehearsed = _rehearse(stage, narrator, start)
         if arguments.stay:
             _show(rehearsed, stage.exports(), as_json=arguments.json)
@@ -220,9 +248,10 @@ def _rehearse(stage: Stage, narrator: Narrator, start: float) -> Rehearsed:
     with narrator.step("Deploy with the CDK to an embedded AWS") as say:
         deployed = stage.deploy(say)
         say(f"=> {deployed.resources} resources, none skipped")
-    with narrator.step("Build, check, pack and publish the models with the build job's buildspec") as say:
-        build = stage.build(say)
-        say(f"=> {build.commands} commands into {deployed.repository}")
+    with narrator.step("Build, verify and publish the models with the build job's buildspec") as say:
+        verdicts = stage.build(say)
+        counts = ", ".join(f"{count} {result}" for result, count in verdicts.counts().items() if count)
+        say(f"=> {counts}, into {deployed.repository}")
     with narrator.step("Start a Triton server for the endpoint") as say:
         stage.serve()
         say(f"=> {deployed.endpoint}")
@@ -233,6 +262,7 @@ def _rehearse(stage: Stage, narrator: Narrator, start: float) -> Rehearsed:
             predictions.append(prediction)
     return Rehearsed(
         deployed=deployed,
+        verdicts=verdicts,
         predictions=tuple(predictions),
         inventory=stage.inventory(),
         seconds=time.perf_counter() - start,

@@ -71,6 +71,7 @@ class EmbeddedAws:
             self._open.callback(self._clients.close)
             self._connect()
             self._run_functions()
+            self._run_state_machines()
             self._pace(bake_scale)
         except BaseException:
             self._open.close()
@@ -92,6 +93,12 @@ class EmbeddedAws:
         lambda_.connect(functions)
         self._open.callback(lambda_.connect, None)
         self._open.callback(functions.close)
+
+    def _run_state_machines(self) -> None:
+        from rehearsal.aws.moto_gaps import states
+
+        states.connect(self._clients.get)
+        self._open.callback(states.connect, None)
 
     def _function_environment(self) -> dict[str, str]:
         """What every function sees of this AWS: none of the caller's own variables."""
@@ -250,10 +257,10 @@ class EmbeddedAws:
         """
         from moto.codebuild.models import codebuild_backends
 
-        from rehearsal.aws.moto_gaps import codebuild
+        from rehearsal.aws.moto_gaps import codebuild_builds
 
         backend = codebuild_backends[ACCOUNT][self.region]
-        codebuild.finish_build(backend, build_id, status=status, phases=phases)
+        codebuild_builds.finish_build(backend, build_id, status=status, phases=phases)
 
     def close(self) -> None:
         """Stop answering and forget everything. A second time does nothing."""
@@ -315,6 +322,7 @@ def _serve(listener: socket.socket, closing: ExitStack) -> None:
     closing.callback(default_user_config.update, config)
     # Without Docker, which need not be here: `moto_gaps.lambda_` runs the functions.
     default_user_config["lambda"] = {"use_docker": False}
+    default_user_config["stepfunctions"] = {"execute_state_machine": True}
     moto_api_backend.reset()
     closing.callback(moto_api_backend.reset)
     application = ANSWERS.before(DomainDispatcherApplication(create_backend_app))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import secrets
+import string
 from pathlib import Path
 
 from rehearsal.triton.runtime import Runtime
+from triton_models.declaring.requires import missing
 
 _HERE = Path(__file__).resolve().parent
 STAND_INS = _HERE / "backends"
@@ -16,7 +20,19 @@ _LIBRARY, _UTILITIES = "libtriton_python.so", "triton_python_backend_utils.py"
 # there when it is killed.
 _UNPACK_FOLDER = b"/tmp/python_env_"
 
+_MARK_LETTERS = string.ascii_lowercase + string.digits
+
 _MEND = "\n\nfrom numpy2 import mend as _mend\n\n_mend(globals())\n"
+
+
+def new_mark() -> str:
+    """What the name of everything begins with that one server makes outside its own folder."""
+    return "fleet" + "".join(secrets.choice(_MARK_LETTERS) for _ in range(5)) + "_"
+
+
+def leftovers_of(mark: str) -> list[str]:
+    """Glob patterns of what a server with a mark leaves behind when it is killed."""
+    return [f"/dev/shm/{mark}*", f"/tmp/{mark}*"]  # noqa: S108
 
 
 def make_backends(runtime: Runtime, folder: Path, *, mark: str) -> None:
@@ -42,6 +58,14 @@ def make_backends(runtime: Runtime, folder: Path, *, mark: str) -> None:
         backend.mkdir()
         for path in (model, *shared):
             (backend / path.name).symlink_to(path)
+    found = importlib.util.find_spec("torch")
+    if found is not None and found.origin is not None:
+        # PyTorch is 700 MB: the stand-in that needs it takes it from where models are built.
+        (folder / "pytorch" / "packages").symlink_to(Path(found.origin).parents[1])
+    if not missing(["nvidia.dali"]):
+        dali = importlib.util.find_spec("nvidia.dali")
+        if dali is not None and dali.origin is not None:
+            (folder / "dali" / "packages").symlink_to(Path(dali.origin).parents[2])
 
 
 def _with_our_mark(library: bytes, mark: str) -> bytes:

@@ -37,8 +37,9 @@ class Charge:
         command: The server's command line.
         environment: The server's whole environment.
         directory: Its working folder, removed when the parent is gone.
-        log: The file that takes its output.
+        log: The file that takes its output; "" for the guard's own standard error.
         leftovers: Glob patterns of what it makes elsewhere, removed as soon as it has ended.
+        start: Where it starts; in its working folder if "".
     """
 
     command: list[str]
@@ -46,10 +47,14 @@ class Charge:
     directory: str
     log: str
     leftovers: list[str]
+    start: str = ""
 
 
 def start(charge: Charge) -> subprocess.Popen[bytes]:
-    """Start a guard. Its standard output gives the server's process id, then ends with the server."""
+    """Start a guard. Its standard output ends with the server.
+
+    The first line is the server's process id, the second its exit status, or minus the signal that ended it.
+    """
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", __file__],
         stdin=subprocess.PIPE,
@@ -77,14 +82,18 @@ def remove_leftovers(patterns: Iterable[str]) -> None:
 def main() -> None:
     """Guard one server until the parent lets go of our standard input."""
     charge = Charge(**json.loads(sys.stdin.buffer.readline()))
+    # Who asks all processes to end ends the server or the parent as well, and then there is still work to do.
+    # Handlers, for the server would inherit signals that are ignored.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     libc = ctypes.CDLL(None)
     # Whatever the server leaves running becomes our child, so that we can wait for its end.
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    with Path(charge.log).open("ab") as log:
+    with Path(charge.log).open("ab") if charge.log else os.fdopen(os.dup(2), "ab") as log:
         server = subprocess.Popen(
             charge.command,
             env=charge.environment,
-            cwd=charge.directory,
+            cwd=charge.start or charge.directory,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -96,12 +105,16 @@ def main() -> None:
     release = threading.Thread(target=_wait_for_parent, args=(server.pid,), daemon=True)
     release.start()
     # WNOWAIT keeps the process id, and with it the group's, from being used again before we signal it.
-    os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+    ended = os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
     _kill_group(server.pid)
     with contextlib.suppress(ChildProcessError):
         while True:
             os.wait()
     remove_leftovers(charge.leftovers)
+    if ended is not None:
+        status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        with contextlib.suppress(OSError):  # the parent is gone
+            os.write(1, f"{status}\n".encode())
     os.close(1)
     release.join()
     shutil.rmtree(charge.directory, ignore_errors=True)

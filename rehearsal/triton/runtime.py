@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,15 @@ class Runtime:
     stub: Path
     libraries: tuple[Path, ...]
     binaries: Path
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables without which the server does not run."""
+        return {
+            "PATH": f"{self.binaries}:{os.environ.get('PATH', os.defpath)}",
+            "LD_LIBRARY_PATH": ":".join(str(folder) for folder in self.libraries),
+            # A package in the user's home would win over the stub's environment.
+            "PYTHONNOUSERSITE": "1",
+        }
 
 
 def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:

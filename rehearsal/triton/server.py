@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import socket
-import string
 import subprocess
 import threading
 import time
@@ -16,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rehearsal.triton import guard
-from rehearsal.triton.backend_directory import make_backends
+from rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
 from rehearsal.triton.container import server_environment, server_flags
 from rehearsal.triton.contract import MultiModelContract
 from rehearsal.triton.runtime import ENVIRONMENT, Runtime, find_runtime
@@ -29,7 +27,6 @@ _LOG_LINES = 20
 _PORT_ATTEMPTS = 3
 _USAGE = "Usage: tritonserver"
 _PORT_TAKEN = "already in use"
-_MARK_LETTERS = string.ascii_lowercase + string.digits
 
 
 class TritonServer:
@@ -70,8 +67,8 @@ class TritonServer:
         runtime = find_runtime(triton)
         self.directory = directory.absolute()
         self.log = self.directory / "triton.log"
-        self.mark = "fleet" + "".join(secrets.choice(_MARK_LETTERS) for _ in range(5)) + "_"
-        self._leftovers = [f"/dev/shm/{self.mark}*", f"/tmp/{self.mark}*"]  # noqa: S108
+        self.mark = new_mark()
+        self._leftovers = leftovers_of(self.mark)
         self._close_lock = threading.Lock()
         self._guard: subprocess.Popen[bytes] | None = None
         self.directory.mkdir(parents=True)
@@ -187,13 +184,7 @@ class TritonServer:
 def _process_environment(runtime: Runtime) -> dict[str, str]:
     """What a process needs at all. Nothing else is inherited: a container starts from nothing too."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "TZ") if name in os.environ}
-    return {
-        **kept,
-        "PATH": f"{runtime.binaries}:{os.environ.get('PATH', os.defpath)}",
-        "LD_LIBRARY_PATH": ":".join(str(folder) for folder in runtime.libraries),
-        # A package in the user's home would win over the stub's environment.
-        "PYTHONNOUSERSITE": "1",
-    }
+    return {**kept, **runtime.variables()}
 
 
 def _free_port() -> int:

@@ -254,6 +254,14 @@ def reserved_fleet(aws: EmbeddedAws, physical_id: str) -> Any:
     return found["baseCapacity"], found["computeConfiguration"], found["status"]["statusCode"]
 
 
+def state_machine(aws: EmbeddedAws, physical_id: str) -> Any:
+    states = aws.client("stepfunctions")
+    found = states.describe_state_machine(stateMachineArn=physical_id)
+    tags = states.list_tags_for_resource(resourceArn=physical_id)["tags"]
+    said = json.loads(found["definition"])["States"]["It"]["Result"]
+    return said, found["tracingConfiguration"]["enabled"], {tag["key"]: tag["value"] for tag in tags}
+
+
 def project(aws: EmbeddedAws, physical_id: str) -> Any:
     [found] = aws.client("codebuild").batch_get_projects(names=[physical_id])["projects"]
     variables = found["environment"]["environmentVariables"]
@@ -619,6 +627,22 @@ CASES = [
         tags_of_sagemaker,
         {"stage": "first"},
         {"stage": "second"},
+    ),
+    case(
+        "AWS::StepFunctions::StateMachine",
+        {
+            "RoleArn": ROLE,
+            "DefinitionString": json.dumps(
+                {"StartAt": "It", "States": {"It": {"Type": "Pass", "Result": "${said}", "End": True}}}
+            ),
+            "DefinitionSubstitutions": {"said": "first"},
+            "TracingConfiguration": {"Enabled": True},
+            **tagged("first"),
+        },
+        {"DefinitionSubstitutions": {"said": "second"}, **tagged("second")},
+        state_machine,
+        ("first", True, {"stage": "first"}),
+        ("second", True, {"stage": "second"}),
     ),
 ]
 

@@ -131,6 +131,13 @@ def test_every_model_that_the_app_names_is_served_and_equals_its_source(stayed: 
     assert stayed.document["passed"] is True
 
 
+def test_there_is_a_verdict_on_each_of_them_with_the_artifact_that_is_served(stayed: Stayed) -> None:
+    served = {made["model"]: made["artifact"] for made in stayed.document["predictions"]}
+    verdicts = stayed.document["verdicts"]
+    assert {each["model"]: each["artifact"] for each in verdicts} == served
+    assert {each["result"] for each in verdicts} == {"published"}
+
+
 def test_the_first_call_of_a_model_is_cold_and_the_next_is_warm(stayed: Stayed) -> None:
     first = {}
     for made in stayed.document["predictions"]:

@@ -18,6 +18,7 @@ from rehearsal.aws.cloudformation import (
     messaging,
     s3,
     sagemaker,
+    stepfunctions,
 )
 from rehearsal.aws.cloudformation.moto_type import moto_type
 from rehearsal.aws.cloudformation.resource import ResourceType
@@ -55,6 +56,7 @@ _TYPES: tuple[ResourceType, ...] = (
     sagemaker.Endpoint(),
     sagemaker.EndpointConfig(),
     sagemaker.Model(),
+    stepfunctions.StateMachine(),
 )
 
 TYPES: Mapping[str, ResourceType] = {kind.name: kind for kind in _TYPES}

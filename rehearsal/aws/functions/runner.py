@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rehearsal.processes import end_group, tie_to_parent
+from triton_models.processes import end_group, tie_to_parent
 
 Log = Callable[[str], None]
 

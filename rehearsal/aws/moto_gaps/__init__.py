@@ -18,6 +18,7 @@ def close_gaps() -> None:
             cloudtrail,
             cloudwatch,
             codebuild,
+            codebuild_builds,
             codebuild_fleets,
             events,
             iam,
@@ -27,6 +28,8 @@ def close_gaps() -> None:
             s3,
             sagemaker,
             session,
+            states,
+            states_map,
         )
 
         for service in (
@@ -34,6 +37,7 @@ def close_gaps() -> None:
             cloudtrail,
             cloudwatch,
             codebuild,
+            codebuild_builds,
             codebuild_fleets,
             events,
             iam,
@@ -43,5 +47,7 @@ def close_gaps() -> None:
             s3,
             sagemaker,
             session,
+            states,
+            states_map,
         ):
             service.install()

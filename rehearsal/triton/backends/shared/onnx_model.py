@@ -7,7 +7,6 @@ repository. `backends/<name>/model.py` says which file of a model it runs.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnxruntime  # type: ignore[import-not-found]
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from batches import BatchedModel  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
 
@@ -42,9 +42,10 @@ OPTIMIZATION_LEVELS = {
 }
 
 
-class OnnxModel:
+class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the stub
     """What the Python stub calls: initialize once, execute for every batch, finalize once."""
 
+    runtime = "onnx runtime"
     session: onnxruntime.InferenceSession | None = None
 
     def find_file(self, folder: Path, config: Mapping[str, Any]) -> Path:
@@ -71,56 +72,15 @@ class OnnxModel:
         if mistakes:
             raise pb_utils.TritonModelException("; ".join(mistakes))
 
-    def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Run the requests together where their shapes allow it; one response each, in order."""
-        responses: list[Any] = [None] * len(requests)
-        for members in self._groups(requests).values():
-            chosen = [requests[index] for index in members]
-            try:
-                answers = self._run(chosen)
-            except Exception as error:  # noqa: BLE001  whatever it is, it belongs to these requests
-                failure = pb_utils.TritonError(f"onnx runtime error: {error}")
-                answers = [pb_utils.InferenceResponse(error=failure) for _ in chosen]
-            for index, answer in zip(members, answers, strict=True):
-                responses[index] = answer
-        return responses
+    def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
+        """The wanted outputs of one batch."""
+        assert self.session is not None  # noqa: S101  the stub initializes first
+        results: Sequence[Array] = self.session.run(list(wanted), dict(feed))
+        return results
 
     def finalize(self) -> None:
         """Free the model."""
         self.session = None
-
-    def _groups(self, requests: Sequence[Any]) -> dict[Any, list[int]]:
-        """The requests by what they have in common; each group is one run."""
-        groups: dict[Any, list[int]] = defaultdict(list)
-        for index, request in enumerate(requests):
-            shapes = tuple((entry.name(), tuple(entry.shape()[1:])) for entry in request.inputs())
-            groups[shapes if self.batched else index].append(index)
-        return groups
-
-    def _run(self, requests: Sequence[Any]) -> list[Any]:
-        assert self.session is not None  # noqa: S101  the stub initializes first
-        columns = [{entry.name(): _decoded(entry.as_numpy()) for entry in r.inputs()} for r in requests]
-        sizes = [len(next(iter(column.values()))) if self.batched else 0 for column in columns]
-        first = columns[0]
-        feed = first if len(columns) == 1 else {n: np.concatenate([c[n] for c in columns]) for n in first}
-        wanted = sorted({name for request in requests for name in request.requested_output_names()})
-        results = dict(zip(wanted, self.session.run(wanted, feed), strict=True))
-        parts = {name: self._split(name, result, sizes) for name, result in results.items()}
-        return [
-            pb_utils.InferenceResponse(
-                [pb_utils.Tensor(n, _encoded(parts[n][index])) for n in request.requested_output_names()]
-            )
-            for index, request in enumerate(requests)
-        ]
-
-    def _split(self, name: str, result: Array, sizes: Sequence[int]) -> list[Array]:
-        if not self.batched:
-            return [result]
-        if result.ndim == 0 or len(result) != sum(sizes):
-            found = "a scalar" if result.ndim == 0 else str(len(result))
-            message = f"output '{name}' has batch size {found}, expected {sum(sizes)}"
-            raise ValueError(message)
-        return np.split(result, np.cumsum(sizes)[:-1])
 
 
 def _options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
@@ -131,6 +91,10 @@ def _options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
     options.intra_op_num_threads = int(parameters.get("intra_op_thread_count", 0)) or 1
     options.inter_op_num_threads = int(parameters.get("inter_op_thread_count", 0)) or 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if parameters.get("execution_mode") == "1":
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    options.enable_mem_pattern = parameters.get("enable_mem_pattern", "1") == "1"
+    options.enable_cpu_mem_arena = parameters.get("enable_mem_arena", "1") == "1"
     options.log_severity_level = 3
     level = config.get("optimization", {}).get("graph", {}).get("level", 0)
     options.graph_optimization_level = OPTIMIZATION_LEVELS.get(
@@ -171,22 +135,3 @@ def _fits(declared: Sequence[int], actual: Sequence[int | str | None]) -> bool:
         size == -1 or not isinstance(real, int) or real == size
         for size, real in zip(declared, actual, strict=True)
     )
-
-
-def _decoded(array: Array) -> Array:
-    """ONNX Runtime takes text where Triton gives bytes."""
-    if array.dtype != np.object_:
-        return array
-    texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array.ravel()]
-    return _objects(texts, array.shape)
-
-
-def _encoded(array: Array) -> Array:
-    if array.dtype != np.object_:
-        return array
-    return _objects([str(entry).encode() for entry in array.ravel()], array.shape)
-
-
-def _objects(entries: Sequence[str | bytes], shape: tuple[int, ...]) -> Array:
-    flat: Array = np.array(entries, dtype=np.object_)
-    return flat.reshape(shape)

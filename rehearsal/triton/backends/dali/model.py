@@ -1,0 +1,116 @@
+"""Stands in for Triton's dali backend without a GPU: the same pipeline, run by the Python package of DALI.
+
+It runs inside the server's Python stub, in an environment of its own, so it imports nothing of this
+repository. DALI comes from where models are built, which `packages` beside this file leads to.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+
+Array = np.ndarray[Any, Any]
+
+INVALIDATED = "Current pipeline object is no longer valid."
+
+# An operator's device, as the file spells it: a text with its length in front.
+GPU_DEVICES = (b"\x05mixed", b"\x03gpu")
+
+
+class TritonPythonModel:
+    """What the Python stub calls: initialize once, execute for every batch, finalize once."""
+
+    pipeline: Any = None
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the file and refuse what the real backend would refuse."""
+        config = json.loads(args["model_config"])
+        folder = Path(args["model_repository"]) / args["model_version"]
+        self.content = find_file(folder, config).read_bytes()
+        self.inputs = {entry["name"]: entry for entry in config["input"]}
+        self.outputs = [entry["name"] for entry in config["output"]]
+        if unknown := [name for name in self.inputs if name.encode() not in self.content]:
+            message = f"the pipeline has no input of the configuration's name: {unknown}"
+            raise pb_utils.TritonModelException(message)
+        threads = config.get("parameters", {}).get("num_threads", {}).get("string_value", "1")
+        self.options = {"batch_size": config["max_batch_size"], "num_threads": int(threads)}
+        self.deserialize = find_dali(Path(__file__).with_name("packages")).deserialize
+        self.pipeline = self.make()
+        if self.pipeline.num_outputs != len(self.outputs):
+            message = (
+                f"the pipeline has {self.pipeline.num_outputs} outputs but the model configuration specifies "
+                f"{len(self.outputs)}"
+            )
+            raise pb_utils.TritonModelException(message)
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Run each request by itself; one response each, in order."""
+        return [self.answer(request) for request in requests]
+
+    def finalize(self) -> None:
+        """Free the model."""
+        self.pipeline = None
+
+    def make(self) -> Any:
+        """The pipeline, ready to run one batch at a time."""
+        try:
+            return self.deserialize(
+                self.content,
+                device_id=None,
+                exec_pipelined=False,
+                exec_async=False,
+                prefetch_queue_depth=1,
+                **self.options,
+            )
+        except RuntimeError as error:
+            raise pb_utils.TritonModelException(f"DALI cannot load the pipeline: {error}") from error
+
+    def answer(self, request: Any) -> Any:
+        """The response to one request."""
+        try:
+            for entry in request.inputs():
+                self.pipeline.feed_input(entry.name(), list(entry.as_numpy()))
+            made = dict(zip(self.outputs, self.pipeline.run(), strict=True))
+            tensors = [pb_utils.Tensor(n, made[n].as_array()) for n in request.requested_output_names()]
+        except Exception as error:  # noqa: BLE001  whatever it is, it belongs to this request
+            self.pipeline = self.make()  # what failed once cannot be run again
+            words = " ".join(str(error).replace(INVALIDATED, "").split())
+            return pb_utils.InferenceResponse(error=pb_utils.TritonError(f"DALI runtime error: {words}"))
+        return pb_utils.InferenceResponse(tensors)
+
+
+def find_file(folder: Path, config: Mapping[str, Any]) -> Path:
+    """The serialized pipeline. One that decodes on a GPU cannot be run here."""
+    path = folder / (config.get("default_model_filename") or "model.dali")
+    if not path.exists():
+        message = f"unable to find '{path}' for model '{config['name']}'"
+        raise pb_utils.TritonModelException(message)
+    content = path.read_bytes()
+    if any(device in content for device in GPU_DEVICES):
+        message = (
+            f"'{path}' is a DALI pipeline for a GPU, and this server has none. Build the model without a GPU "
+            "to rehearse it: a portable build decodes on the CPU"
+        )
+        raise pb_utils.TritonModelException(message)
+    return path
+
+
+def find_dali(packages: Path) -> Any:
+    """DALI's class of pipelines."""
+    # Last, so that everything else stays what the stub was made for: NumPy above all.
+    sys.path.append(str(packages))
+    try:
+        from nvidia.dali.pipeline import Pipeline  # type: ignore[import-not-found,unused-ignore]
+    except ImportError as error:
+        message = (
+            f"the rehearsal runs a DALI pipeline with DALI's Python package, and cannot import it ({error}). "
+            "Install it: pip install --no-deps -r requirements-rehearsal-all.txt"
+        )
+        raise pb_utils.TritonModelException(message) from error
+    return Pipeline

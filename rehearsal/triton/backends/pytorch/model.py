@@ -1,0 +1,125 @@
+"""Stands in for Triton's pytorch backend: the same TorchScript file, by PyTorch's Python package on the CPU.
+
+The package is that of the environment that builds models, whose Python is the same: `packages` beside this
+file leads there. It comes last on the path, so that NumPy stays this environment's own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from batches import BatchedModel  # type: ignore[import-not-found]
+
+PACKAGES = Path(__file__).parent / "packages"
+
+# NumPy's names of the element types that both PyTorch and Triton have.
+TRITON_TYPES = {
+    "bool": "TYPE_BOOL",
+    "uint8": "TYPE_UINT8",
+    "int8": "TYPE_INT8",
+    "int16": "TYPE_INT16",
+    "int32": "TYPE_INT32",
+    "int64": "TYPE_INT64",
+    "float16": "TYPE_FP16",
+    "float32": "TYPE_FP32",
+    "float64": "TYPE_FP64",
+}
+
+Array = np.ndarray[Any, Any]
+
+
+class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only inside the stub
+    """Runs model.pt, or the file that `default_model_filename` names."""
+
+    runtime = "PyTorch"
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Load the file."""
+        config = json.loads(args["model_config"])
+        folder = Path(args["model_repository"]) / args["model_version"]
+        path = folder / (config.get("default_model_filename") or "model.pt")
+        if not path.exists():
+            message = f"unable to find '{path}' for model instance '{config['name']}'"
+            raise pb_utils.TritonModelException(message)
+        self.batched = config.get("max_batch_size", 0) > 0
+        self.torch = _torch()
+        # A fleet runs many models on one machine: one thread unless the model asks for more.
+        threads = config.get("parameters", {}).get("INTRA_OP_THREAD_COUNT", {"string_value": "1"})
+        self.torch.set_num_threads(int(threads["string_value"]))
+        self.module = self._load(path, config["name"])
+        arguments = [each.name for each in self.module.forward.schema.arguments][1:]  # without self
+        self.inputs = _by_position(config["input"], arguments)
+        self.outputs = _by_position(config["output"], ())
+        self.types = {each["name"]: each["data_type"] for each in config["output"]}
+
+    def _load(self, path: Path, name: str) -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of deprecation
+                return self.torch.jit.load(str(path), map_location="cpu").eval()
+        except (RuntimeError, ValueError) as error:
+            message = f"failed to load model '{name}': {error}"
+            raise pb_utils.TritonModelException(message) from error
+
+    def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
+        """The wanted outputs of one batch."""
+        with warnings.catch_warnings(), self.torch.inference_mode():
+            warnings.simplefilter("ignore")  # of arrays that cannot be written to: nobody writes
+            answer = self.module(*(self.torch.from_numpy(feed[name]) for name in self.inputs))
+        answers = list(answer) if isinstance(answer, tuple | list) else [answer]
+        results = dict(zip(self.outputs, (each.numpy() for each in answers), strict=False))
+        for name in wanted:
+            self._check(name, results)
+        return [results[name] for name in wanted]
+
+    def _check(self, name: str, results: Mapping[str, Array]) -> None:
+        if name not in results:
+            message = f"configuration has the output '{name}', and the model returns {len(results)} tensors"
+            raise ValueError(message)
+        own = results[name].dtype.name
+        if TRITON_TYPES.get(own) != self.types[name]:
+            message = (
+                f"configuration expects datatype {self.types[name]} for output '{name}', model provides {own}"
+            )
+            raise ValueError(message)
+
+    def finalize(self) -> None:
+        """Free the model."""
+        self.module = None
+
+
+def _torch() -> Any:
+    """PyTorch, which takes a second or two to import: only models that need it wait for it."""
+    if str(PACKAGES) not in sys.path:
+        sys.path.append(str(PACKAGES))
+    try:
+        import torch
+    except ImportError as error:
+        message = (
+            f"PyTorch cannot be loaded: {error}. The rehearsal takes it from the environment that builds "
+            "models, made with the same Python as the server's: run `make clean setup`"
+        )
+        raise pb_utils.TritonModelException(message) from error
+    return torch
+
+
+def _by_position(declared: Sequence[Mapping[str, Any]], arguments: Sequence[str]) -> list[str]:
+    """The names in the order of the network's tensors, as the real backend finds it out.
+
+    Inputs may be called as the arguments of forward(); else names end with `__<position>`; else the order is
+    the configuration's.
+    """
+    names = [each["name"] for each in declared]
+    if arguments and set(names) <= set(arguments):
+        return sorted(names, key=list(arguments).index)
+    ends = [name.partition("__")[2] for name in names]
+    if all(end.isdigit() for end in ends):
+        return [name for _, name in sorted(zip(map(int, ends), names, strict=True))]
+    return names

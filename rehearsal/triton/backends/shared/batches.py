@@ -1,0 +1,97 @@
+"""What every stand-in does with requests: those that fit together run as one batch, and each gets its rows.
+
+It runs inside the server's Python stub, in an environment of its own, so it imports nothing of this
+repository.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+
+Array = np.ndarray[Any, Any]
+
+
+class BatchedModel:
+    """What the Python stub calls for a batch; a stand-in loads the model and runs it.
+
+    Attributes:
+        runtime: What runs the model, as the real backend calls it in its errors.
+        batched: Whether tensors have a batch dimension.
+    """
+
+    runtime: str
+    batched: bool
+
+    def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
+        """The wanted outputs of one batch, in that order. A stand-in defines it."""
+        raise NotImplementedError
+
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Run the requests together where their shapes allow it; one response each, in order."""
+        responses: list[Any] = [None] * len(requests)
+        for members in self._groups(requests).values():
+            chosen = [requests[index] for index in members]
+            try:
+                answers = self._run(chosen)
+            except Exception as error:  # noqa: BLE001  whatever it is, it belongs to these requests
+                failure = pb_utils.TritonError(f"{self.runtime} error: {error}")
+                answers = [pb_utils.InferenceResponse(error=failure) for _ in chosen]
+            for index, answer in zip(members, answers, strict=True):
+                responses[index] = answer
+        return responses
+
+    def _groups(self, requests: Sequence[Any]) -> dict[Any, list[int]]:
+        """The requests by what they have in common; each group is one run."""
+        groups: dict[Any, list[int]] = defaultdict(list)
+        for index, request in enumerate(requests):
+            shapes = tuple((entry.name(), tuple(entry.shape()[1:])) for entry in request.inputs())
+            groups[shapes if self.batched else index].append(index)
+        return groups
+
+    def _run(self, requests: Sequence[Any]) -> list[Any]:
+        columns = [{entry.name(): _decoded(entry.as_numpy()) for entry in r.inputs()} for r in requests]
+        sizes = [len(next(iter(column.values()))) if self.batched else 0 for column in columns]
+        first = columns[0]
+        feed = first if len(columns) == 1 else {n: np.concatenate([c[n] for c in columns]) for n in first}
+        wanted = sorted({name for request in requests for name in request.requested_output_names()})
+        results = dict(zip(wanted, self.run(wanted, feed), strict=True))
+        parts = {name: self._split(name, result, sizes) for name, result in results.items()}
+        return [
+            pb_utils.InferenceResponse(
+                [pb_utils.Tensor(n, _encoded(parts[n][index])) for n in request.requested_output_names()]
+            )
+            for index, request in enumerate(requests)
+        ]
+
+    def _split(self, name: str, result: Array, sizes: Sequence[int]) -> list[Array]:
+        if not self.batched:
+            return [result]
+        if result.ndim == 0 or len(result) != sum(sizes):
+            found = "a scalar" if result.ndim == 0 else str(len(result))
+            message = f"output '{name}' has batch size {found}, expected {sum(sizes)}"
+            raise ValueError(message)
+        return np.split(result, np.cumsum(sizes)[:-1])
+
+
+def _decoded(array: Array) -> Array:
+    """Text where Triton gives bytes, which is what runtimes take."""
+    if array.dtype != np.object_:
+        return array
+    texts = [entry.decode() if isinstance(entry, bytes) else str(entry) for entry in array.ravel()]
+    return _objects(texts, array.shape)
+
+
+def _encoded(array: Array) -> Array:
+    if array.dtype != np.object_:
+        return array
+    return _objects([str(entry).encode() for entry in array.ravel()], array.shape)
+
+
+def _objects(entries: Sequence[str | bytes], shape: tuple[int, ...]) -> Array:
+    flat: Array = np.array(entries, dtype=np.object_)
+    return flat.reshape(shape)

@@ -1,0 +1,105 @@
+"""Many small model builds, made as a source folder of a build job; some of them broken."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import triton_models
+
+_DECLARATION = '''\
+"""Multiplies."""
+
+import os
+
+from triton_models.spec import Example, ModelBuild, PythonModel, Tensor
+
+
+def examples():
+    import numpy as np
+
+    return [Example(name="one row", inputs={{"X": np.ones((1, 3), np.float32)}})]
+
+
+def reference(inputs):
+    return {{"Y": inputs["X"] * {expected}}}
+
+
+def write(job):
+    {body}
+
+
+BUILD = ModelBuild(
+    name="{name}",
+    description="Multiplies by {factor}",
+    models=[
+        PythonModel(
+            name="{name}",
+            code="model.py",
+            inputs=[Tensor("X", "FP32", [3])],
+            outputs=[Tensor("Y", "FP32", [3])],
+            max_batch_size=8,
+        )
+    ],
+    examples=examples,
+    reference=reference,
+    output="Y",
+    tolerance=1e-6,
+    write=write,
+)
+'''
+_CODE = """\
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        inputs = [pb_utils.get_input_tensor_by_name(r, "X").as_numpy() for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", x * {factor})]) for x in inputs]
+"""
+
+BROKEN: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "mistyped": {"code": "def ("},
+        "raises": {"body": "raise RuntimeError('no such layer')"},
+        "refused": {"body": "(job.root / 'refused' / '1' / 'model.py').unlink()"},
+        "wrong": {"expected": "99"},
+        "killed": {"body": "os.kill(os.getpid(), 9)"},
+    }
+)
+"""In what way each is broken."""
+
+
+def declare(
+    models: Path, name: str, number: int, *, code: str = "", body: str = "pass", expected: str = ""
+) -> None:
+    """Write a model build that multiplies by a number."""
+    folder = models / name
+    folder.mkdir(parents=True, exist_ok=True)
+    factor = f"{number}.0"
+    text = _DECLARATION.format(name=name, body=body, factor=factor, expected=expected or factor)
+    (folder / "build.py").write_text(text)
+    (folder / "model.py").write_text(_CODE.format(factor=factor) + code)
+
+
+def source_folder(folder: Path, *, good: int) -> Path:
+    """A source folder like model_builds/, with that many good models and every broken one."""
+    package = Path(triton_models.__file__).parent
+    shutil.copytree(package, folder / "triton_models", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(package.parent / "constraints.txt", folder)
+    # All of it is here already, and to find that out of the whole list costs a build seconds.
+    (folder / "requirements.txt").write_text("-c constraints.txt\nboto3\n")
+    models = folder / "models"
+    for number in range(good):
+        declare(models, f"good-{number:03}", number + 1)
+    for number, (name, how) in enumerate(BROKEN.items()):
+        declare(models, name, number + 1, **how)
+    return folder
+
+
+def mend(folder: Path) -> None:
+    """Take out of every broken model what is wrong with it."""
+    for number, name in enumerate(BROKEN):
+        declare(folder / "models", name, number + 1)

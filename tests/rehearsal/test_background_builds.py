@@ -1,0 +1,279 @@
+"""Builds that are started by the API run in the background, as CodeBuild runs them."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deployed_functions import until
+
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.builds import Builds
+from triton_models.errors import FleetError
+
+ROLE = "arn:aws:iam::123456789012:role/any"
+GROUP = "the-log"
+PHASES = [
+    "SUBMITTED",
+    "QUEUED",
+    "PROVISIONING",
+    "DOWNLOAD_SOURCE",
+    "INSTALL",
+    "PRE_BUILD",
+    "BUILD",
+    "POST_BUILD",
+    "UPLOAD_ARTIFACTS",
+    "FINALIZING",
+    "COMPLETED",
+]
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as embedded:
+        yield embedded
+
+
+@pytest.fixture(scope="module")
+def builds(aws: EmbeddedAws) -> Iterator[Builds]:
+    # A minute takes two tenths of a second, so that a build of five can run out of time.
+    with Builds(aws, at_most=2, minute_s=0.2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def codebuild(aws: EmbeddedAws, builds: Builds) -> Any:
+    client = aws.client("codebuild")
+    client.create_project(
+        name="builds",
+        source={"type": "NO_SOURCE", "buildspec": spec("true")},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={
+            "type": "LINUX_CONTAINER",
+            "image": "any",
+            "computeType": "BUILD_GENERAL1_SMALL",
+            "environmentVariables": [{"name": "FLEET_MODELS", "value": "declared"}],
+        },
+        logsConfig={"cloudWatchLogs": {"status": "ENABLED", "groupName": GROUP}},
+        serviceRole=ROLE,
+        timeoutInMinutes=2000,
+    )
+    return client
+
+
+def spec(*commands: str, env: dict[str, Any] | None = None, **phases: Any) -> str:
+    given = {"build": {"commands": list(commands)}, **phases}
+    return json.dumps({"version": "0.2", "env": env or {"shell": "bash"}, "phases": given})
+
+
+def start(codebuild: Any, *commands: str, **more: Any) -> str:
+    request = {"buildspecOverride": spec(*commands), **more}
+    identifier: str = codebuild.start_build(projectName="builds", **request)["build"]["id"]
+    return identifier
+
+
+def shown(codebuild: Any, identifier: str) -> Any:
+    return codebuild.batch_get_builds(ids=[identifier])["builds"][0]
+
+
+def ended(codebuild: Any, identifier: str) -> Any:
+    until(lambda: bool(shown(codebuild, identifier)["buildComplete"]))
+    return shown(codebuild, identifier)
+
+
+def logged(aws: EmbeddedAws, build: Any) -> list[str]:
+    events = aws.client("logs").get_log_events(
+        logGroupName=build["logs"]["groupName"], logStreamName=build["logs"]["streamName"]
+    )["events"]
+    return [event["message"] for event in events]
+
+
+def alive(pid: int) -> bool:
+    state = Path(f"/proc/{pid}/stat")
+    return state.exists() and state.read_text().rpartition(")")[2].split()[0] not in "ZX"
+
+
+def test_a_build_runs_after_its_start_was_answered_and_shows_every_phase(
+    codebuild: Any, tmp_path: Path
+) -> None:
+    identifier = start(codebuild, f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done")
+    until(lambda: shown(codebuild, identifier)["currentPhase"] == "BUILD")
+    before = shown(codebuild, identifier)
+    (tmp_path / "go").touch()
+
+    after = ended(codebuild, identifier)
+
+    assert before["buildStatus"] == "IN_PROGRESS"
+    assert after["buildStatus"] == "SUCCEEDED"
+    assert [phase["phaseType"] for phase in after["phases"]] == PHASES
+    assert {phase.get("phaseStatus", "SUCCEEDED") for phase in after["phases"]} == {"SUCCEEDED"}
+
+
+def test_a_failed_command_is_its_phases_context_and_post_build_runs_after_it(codebuild: Any) -> None:
+    build = ended(codebuild, start(codebuild, "echo first", "(exit 7)", "echo never"))
+
+    phases = {phase["phaseType"]: phase for phase in build["phases"]}
+    assert build["buildStatus"] == "FAILED"
+    assert phases["BUILD"]["phaseStatus"] == "FAILED"
+    assert phases["BUILD"]["contexts"] == [
+        {
+            "statusCode": "COMMAND_EXECUTION_ERROR",
+            "message": "Error while executing command: (exit 7). Reason: exit status 7",
+        }
+    ]
+    assert phases["POST_BUILD"]["phaseStatus"] == "SUCCEEDED"
+
+
+def test_what_a_build_prints_is_in_its_projects_log_group(aws: EmbeddedAws, codebuild: Any) -> None:
+    build = ended(codebuild, start(codebuild, "echo to be read", "false"))
+
+    lines = logged(aws, build)
+
+    assert build["logs"]["groupName"] == GROUP
+    assert "to be read" in lines
+    assert "[Container] Phase complete: BUILD State: FAILED" in lines
+
+
+def test_a_command_sees_its_build_and_the_variables_of_its_start_over_the_projects(
+    aws: EmbeddedAws, codebuild: Any
+) -> None:
+    build = ended(
+        codebuild,
+        start(
+            codebuild,
+            'echo "$CODEBUILD_BUILD_ID $CODEBUILD_BUILD_NUMBER $CODEBUILD_LOG_PATH $AWS_REGION"',
+            'echo "$FLEET_MODELS on GPU <$FLEET_GPU>"',
+            '[ "$PWD" = "$CODEBUILD_SRC_DIR" ]',
+            environmentVariablesOverride=[
+                {"name": "FLEET_MODELS", "value": "a b"},
+                {"name": "FLEET_GPU", "value": "A10G"},
+            ],
+        ),
+    )
+
+    lines = logged(aws, build)
+    stream = build["logs"]["streamName"]
+    assert build["buildStatus"] == "SUCCEEDED"
+    assert f"{build['id']} {build['buildNumber']} {stream} us-east-1" in lines
+    # There is no GPU here, whatever the start asks for.
+    assert "a b on GPU <>" in lines
+
+
+def test_variables_are_read_from_parameters_and_secrets(aws: EmbeddedAws, codebuild: Any) -> None:
+    aws.client("ssm").put_parameter(Name="/any/key", Value="of parameters", Type="SecureString")
+    aws.client("secretsmanager").create_secret(Name="any", SecretString='{"token": "of secrets"}')
+    env = {"parameter-store": {"ONE": "/any/key"}, "secrets-manager": {"TWO": "any:token"}}
+    given = [{"name": "THREE", "value": "/any/key", "type": "PARAMETER_STORE"}]
+
+    build = ended(
+        codebuild,
+        start(
+            codebuild,
+            buildspecOverride=spec('echo "$ONE, $TWO, $THREE"', env=env),
+            environmentVariablesOverride=given,
+        ),
+    )
+
+    assert "of parameters, of secrets, of parameters" in logged(aws, build)
+
+
+def test_no_more_builds_run_at_a_time_than_there_is_room_for(codebuild: Any, tmp_path: Path) -> None:
+    wait = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+    started = [start(codebuild, wait) for _ in range(3)]
+    until(lambda: [shown(codebuild, each)["currentPhase"] for each in started[:2]] == ["BUILD"] * 2)
+
+    assert shown(codebuild, started[2])["currentPhase"] == "QUEUED"
+    (tmp_path / "go").touch()
+    assert [ended(codebuild, each)["buildStatus"] for each in started] == ["SUCCEEDED"] * 3
+
+
+def test_a_stopped_build_ends_with_everything_that_it_started(codebuild: Any, tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    identifier = start(codebuild, f"setsid sleep 600 & echo $! > {mark}.new; mv {mark}.new {mark}; sleep 600")
+    until(mark.exists)
+
+    stopped = codebuild.stop_build(id=identifier)["build"]
+
+    assert stopped["buildStatus"] == "STOPPED"
+    until(lambda: not alive(int(mark.read_text())))
+    phases = {
+        phase["phaseType"]: phase.get("phaseStatus") for phase in ended(codebuild, identifier)["phases"]
+    }
+    assert phases["BUILD"] == "STOPPED"
+    assert "POST_BUILD" not in phases
+
+
+def test_a_build_that_takes_too_long_is_timed_out(codebuild: Any) -> None:
+    build = ended(codebuild, start(codebuild, "sleep 600", timeoutInMinutesOverride=5))
+
+    assert build["buildStatus"] == "TIMED_OUT"
+    last = next(phase for phase in build["phases"] if phase["phaseType"] == "BUILD")
+    assert last["contexts"] == [{"statusCode": "BUILD_TIMED_OUT", "message": "Build has timed out."}]
+
+
+def test_a_source_that_is_not_there_fails_the_build_before_its_commands(codebuild: Any) -> None:
+    identifier = start(
+        codebuild, "true", sourceTypeOverride="S3", sourceLocationOverride="nowhere/source.zip"
+    )
+
+    build = ended(codebuild, identifier)
+
+    phases = {phase["phaseType"]: phase for phase in build["phases"]}
+    assert build["buildStatus"] == "FAILED"
+    assert "NoSuchBucket" in phases["DOWNLOAD_SOURCE"]["contexts"][0]["message"] or (
+        "404" in phases["DOWNLOAD_SOURCE"]["contexts"][0]["message"]
+    )
+    assert "BUILD" not in phases
+
+
+def test_a_start_that_is_repeated_with_its_token_is_the_same_build(codebuild: Any) -> None:
+    assert start(codebuild, "true", idempotencyToken="t") == start(codebuild, "true", idempotencyToken="t")
+    assert start(codebuild, "true", idempotencyToken="other") != start(
+        codebuild, "true", idempotencyToken="t"
+    )
+
+
+def test_whoever_waits_for_a_build_hears_every_line_and_why_it_failed(codebuild: Any, builds: Builds) -> None:
+    lines: list[str] = []
+    codebuild.update_project(
+        name="builds", source={"type": "NO_SOURCE", "buildspec": spec("echo no", "false")}
+    )
+
+    with pytest.raises(FleetError, match="build phase failed with status 1: false"):
+        builds.run(project="builds", overrides={}, on_line=lines.append)
+
+    assert lines == ["no"]
+
+
+def test_closing_ends_what_runs_and_what_waits(aws: EmbeddedAws, codebuild: Any, builds: Builds) -> None:
+    running = [start(codebuild, "sleep 600") for _ in range(3)]
+    until(lambda: shown(codebuild, running[0])["currentPhase"] == "BUILD")
+
+    builds.close()
+
+    assert [shown(codebuild, each)["buildStatus"] for each in running] == ["STOPPED"] * 3
+
+
+def test_without_anyone_to_run_it_a_build_stays_queued(codebuild: Any, builds: Builds) -> None:
+    builds.close()
+
+    assert shown(codebuild, start(codebuild, "true"))["currentPhase"] == "QUEUED"
+
+
+def test_a_source_archive_is_the_working_directory(aws: EmbeddedAws, codebuild: Any, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "s.zip", "w") as packed:
+        packed.writestr("message", "from the source")
+    aws.client("s3").create_bucket(Bucket="assets")
+    aws.client("s3").upload_file(str(tmp_path / "s.zip"), "assets", "s.zip")
+
+    with Builds(aws):
+        build = ended(
+            codebuild,
+            start(codebuild, "cat message", sourceTypeOverride="S3", sourceLocationOverride="assets/s.zip"),
+        )
+
+    assert "from the source" in logged(aws, build)

@@ -1,0 +1,223 @@
+"""Two hundred models, five of them broken, built by the deployed state machine: all others are published.
+
+Nothing is stood in for: the constructs' own template in the embedded AWS, the state machine's own definition,
+the projects' own buildspecs run command by command, a real Triton server that verifies each model.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App, DefaultStackSynthesizer, Stack
+from aws_cdk.assertions import Template
+from deployed_functions import settle
+from generated_models import BROKEN, mend, source_folder
+
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.builds import WITHOUT_GPU, Builds
+from triton_fleet import BuildRuns, ModelBuilds, ModelRepository
+
+ACCOUNT, REGION = "123456789012", "us-east-1"
+GOOD = 195
+MODELS_PER_BUILD = 20
+AT_A_TIME = 5
+# Of a machine that does much else.
+_LONGEST_S = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """An execution that has ended.
+
+    Attributes:
+        status: Of the execution.
+        cause: Why it failed.
+        folder: What it left in its folder, by name.
+        most: The most builds of models that ran at a time.
+        seconds: How long it took.
+    """
+
+    status: str
+    cause: str
+    folder: Mapping[str, Any]
+    most: int
+    seconds: float
+
+    @property
+    def results(self) -> dict[str, str]:
+        """What became of each model that the summary names."""
+        return {each["model"]: each["result"] for each in self.folder["summary.json"]["models"]}
+
+    @property
+    def built(self) -> list[str]:
+        """The models that were to be built."""
+        return sorted(name for item in self.folder["items.json"] for name in item["models"].split())
+
+
+class Deployed:
+    """The deployed constructs, with their source folder."""
+
+    def __init__(self, aws: EmbeddedAws, source: Path) -> None:
+        self.aws = aws
+        self.source = source
+        aws.client("s3").create_bucket(Bucket=f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}")
+        self.status = self.deploy("create")
+
+    def deploy(self, verb: str) -> str:
+        """Synthesise, upload the source as the CDK does, and deploy; the stack's status."""
+        app = App(outdir=str(self.source.parent / f"cdk.out.{verb}"))
+        stack = Stack(app, "S", synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False))
+        builds = ModelBuilds(
+            stack,
+            "Builds",
+            repository=ModelRepository(stack, "Repository"),
+            source=self.source,
+            instance_type="ml.c7i.2xlarge",
+        )
+        BuildRuns(stack, "Runs", builds=builds, models_per_build=MODELS_PER_BUILD, max_concurrency=AT_A_TIME)
+        template = Template.from_stack(stack).to_json()
+        self._upload(Path(app.outdir))
+        more = {key: value for key, value in template.items() if key != "Resources"}
+        return settle(self.aws, template["Resources"], verb=verb, **more)
+
+    def _upload(self, assembly: Path) -> None:
+        for manifest in assembly.glob("*.assets.json"):
+            for name, asset in json.loads(manifest.read_text())["files"].items():
+                if asset["source"]["packaging"] == "zip":
+                    archive = shutil.make_archive(
+                        str(assembly / name), "zip", assembly / asset["source"]["path"]
+                    )
+                    bucket = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"
+                    self.aws.client("s3").upload_file(archive, bucket, f"{name}.zip")
+
+    def run(self, name: str) -> Run:
+        """Run the state machine to its end."""
+        states, began = self.aws.client("stepfunctions"), time.monotonic()
+        [machine] = states.list_state_machines()["stateMachines"]
+        execution = states.start_execution(stateMachineArn=machine["stateMachineArn"], name=name)[
+            "executionArn"
+        ]
+        most, moment = 0, threading.Event()
+        while (found := states.describe_execution(executionArn=execution))["status"] == "RUNNING":
+            assert time.monotonic() - began < _LONGEST_S, found
+            most = max(most, self._running())
+            moment.wait(0.5)
+        return Run(
+            status=found["status"],
+            cause=found.get("cause", ""),
+            folder=dict(self._folder(name)),
+            most=most,
+            seconds=time.monotonic() - began,
+        )
+
+    def _running(self) -> int:
+        """How many builds of models are there and have not ended."""
+        codebuild = self.aws.client("codebuild")
+        ids = codebuild.list_builds()["ids"]
+        builds = codebuild.batch_get_builds(ids=ids)["builds"] if ids else []
+        return sum(not each["buildComplete"] and each["projectName"].startswith("Builds") for each in builds)
+
+    def _folder(self, run: str) -> Iterator[tuple[str, Any]]:
+        for name in ("items.json", "summary.json"):
+            yield name, json.loads(self._object(f"models-builds/runs/{run}/{name}"))
+
+    def _object(self, key: str) -> bytes:
+        body: bytes = self.aws.client("s3").get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        return body
+
+    @property
+    def bucket(self) -> str:
+        """The repository's bucket."""
+        rows = self.aws.client("cloudformation").list_stack_resources(StackName="s")["StackResourceSummaries"]
+        [bucket] = [row["PhysicalResourceId"] for row in rows if row["ResourceType"] == "AWS::S3::Bucket"]
+        return str(bucket)
+
+    @property
+    def published(self) -> set[str]:
+        """The models that the repository's manifest has."""
+        return set(json.loads(self._object("models/manifest.json"))["models"])
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def deployed(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    source = source_folder(tmp_path_factory.mktemp("scale") / "source", good=GOOD)
+    # What is installed is all there, with what that needs: pip takes four times as long to find it out.
+    with Builds(aws, at_most=AT_A_TIME, lacking={**WITHOUT_GPU, "PIP_NO_DEPS": "1"}):
+        yield Deployed(aws, source)
+
+
+@pytest.fixture(scope="module")
+def first(deployed: Deployed) -> Run:
+    return deployed.run("first")
+
+
+def test_every_resource_of_the_constructs_is_deployed(aws: EmbeddedAws, deployed: Deployed) -> None:
+    assert deployed.status == "CREATE_COMPLETE"
+    assert aws.uncreated("s") == []
+
+
+def test_the_good_models_are_published_whatever_the_others_do(deployed: Deployed, first: Run) -> None:
+    published = [name for name, result in first.results.items() if result == "published"]
+    assert len(published) == GOOD
+    assert deployed.published == set(published)
+
+
+def test_each_broken_model_is_named_with_its_step_and_reason(first: Run) -> None:
+    failed = {
+        each["model"]: (each["step"], each["problems"][0]["what"])
+        for each in first.folder["summary.json"]["models"]
+        if each["result"] == "failed"
+    }
+    assert set(failed) == set(BROKEN)
+    for name, (step, words) in {
+        "mistyped": ("verify", "does not load it"),
+        "raises": ("build", "no such layer"),
+        "refused": ("check", "model.py"),
+        "wrong": ("verify", "outside tolerance"),
+        "killed": ("build", "SIGKILL"),
+    }.items():
+        assert failed[name][0] == step, failed[name]
+        assert words in failed[name][1]
+
+
+def test_the_execution_says_that_not_all_is_well_and_where_to_read_it(first: Run) -> None:
+    assert first.status == "FAILED"
+    assert "models-builds/runs/first/summary.json" in first.cause
+
+
+def test_no_more_builds_run_at_a_time_than_were_asked_for(first: Run) -> None:
+    assert 1 < first.most <= AT_A_TIME
+
+
+def test_a_second_run_builds_only_what_is_not_published(deployed: Deployed, first: Run) -> None:
+    again = deployed.run("second")
+
+    assert set(again.built) <= set(BROKEN)
+    assert {name for name, result in again.results.items() if result == "failed"} == set(BROKEN)
+    assert again.status == "FAILED"
+
+
+def test_a_run_after_they_are_mended_builds_them_alone_and_succeeds(deployed: Deployed, first: Run) -> None:
+    mend(deployed.source)
+    assert deployed.deploy("update") == "UPDATE_COMPLETE"
+
+    last = deployed.run("third")
+
+    assert last.built == sorted(BROKEN)
+    assert set(last.results.values()) == {"published"}
+    assert last.status == "SUCCEEDED"
+    assert len(deployed.published) == GOOD + len(BROKEN)

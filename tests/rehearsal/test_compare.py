@@ -1,0 +1,140 @@
+"""`fleet compare`: models served side by side on this machine, and by an endpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rehearsal.compare import here
+from rehearsal.hosting.service import Hosting
+from tests.rehearsal.aws_for_hosting import moto_aws
+from triton_models.build import build
+from triton_models.cli import main
+from triton_models.errors import FleetError
+from triton_models.pack import pack
+from triton_models.publish import publish
+from triton_models.spec import load_builds
+
+DECLARATION = """
+import functools
+from triton_models.spec import Example, ModelBuild, PythonModel, Tensor
+
+def examples():
+    import numpy as np
+    return [Example(name="a row", inputs={"X": np.ones((1, 3), dtype=np.float32)})]
+
+def reference(factor, inputs):
+    return {"Y": inputs["X"] * factor}
+
+def declared(name, factor, code="double.py"):
+    return ModelBuild(
+        name=name,
+        description="doubles",
+        models=[
+            PythonModel(
+                name=name,
+                code=code,
+                inputs=[Tensor("X", "FP32", [3])],
+                outputs=[Tensor("Y", "FP32", [3])],
+                max_batch_size=2,
+            )
+        ],
+        examples=examples,
+        reference=functools.partial(reference, factor),
+        output="Y",
+        tolerance=0.0,
+    )
+
+BUILD = declared("double", 2)
+FORMS = {
+    "again": declared("double_again", 2),
+    "wrong": declared("double_wrong", 3),
+    "broken": declared("double_broken", 2, code="broken.py"),
+}
+"""
+
+DOUBLE = """
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        inputs = [pb_utils.get_input_tensor_by_name(r, "X").as_numpy() for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", x * 2)]) for x in inputs]
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    """A folder of model builds with one model in several forms."""
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "double").mkdir()
+    (folder / "double" / "build.py").write_text(DECLARATION)
+    (folder / "double" / "double.py").write_text(DOUBLE)
+    (folder / "double" / "broken.py").write_text("raise RuntimeError('no such luck')\n")
+    return folder
+
+
+def test_forms_are_served_and_measured_side_by_side(models, capsys):
+    names = ["double", "double:again", "double:wrong"]
+    builds = dict(zip(names, load_builds(names, models), strict=True))
+    outcome = here(builds, requests=3, concurrency=2, cold_starts=1, models=models)
+    document = outcome.as_dict()
+    assert [each["name"] for each in document["models"]] == names
+    for each in document["models"]:
+        assert each["backends"] == ["python"]
+        assert each["artifact_bytes"] > 0
+        assert each["cold_start_ms"] >= each["load_ms"] > 0
+        assert each["requests_per_second"] > 0
+        assert 0 < each["p50_ms"] <= each["p95_ms"] <= each["p99_ms"]
+    assert [each["difference"] for each in document["models"]] == [0.0, 0.0, 1.0]
+    assert outcome.exit_code == 1
+    assert document["served_by"].startswith("the rehearsal's Triton server on ")
+    assert "say nothing about a GPU" in document["notes"][0]
+
+
+def test_a_model_that_does_not_load_is_named_with_the_servers_words(models):
+    builds = dict(zip(["double:broken"], load_builds(["double:broken"], models), strict=True))
+    with pytest.raises(FleetError, match="no such luck") as caught:
+        here(builds, requests=1, concurrency=1, cold_starts=1, models=models)
+    (problem,) = caught.value.problems
+    assert problem.what.startswith("'double:broken' is not served: ")
+    assert "fleet verify build/double_broken" in problem.fix
+
+
+def test_an_unknown_form_is_told_before_anything_is_built(models, capsys):
+    assert main(["compare", "double:agin", "--models", str(models)]) == 1
+    assert "did you mean again?" in capsys.readouterr().err
+
+
+def test_an_endpoint_is_measured_with_what_its_repository_holds(models, tmp_path, monkeypatch, capsys):
+    with moto_aws() as aws, Hosting(aws, directory=tmp_path / "hosting") as hosting:
+        for name, value in aws.exports(runtime=hosting.url).items():
+            monkeypatch.setenv(name, value)
+        bucket = aws.bucket()
+        endpoint = aws.endpoint(aws.endpoint_config(bucket))
+        packed = [
+            pack(build(name, output=tmp_path, models=models), output=tmp_path / "dist")
+            for name in ("double", "double:again")
+        ]
+        repository = f"s3://{bucket}/models/"
+        publish(packed, repository=repository)
+        arguments = ["double", "--models", str(models), "--repository", repository]
+        code = main(["compare", *arguments, "--endpoint", endpoint, "--requests", "2", "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert code == 0, document
+    assert document["served_by"] == f"endpoint {endpoint} (ml.g4dn.xlarge)"
+    assert [each["name"] for each in document["models"]] == ["double", "double:again"]
+    for each, artifact in zip(document["models"], packed, strict=True):
+        assert each["artifact_bytes"] == artifact.size
+        assert each["difference"] == 0.0
+        assert each["load_ms"] is None
+    assert "Cold starts are seen once" in document["notes"][0]
+    assert document["notes"][1] == "Not published, so not measured: double:wrong, double:broken."
+
+
+def test_an_endpoint_needs_a_repository(models, monkeypatch, capsys):
+    monkeypatch.delenv("FLEET_REPOSITORY", raising=False)
+    assert main(["compare", "double:again", "--models", str(models), "--endpoint", "any"]) == 1
+    assert "no model repository is given" in capsys.readouterr().err

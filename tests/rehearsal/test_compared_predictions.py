@@ -1,0 +1,71 @@
+"""What the rehearsal makes of an answer: right, wrong, or without a source to compare it with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from rehearsal.story import _compared
+from rehearsal.verify import Prediction, predict
+from triton_models.client import Client
+from triton_models.spec import Example, ModelBuild
+
+
+class Answering:
+    """A client whose endpoint answers the same to everything."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = np.array(answer)
+
+    def infer(self, **_: object) -> dict[str, Any]:
+        return {"Y": self.answer}
+
+    def target_model(self, model: str) -> str:
+        return f"{model}-0123456789abcdef.tar.gz"
+
+
+BUILD = ModelBuild(
+    name="made_up",
+    description="",
+    write=lambda job: None,
+    examples=lambda: [Example(name="one", inputs={})],
+    reference=lambda inputs: {"Y": np.array([1.0, 2.0])},
+    output="Y",
+    tolerance=0.1,
+)
+
+
+def prediction(build: ModelBuild, answer: object) -> Prediction:
+    (made,) = predict(build, cast("Client", Answering(answer)))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed", "verdict"),
+    [
+        ([1.0, 2.0], True, "equal, 0e+00"),
+        ([1.0, 2.5], False, "WRONG, 5e-01 > 1e-01"),
+        ([1.0], False, "WRONG, inf > 1e-01"),
+        ([1.0, np.nan], False, "WRONG, inf > 1e-01"),
+    ],
+)
+def test_an_answer_is_compared_with_the_reference(answer, passed, verdict):
+    made = prediction(BUILD, answer)
+    assert made.passed is passed
+    assert _compared(made).plain == verdict
+
+
+def test_without_a_reference_an_answer_is_shown_and_not_called_equal():
+    made = prediction(replace(BUILD, reference=None, tolerance=None), [1.0, 2.0])
+    assert (made.passed, made.difference, made.reference) == (True, None, "none")
+    assert _compared(made).plain == "answered"
+
+
+def test_texts_are_shown_and_compared():
+    build = replace(BUILD, reference=lambda inputs: {"Y": np.array([b"yes"], np.object_)})
+    right, wrong = prediction(build, [b"yes"]), prediction(build, [b"no"])
+    assert (right.result, right.passed) == ("[1] 'yes'", True)
+    assert (wrong.result, wrong.passed) == ("[1] 'no'", False)

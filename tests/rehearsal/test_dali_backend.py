@@ -1,0 +1,128 @@
+"""The stand-in for Triton's dali backend: which pipelines it runs, and what it says of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.server import TritonServer
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from triton_models.client import decode, encode
+from triton_models.declaring.requires import missing
+
+CONFIG = """
+name: "halves"
+backend: "dali"
+max_batch_size: 4
+input {{ name: "X" data_type: TYPE_FP32 dims: [-1] }}
+output {{ name: "Y" data_type: TYPE_FP32 dims: [-1] }}
+{more}
+instance_group {{ count: 1 kind: KIND_CPU }}
+"""
+
+needs_dali = pytest.mark.skipif(bool(missing(["nvidia.dali"])), reason="nvidia.dali is not installed")
+
+
+@pytest.fixture(scope="module")
+def contract(tmp_path_factory):
+    """A server without models."""
+    folder = tmp_path_factory.mktemp("dali")
+    with TritonServer(ENVIRONMENT, folder / "server") as server, MultiModelContract(server.url) as contract:
+        yield contract
+
+
+@pytest.fixture
+def model(tmp_path) -> Path:
+    """A model directory; its model.dali is to be written."""
+    (tmp_path / "halves" / "1").mkdir(parents=True)
+    (tmp_path / "halves" / "config.pbtxt").write_text(CONFIG.format(more=""))
+    return tmp_path / "halves"
+
+
+def halves(device: str = "cpu") -> bytes:
+    """A pipeline that halves what it gets."""
+    from nvidia.dali import fn, pipeline_def, types
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def pipeline():
+        x = fn.external_source(name="X", device="cpu", dtype=types.FLOAT, ndim=1)
+        return (x if device == "cpu" else x.gpu()) * 0.5
+
+    return pipeline().serialize()
+
+
+def load(contract: MultiModelContract, model: Path) -> tuple[str, str]:
+    """Load a model; its name on the server, and the error."""
+    name = f"{model.parent.name}"
+    answer = contract.load(model_id=name, target_model=name, folder=str(model.parent))
+    return name, "" if answer.ok else answer.text
+
+
+@needs_dali
+def test_a_pipeline_made_for_another_batch_runs_with_that_of_the_configuration(contract, model):
+    import numpy as np
+
+    (model / "1" / "model.dali").write_bytes(halves())
+    name, error = load(contract, model)
+    assert error == ""
+    rows = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], dtype=np.float32)
+    body, content_type = encode({"X": rows}, outputs=None, content="binary", where="a request")
+    answer = contract.invoke(
+        model_id=name, target_model=name, body=body, headers={"Content-Type": content_type}
+    )
+    np.testing.assert_array_equal(decode(answer.body, answer.headers["content-type"])["Y"], rows / 2)
+
+
+@needs_dali
+def test_the_file_named_by_the_configuration_is_run(contract, model):
+    (model / "config.pbtxt").write_text(CONFIG.format(more='default_model_filename: "own.dali"'))
+    (model / "1" / "own.dali").write_bytes(halves())
+    assert load(contract, model)[1] == ""
+
+
+@needs_dali
+def test_a_pipeline_for_a_gpu_is_refused_with_what_to_do(contract, model):
+    (model / "1" / "model.dali").write_bytes(halves(device="gpu"))
+    error = load(contract, model)[1]
+    assert "is a DALI pipeline for a GPU, and this server has none" in error
+    assert "Build the model without a GPU" in error
+
+
+def test_a_missing_file_is_named(contract, model):
+    assert f"unable to find '{model / '1' / 'model.dali'}'" in load(contract, model)[1]
+
+
+@needs_dali
+def test_a_file_that_is_no_pipeline_is_refused(contract, model):
+    (model / "1" / "model.dali").write_bytes(b"X, and nothing that DALI could read")
+    assert "DALI cannot load the pipeline" in load(contract, model)[1]
+
+
+@needs_dali
+def test_an_input_that_the_pipeline_does_not_have_is_refused(contract, model):
+    (model / "1" / "model.dali").write_bytes(halves())
+    config = CONFIG.format(more="").replace('"X"', '"OTHER"')
+    (model / "config.pbtxt").write_text(config)
+    assert "no input of the configuration's name: ['OTHER']" in load(contract, model)[1]
+
+
+@needs_dali
+def test_more_outputs_than_the_pipeline_makes_are_refused(contract, model):
+    (model / "1" / "model.dali").write_bytes(halves())
+    more = 'output { name: "Z" data_type: TYPE_FP32 dims: [-1] }'
+    (model / "config.pbtxt").write_text(CONFIG.format(more=more))
+    assert "the pipeline has 1 outputs but the model configuration specifies 2" in load(contract, model)[1]
+
+
+@needs_dali
+def test_without_dali_the_error_says_what_to_install(model, tmp_path, monkeypatch):
+    monkeypatch.setattr("rehearsal.triton.backend_directory.missing", list)
+    (model / "1" / "model.dali").write_bytes(halves())
+    with (
+        TritonServer(ENVIRONMENT, tmp_path / "server") as server,
+        MultiModelContract(server.url) as contract,
+    ):
+        error = load(contract, model)[1]
+    assert "pip install --no-deps -r requirements-rehearsal-all.txt" in error

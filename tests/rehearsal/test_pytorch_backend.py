@@ -1,0 +1,157 @@
+"""The stand-in of the pytorch backend serves what the real one serves, and refuses what that refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.server import TritonServer
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from tests.rehearsal.served_models import config, write
+
+CPU = "instance_group [{count: 1 kind: KIND_CPU}]"
+WAIT_FOR_SIX = f"dynamic_batching {{preferred_batch_size: [6] max_queue_delay_microseconds: 5000000}}\n{CPU}"
+
+
+class Weighted(torch.nn.Module):
+    """Two inputs that cannot be exchanged, and two outputs."""
+
+    def forward(self, large, small):
+        return large * 10 + small, torch.full_like(large, float(large.shape[0]))
+
+
+def torchscript(network: torch.nn.Module, *examples: torch.Tensor) -> bytes:
+    buffer = io.BytesIO()
+    torch.jit.save(torch.jit.trace(network, examples, check_trace=False), buffer)
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def weighted() -> bytes:
+    buffer = io.BytesIO()
+    torch.jit.save(torch.jit.script(Weighted()), buffer)
+    return buffer.getvalue()
+
+
+class Server:
+    """One server for the module; every test loads a model of its own."""
+
+    def __init__(self, contract, folder):
+        self._contract, self._folder, self._count = contract, folder, 0
+
+    def load(self, content, *, names=("large", "small"), outputs=("A__0", "B__1"), extra=CPU, **given):
+        self._count += 1
+        name, file = f"m{self._count}", given.pop("file", "model.pt")
+        kind = given.pop("kind", "TYPE_FP32")
+        text = config(
+            backend=given.pop("backend", "pytorch"),
+            inputs=dict.fromkeys(names, "TYPE_FP32"),
+            outputs=dict.fromkeys(outputs, kind),
+            extra=extra,
+        )
+        files = {"net/config.pbtxt": text.encode(), f"net/1/{file}": content}
+        root = write(files, self._folder / name)
+        return name, self._contract.load(model_id=name, target_model=name, folder=str(root))
+
+    def serve(self, content, **given):
+        name, answer = self.load(content, **given)
+        assert answer.ok, answer.text
+        return name
+
+    def invoke(self, name, tensors):
+        inputs = [
+            {"name": each, "shape": [len(rows), 1], "datatype": "FP32", "data": rows}
+            for each, rows in tensors.items()
+        ]
+        body = json.dumps({"inputs": inputs}).encode()
+        return self._contract.invoke(model_id=name, target_model=name, body=body)
+
+    def ask(self, name, tensors):
+        answer = self.invoke(name, tensors)
+        assert answer.ok, answer.text
+        return {each["name"]: each["data"] for each in json.loads(answer.body)["outputs"]}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pytorch")
+    with (
+        TritonServer(ENVIRONMENT, folder / "server") as triton,
+        MultiModelContract(triton.url) as contract,
+    ):
+        yield Server(contract, folder)
+
+
+@pytest.mark.parametrize(
+    ("names", "outputs"),
+    [
+        # The names are those of forward()'s arguments; so the order in the configuration is not looked at.
+        ({"small": [2.0], "large": [1.0]}, ("A__0", "B__1")),
+        # The numbers say which is which.
+        ({"X__1": [2.0], "X__0": [1.0]}, ("B__1", "A__0")),
+        # The order is all there is.
+        ({"FIRST": [1.0], "SECOND": [2.0]}, ("A__0", "B__1")),
+    ],
+)
+def test_tensors_are_told_apart_as_the_backends_readme_says(names, outputs, server, weighted):
+    name = server.serve(weighted, names=tuple(names), outputs=outputs)
+    assert server.ask(name, names) == {"A__0": [12.0], "B__1": [1.0]}
+
+
+def test_requests_that_wait_together_run_as_one_batch_and_get_their_own_rows(server, weighted):
+    name = server.serve(weighted, extra=WAIT_FOR_SIX)
+    given = [[1.0], [2.0, 3.0], [4.0, 5.0, 6.0]]
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(
+            pool.map(lambda rows: server.ask(name, {"large": rows, "small": [0.0] * len(rows)}), given)
+        )
+    assert [answer["A__0"] for answer in answers] == [[10.0 * row for row in rows] for rows in given]
+    assert answers[0]["B__1"] == [6.0]
+
+
+def test_platform_file_name_and_threads_are_taken_from_the_configuration(server, weighted):
+    threads = 'parameters {key: "INTRA_OP_THREAD_COUNT" value {string_value: "2"}}'
+    extra = f'default_model_filename: "net.pt"\n{threads}\n{CPU}'
+    name = server.serve(weighted, backend='platform: "pytorch_libtorch"', file="net.pt", extra=extra)
+    assert server.ask(name, {"large": [1.0], "small": [2.0]})["A__0"] == [12.0]
+
+
+@pytest.mark.parametrize(
+    ("content", "given", "said"),
+    [
+        (b"", {"file": "other.pt"}, "unable to find"),
+        (b"no archive", {}, "failed to load model"),
+    ],
+)
+def test_a_file_that_is_not_there_or_no_torchscript_does_not_load(content, given, said, server):
+    _, answer = server.load(content, **given)
+    assert not answer.ok
+    assert said in answer.text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kind": "TYPE_FP64"}, "configuration expects datatype TYPE_FP64 for output 'A__0'"),
+        ({"outputs": ("A__0", "B__1", "C__2")}, "the model returns 2 tensors"),
+    ],
+)
+def test_an_output_that_the_network_has_not_is_an_error_of_the_request(given, said, server, weighted):
+    name = server.serve(weighted, **given)
+    answer = server.invoke(name, {"large": [1.0], "small": [2.0]})
+    assert not answer.ok
+    assert said in answer.text
+
+
+def test_what_the_network_raises_is_the_callers_error_and_harms_nobody_else(server):
+    name = server.serve(
+        torchscript(torch.nn.Linear(3, 1), torch.zeros(2, 3)), names=("X__0",), outputs=("Y__0",)
+    )
+    answer = server.invoke(name, {"X__0": [1.0]})
+    assert not answer.ok
+    assert "PyTorch error" in answer.text

@@ -1,0 +1,211 @@
+"""The `tritonserver` on PATH of a rehearsed build: the bundled server, and nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.builds import run_build
+from rehearsal.jobs import run_job
+from rehearsal.triton import command
+from tests.rehearsal import served_models
+from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
+from triton_models.verifying.serving import serving
+
+LIMIT_S = 60.0
+PREFIX = "--backend-config=python,shm-region-prefix-name="
+
+
+@dataclass(frozen=True)
+class Running:
+    """A program that has started a server with a model."""
+
+    program: subprocess.Popen[str]
+    folder: Path
+    server: int
+
+    @property
+    def guard(self) -> int:
+        return int(Path(f"/proc/{self.server}/stat").read_text().rpartition(")")[2].split()[1])
+
+    @property
+    def prefix(self) -> str:
+        arguments = Path(f"/proc/{self.server}/cmdline").read_text().split("\0")
+        return next(each.removeprefix(PREFIX) for each in arguments if each.startswith(PREFIX))
+
+    def traces(self, prefix: str) -> list[str]:
+        """Its processes, its shared memory and its temporary files, as far as they exist."""
+        places = [*Path(SHARED_MEMORY).glob(f"{prefix}*"), *Path(TEMPORARY).glob(f"{prefix}*")]
+        places += (self.folder / "tmp").iterdir()
+        return [*commands_with(str(self.folder)), *map(str, places)]
+
+    def after(self, end: Callable[[], None]) -> list[str]:
+        """What is there once everything has ended that should."""
+        prefix = self.prefix
+        assert self.traces(prefix)
+        guard = os.pidfd_open(self.guard)
+        end()
+        self.program.wait(LIMIT_S)
+        assert select.select([guard], [], [], LIMIT_S)[0]
+        os.close(guard)
+        return self.traces(prefix)
+
+
+def commands_with(text: str) -> list[str]:
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = line.read_text(errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found += [arguments] if text in arguments else []
+    return found
+
+
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return command.install(tmp_path_factory.mktemp("a blank's") / "b in") / command.PROGRAM
+
+
+@pytest.fixture
+def running(program: Path, tmp_path: Path) -> Iterator[Running]:
+    """The program as a command of a build starts it: with a relative path and another Python's variables."""
+    served_models.write(served_models.python_model(), tmp_path / "models")
+    (tmp_path / "tmp").mkdir()
+    environment = {
+        **os.environ,
+        "TMPDIR": str(tmp_path / "tmp"),
+        "PYTHONHOME": "/none",
+        "PYTHONPATH": "/none",
+    }
+    process = subprocess.Popen(
+        [program, "--model-repository=models", "--allow-grpc=false", "--allow-http=false",
+         "--allow-metrics=true", "--metrics-address=127.0.0.1", "--metrics-port=0"],
+        cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "Started Metrics Service" in line:
+            break
+    (guard,) = children(process.pid)
+    yield Running(program=process, folder=tmp_path, server=children(guard)[0])
+    process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+def test_a_stopped_program_has_status_0_and_nothing_of_it_stays(running: Running) -> None:
+    assert running.after(running.program.terminate) == []
+    assert running.program.returncode == 0
+
+
+def test_nothing_stays_of_a_program_that_is_killed(running: Running) -> None:
+    assert running.after(running.program.kill) == []
+
+
+def test_nothing_stays_when_all_its_processes_are_asked_to_end(running: Running) -> None:
+    def end() -> None:
+        for each in (running.guard, running.program.pid, running.server):
+            os.kill(each, signal.SIGTERM)
+
+    assert running.after(end) == []
+
+
+def test_a_server_that_is_killed_gives_the_status_of_its_signal_and_nothing_of_it_stays(
+    running: Running,
+) -> None:
+    assert running.after(lambda: os.kill(running.server, signal.SIGKILL)) == []
+    assert running.program.returncode == 128 + signal.SIGKILL
+
+
+def test_the_servers_own_words_and_status_are_the_programs(program: Path) -> None:
+    run = subprocess.run([program, "--no-such-flag"], capture_output=True, text=True, check=False)
+    assert "unrecognized option '--no-such-flag'" in run.stderr
+    assert run.returncode == 1
+
+
+def test_a_machine_without_the_server_is_told_to_set_it_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rehearsal.triton.runtime import find_runtime
+
+    monkeypatch.setattr(command, "find_runtime", lambda: find_runtime(Path("/none")))
+    assert command.main([]) == 1
+    assert "make setup" in capsys.readouterr().err
+
+
+def test_a_model_made_for_tensorrt_is_answered_by_the_stand_in(program: Path, tmp_path: Path) -> None:
+    root = served_models.write(served_models.onnx_model(3, backend="tensorrt"), tmp_path / "root")
+    with serving(program) as server, server.loaded(root, "scaling"):
+        answer = server.infer("scaling", {"X": np.ones((1, 2), np.float32)}, where="a request")
+    assert answer["Y"].tolist() == [[3, 3]]
+
+
+def test_servers_at_the_same_time_do_not_meet(program: Path, tmp_path: Path) -> None:
+    root = served_models.write(served_models.python_model(), tmp_path / "root")
+    asked = {"X": np.ones((1, 2), np.float32)}
+    with serving(program) as one, one.loaded(root, "identity"):
+        with serving(program) as other, other.loaded(root, "identity"):
+            assert other.infer("identity", asked, where="a request")["Y"].tolist() == [[1, 1]]
+        assert one.infer("identity", asked, where="a request")["Y"].tolist() == [[1, 1]]
+
+
+# The environment of builds
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as embedded:
+        yield embedded
+
+
+def test_commands_of_a_build_find_it_on_path(aws: EmbeddedAws) -> None:
+    commands = ["command -v tritonserver", "tritonserver --help 2>&1 | grep -o -- --model-repository"]
+    aws.client("codebuild").create_project(
+        name="finds",
+        source={
+            "type": "NO_SOURCE",
+            "buildspec": json.dumps({"version": "0.2", "phases": {"build": {"commands": commands}}}),
+        },
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={
+            "type": "LINUX_CONTAINER",
+            "image": "aws/codebuild/amazonlinux-x86_64-standard:5.0",
+            "computeType": "BUILD_GENERAL1_SMALL",
+            "environmentVariables": [],
+        },
+        serviceRole="arn:aws:iam::123456789012:role/any",
+    )
+    lines: list[str] = []
+
+    run_build(aws, project="finds", overrides={}, on_line=lines.append)
+
+    found = next(line for line in lines if line.endswith("/tritonserver"))
+    assert found != shutil.which("tritonserver")
+    assert "--model-repository" in lines
+
+
+def test_the_command_of_a_processing_job_finds_it_on_path(aws: EmbeddedAws) -> None:
+    request = {
+        "ProcessingJobName": "finds",
+        "AppSpecification": {
+            "ImageUri": "image",
+            "ContainerEntrypoint": ["bash", "-c", "tritonserver --help 2>&1 | grep -- --model-repository"],
+        },
+    }
+    assert run_job(aws, request) is None
