@@ -7,10 +7,10 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help synth test fuzz lint docs bench rehearse setup clean
+.PHONY: help synth test fuzz lint docs bench rehearse rehearse-all setup clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 synth: $(STAMPS)/synth node_modules/.package-lock.json ## Synthesise the stacks as a pull request does: no account, no network
 	npx --no-install cdk synth --quiet
@@ -21,15 +21,19 @@ test: setup ## Run every test, the rehearsal among them
 fuzz: setup ## Try thousands of combinations of arguments, and of model directories against the real Triton
 	FLEET_FUZZ=1 pytest tests/constructs/test_any_combination.py tests/triton_models/test_check_agreement.py tests/triton_models/test_publish_faults.py
 
-lint: setup $(STAMPS)/dev ## ruff, mypy strict, and the direction of the imports
+lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, the workflows' schema
 	ruff check .
 	ruff format --check .
 	mypy
 	mypy app.py docs/generate
 	lint-imports
+	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 rehearse: setup ## Deploy, build, publish, serve and verify on this machine
 	fleet rehearse
+
+rehearse-all: setup $(STAMPS)/rehearsal-all ## The same with every model, the heavy ones too
+	fleet rehearse --all
 
 docs: setup ## Write docs/reference from the docstrings
 	python -m docs.generate
@@ -54,6 +58,10 @@ $(STAMPS)/synth: requirements.txt model_builds/constraints.txt pyproject.toml | 
 
 $(STAMPS)/rehearsal: requirements-rehearsal.txt model_builds/requirements.txt model_builds/constraints.txt $(STAMPS)/synth
 	pip install --quiet -r requirements-rehearsal.txt
+	@touch $@
+
+$(STAMPS)/rehearsal-all: requirements-rehearsal-all.txt model_builds/constraints.txt $(STAMPS)/rehearsal
+	pip install --quiet --no-deps -r requirements-rehearsal-all.txt
 	@touch $@
 
 $(STAMPS)/sdk: requirements-sdk.txt | $(STAMPS)/synth

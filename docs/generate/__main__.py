@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from docs.generate import alarms, reference
+from docs.generate import alarms, reference, traps
 
 if __name__ == "__main__":
     reference.write()
     alarms.PAGE.write_text(alarms.page(), encoding="utf-8")
+    traps.PAGE.write_text(traps.page(), encoding="utf-8")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SAMPLE = Path(__file__).parent / "sample_fleet"
-READER = "model_builds/models/reader/build.py"
-WRITER = "model_builds/models/writer/build.py"
+MODELS = "model_builds/models"
+READER = f"{MODELS}/reader/build.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,10 @@ class Commit:
     files: Mapping[str, str | None] = field(default_factory=dict)
 
 
+def _declaration() -> str:
+    return (SAMPLE / READER).read_text()
+
+
 def _context(*models: str) -> str:
     listed = ", ".join(f'"{model}"' for model in models)
     context = f'{{"fleet": {{"models": [{listed}]}}, "models": [{listed}]}}'
@@ -41,10 +45,21 @@ HISTORY = (
     Commit(name="a-newer-release", edits={'release="25.09"': 'release="26.05"'}),
     Commit(
         name="a-second-model",
-        files={WRITER: '"""Writes."""\n', "cdk.json": _context("reader", "writer")},
+        files={
+            f"{MODELS}/writer/build.py": _declaration().replace("reader", "writer"),
+            f"{MODELS}/writer/code.py": '"""The code of a model."""\n',
+            "cdk.json": _context("reader", "writer"),
+        },
     ),
-    Commit(name="a-changed-model", files={READER: '"""Reads, and understands."""\n'}),
-    Commit(name="a-removed-model", files={WRITER: None, "cdk.json": _context("reader")}),
+    Commit(name="a-changed-model", files={READER: _declaration().replace("Reads.", "Reads aloud.")}),
+    Commit(
+        name="a-removed-model",
+        files={
+            f"{MODELS}/writer/code.py": None,
+            f"{MODELS}/writer/build.py": None,
+            "cdk.json": _context("reader"),
+        },
+    ),
     Commit(name="later-alarms", edits={"latency_p99_ms=500": "latency_p99_ms=2000"}),
     Commit(
         name="a-wide-permission",
@@ -87,7 +102,8 @@ def make_repository(folder: Path) -> list[str]:
             path = folder / name
             if content is None:
                 path.unlink()
-                path.parent.rmdir()
+                if not list(path.parent.iterdir()):
+                    path.parent.rmdir()
             else:
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(content)

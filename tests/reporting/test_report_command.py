@@ -15,7 +15,8 @@ from triton_models.cli import main
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkout")
     make_repository(folder)
-    (folder / READER).write_text('"""Reads aloud."""\n')
+    with (folder / READER).open("a") as declaration:
+        declaration.write("# another line\n")
     return folder
 
 

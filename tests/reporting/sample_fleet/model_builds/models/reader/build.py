@@ -1,3 +1,21 @@
 """Reads."""
 
-BUILD = None  # the report looks at the file, and runs none
+from triton_models.spec import ModelBuild, PythonModel, Tensor
+
+BUILD = ModelBuild(
+    name="reader",
+    description="made up",
+    models=[
+        PythonModel(
+            name="reader",
+            code="code.py",
+            inputs=[Tensor("X", "FP32", [1])],
+            outputs=[Tensor("Y", "FP32", [1])],
+            max_batch_size=0,
+        )
+    ],
+    examples=list,
+    reference=dict,
+    output="Y",
+    tolerance=0.0,
+)

@@ -1,0 +1,236 @@
+"""Every trap that a rule stops is laid for a correct fleet or artifact: it is caught, and nothing else is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import boto3
+import numpy as np
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk.assertions import Annotations, Match
+
+from docs.generate.traps import PAGE, TRAPS, Trap, page
+from tests.triton_models.model_folders import Edit, tar, write, write_ensemble
+from tests.triton_models.test_check_target import plan
+from tests.triton_models.test_servable import build, network, python, rules
+from triton_fleet import (
+    EndpointScaling,
+    FleetError,
+    GpuUtilization,
+    ModelBuilds,
+    ModelRepository,
+    MultiModelEndpoint,
+    TritonServer,
+)
+from triton_models.check import check_path
+from triton_models.client import Client
+from triton_models.pack import Artifact
+from triton_models.spec import Ensemble, Wheels
+from triton_models.target import target
+
+ROOT = Path(__file__).parents[1]
+TENSORRT = "10.13.3.9"
+
+Caught = set[str]
+
+
+# What is correct
+
+
+def fleet(tmp_path: Path, *, volume_key: bool = False, **given: Any) -> Caught:
+    """The rules that a fleet breaks, errors and warnings: none, unless something is given that is wrong."""
+    stack = Stack(App(), "Fleet")
+    if volume_key:
+        given["encryption_key"] = kms.Key(stack, "Key")
+    target_percent = given.pop("gpu_percent", 60)
+    builds = {"release": given.get("release", "25.09"), "instance_type": "ml.g5.2xlarge"} | given.pop(
+        "builds", {}
+    )
+    try:
+        repository = ModelRepository(stack, "Repository")
+        endpoint = MultiModelEndpoint(
+            stack,
+            "Endpoint",
+            repository=repository,
+            **{"endpoint_name": "fleet", "instance_type": "ml.g5.2xlarge", "release": "25.09"} | given,
+        )
+        ModelBuilds(
+            stack, "Builds", repository=repository, source=ROOT / "model_builds", models=["minilm"], **builds
+        )
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuUtilization(percent=target_percent)])
+    except FleetError as error:
+        return {problem.rule for problem in error.problems}
+    warnings = Annotations.from_stack(stack).find_warning("*", Match.any_value())
+    return {found for each in warnings for found in re.findall(r"triton-fleet:[a-z-]+", str(each.entry.data))}
+
+
+def artifact(tmp_path: Path, spoil: Callable[[Path], None] = lambda root: None, **wanted: str) -> Caught:
+    """The rules that an artifact breaks: none, unless it is spoilt or is to be served elsewhere."""
+    root = write_ensemble(tmp_path / "minilm", gpu="A10G")
+    write(root / "minilm_encoder" / "1" / "model.plan", plan(TENSORRT))
+    spoil(root)
+    served = {"release": "25.09", "gpu": "A10G", "endpoint": "multi-model"} | wanted
+    return {problem.rule for problem in check_path(root, target=target(**served))}
+
+
+# What is wrong with it
+
+
+def edited(folder: str, edit: Callable[[Any], None]) -> Callable[[Path], None]:
+    def spoil(root: Path) -> None:
+        with Edit(root / folder) as config:
+            edit(config)
+
+    return spoil
+
+
+def replaced(path: str, old: str, new: str) -> Callable[[Path], None]:
+    def spoil(root: Path) -> None:
+        text = (root / path).read_text()
+        assert old in text
+        (root / path).write_text(text.replace(old, new))
+
+    return spoil
+
+
+def serve_with_tensorflow(root: Path) -> None:
+    with Edit(root / "minilm_pooling") as config:
+        config.backend, config.platform = "", "tensorflow_graphdef"
+    (root / "minilm_pooling" / "1" / "model.py").rename(root / "minilm_pooling" / "1" / "model.graphdef")
+
+
+def without_ensemble(root: Path) -> None:
+    shutil.rmtree(root / "minilm")
+
+
+def remove_version(root: Path) -> None:
+    (root / "minilm" / "1" / ".keep").unlink()
+    (root / "minilm" / "1").rmdir()
+
+
+def overwritten(tmp_path: Path) -> Caught:
+    path = tar(write_ensemble(tmp_path / "minilm"), tmp_path / f"minilm-{'0' * 16}.tar.gz")
+    try:
+        Artifact.read(path)
+    except FleetError as error:
+        return {problem.rule for problem in error.problems}
+    return set()
+
+
+def too_large(tmp_path: Path) -> Caught:
+    session = boto3.Session(region_name="eu-west-1")
+    client = Client(endpoint_name="fleet", repository="s3://bucket/models/", session=session)
+    try:
+        client.invoke_target(target_model="a.tar.gz", inputs={"X": np.zeros((1, 7 << 20), np.uint8)})
+    except FleetError as error:
+        return {problem.rule for problem in error.problems}
+    return set()
+
+
+def two_of_one_name(tmp_path: Path) -> Caught:
+    reader = python("reader")
+    ensembles = [build(name, reader, Ensemble(name=name, steps=["reader"])) for name in ("first", "second")]
+    return set(rules(*ensembles))
+
+
+def reader_with(wheels: Any, *, release: str) -> Caught:
+    return set(rules(build("reader", python(environment=Wheels(wheels))), release=release))
+
+
+LAID: dict[str, Callable[[Path], Caught]] = {
+    "Composing models of one name in two ensembles": two_of_one_name,
+    "INT64 inputs of an ONNX file, which TensorRT 8 made INT32 and TensorRT 10 keeps": lambda tmp: set(
+        rules(build("encoder", network("INT64")), release="24.01")
+    ),
+    "NumPy 2 in an environment for a release before 24.12": lambda tmp: reader_with(
+        ["numpy==2.2.0"], release="24.09"
+    ),
+    "An environment of another Python than the release's": lambda tmp: reader_with(
+        {"3.10": ["numpy==1.26.4"]}, release="25.09"
+    ),
+    "A plan of another GPU model": lambda tmp: artifact(tmp, gpu="T4"),
+    "A plan of another TensorRT, down to the patch": lambda tmp: artifact(tmp, release="25.04"),
+    "A backend that the release no longer has, such as TensorFlow from 25.03 on": lambda tmp: artifact(
+        tmp, serve_with_tensorflow
+    ),
+    "A GPU too old for the release's TensorRT, such as the V100 from 24.10 on": lambda tmp: fleet(
+        tmp, instance_type="ml.p3.2xlarge", builds={"instance_type": "ml.g5.2xlarge", "release": "25.09"}
+    ),
+    "An instance type that AWS does not list for GPU multi-model endpoints": lambda tmp: fleet(
+        tmp, instance_type="ml.g6.2xlarge", builds={"instance_type": "ml.g6.2xlarge"}
+    ),
+    "A KMS key or a volume size for an instance with NVMe": lambda tmp: fleet(tmp, volume_key=True),
+    "Unloading stalls every request, from release 25.12 on": lambda tmp: fleet(tmp, release="26.05"),
+    "A response cache on a multi-model endpoint": lambda tmp: artifact(
+        tmp, edited("minilm_pooling", lambda config: setattr(config.response_cache, "enable", True))
+    ),
+    "A decoupled model on a multi-model endpoint": lambda tmp: artifact(
+        tmp,
+        edited("minilm_pooling", lambda config: setattr(config.model_transaction_policy, "decoupled", True)),
+    ),
+    "Two models, or a stray folder, in one archive": lambda tmp: artifact(tmp, without_ensemble),
+    "An ensemble whose configuration is spelt so that the front end overlooks it": lambda tmp: artifact(
+        tmp, replaced("minilm/config.pbtxt", '"ensemble"', "'ensemble'")
+    ),
+    "An ensemble without its version folder, which archives drop when it is empty": lambda tmp: artifact(
+        tmp, remove_version
+    ),
+    "A scaling target above what the metric can reach: GPUUtilization goes to 100 for each GPU": (
+        lambda tmp: fleet(tmp, gpu_percent=170)
+    ),
+    "A limit of GPU memory for loading": lambda tmp: fleet(
+        tmp, server=TritonServer(extra_arguments=("--model-load-gpu-limit=0:0.8",))
+    ),
+    "Requests above SageMaker's 6 MB": too_large,
+    "An object that is overwritten under its name": overwritten,
+}
+
+
+def test_a_correct_fleet_breaks_no_rule(tmp_path: Path) -> None:
+    assert fleet(tmp_path) == set()
+
+
+def test_a_correct_artifact_breaks_no_rule(tmp_path: Path) -> None:
+    assert artifact(tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", LAID)
+def test_a_trap_is_caught_by_its_rule_and_by_no_other(name: str, tmp_path: Path) -> None:
+    (trap,) = (each for each in TRAPS if each.name == name)
+
+    caught = LAID[name](tmp_path)
+
+    assert len(caught) == 1
+    assert caught <= set(trap.rules)
+
+
+# The page
+
+
+def test_the_page_about_traps_is_that_of_today() -> None:
+    assert PAGE.read_text() == page(), "run `make docs`"
+
+
+@pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.name)
+def test_what_the_page_names_is_there(trap: Trap) -> None:
+    code = _code()
+    missing = [rule for rule in trap.rules if f'"{rule}"' not in code]
+    path, _, test = trap.test.partition("::")
+    if trap.default and f"def {test or 'test_'}" not in (ROOT / path).read_text():
+        missing.append(trap.test)
+    assert missing == []
+
+
+def test_every_trap_says_what_stops_it() -> None:
+    assert [trap.name for trap in TRAPS if not (trap.rules or trap.default or trap.open)] == []
+
+
+def _code() -> str:
+    folders = (ROOT / "constructs" / "triton_fleet", ROOT / "model_builds" / "triton_models")
+    return "\n".join(path.read_text() for folder in folders for path in folder.rglob("*.py"))
