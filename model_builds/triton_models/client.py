@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from triton_models.alias import ALIAS_AGE_S, Alias
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.manifest import Repository
+from triton_models.payload import PAYLOAD_LIMIT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,9 +25,6 @@ Content = Literal["binary", "json"]
 
 BINARY_TYPE = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 JSON_TYPE = "application/json"
-
-# InvokeEndpoint's limit for a request, in bytes (API model of sagemaker-runtime).
-PAYLOAD_LIMIT = 6291456
 
 # SageMaker answers within 60 seconds; its documentation asks for a socket time-out of 70.
 READ_TIMEOUT_S = 70

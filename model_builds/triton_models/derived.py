@@ -15,7 +15,7 @@ from triton_models.declaring.tensors import Tensor
 from triton_models.errors import Problem, raise_if_any
 from triton_models.export.signature import TYPES, NetworkTensor, Signature
 from triton_models.releases import Release
-from triton_models.tensorrt import major
+from triton_models.tensorrt import PLAN_TYPES, major
 
 if TYPE_CHECKING:
     from triton_models.config import ModelConfig
@@ -129,8 +129,6 @@ def _sides(signature: Signature) -> Iterator[tuple[str, NetworkTensor]]:
 
 
 def _types(signature: Signature, *, backend: str, release: Release) -> Iterator[Problem]:
-    from triton_models.rules.parameters import PLAN_TYPES
-
     on_tensorrt = backend == "tensorrt"
     for what, tensor in _sides(signature):
         if tensor.data_type not in TYPES.values():

@@ -67,6 +67,7 @@ _NOT_MAKING = frozenset(
         "merge.py",
         "new.py",
         "outcome.py",
+        "payload.py",
         "prices.py",
         "processes.py",
         "publish.py",

@@ -28,6 +28,9 @@ SOURCE_DATE = "2026-11-21"
 DEFAULT_RELEASE = "25.09"
 IMAGE_REPOSITORY = "sagemaker-tritonserver"
 
+REMOVED_BACKENDS: Mapping[str, str] = MappingProxyType({"tensorflow": "25.03"})
+"""Backend -> the first release without it. Read 2026-11-21 in NVIDIA's release notes of 25.03."""
+
 # The first release whose Python backend takes tensors of NumPy 2. With an earlier one a model loads under
 # NumPy 2, and then answers with empty tensors and status 200.
 _NUMPY_2_SINCE = "24.12"

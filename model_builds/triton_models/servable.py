@@ -19,9 +19,11 @@ from triton_models.derived import type_problems
 from triton_models.errors import FleetError, Problem
 from triton_models.export.signature import NetworkTensor, Signature
 from triton_models.job import BuildJob
+from triton_models.payload import PAYLOAD_LIMIT
 from triton_models.releases import Release
 from triton_models.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
 
+PAYLOAD_RULE = "payload"
 NAME_RULE = "composing-name-taken"
 SHARED_MEMORY_RULE = "python-shared-memory"
 
@@ -62,6 +64,7 @@ def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> I
                 Signature(inputs=inputs, outputs=()), name=model.name, backend="tensorrt", release=release
             )
     yield from _shared_memory(build)
+    yield from _payload(build)
 
 
 def _shared_memory(build: ModelBuild) -> Iterator[Problem]:
@@ -77,6 +80,23 @@ def _shared_memory(build: ModelBuild) -> Iterator[Problem]:
             f"{CONTAINER_BYTES >> 20} MiB for all models",
             fix="declare fewer instances",
             rule=SHARED_MEMORY_RULE,
+        )
+
+
+def _payload(build: ModelBuild) -> Iterator[Problem]:
+    """One row of a plain model's inputs fits into a request."""
+    if len(build.models) != 1 or not isinstance(build.models[0], PythonModel | PyTorchNetwork):
+        return
+    inputs = build.models[0].inputs
+    least = sum(tensor.least_bytes for tensor in inputs)
+    if least > PAYLOAD_LIMIT:
+        yield Problem(
+            what=f"the smallest request has {least:,} bytes: {', '.join(tensor.name for tensor in inputs)}",
+            where="`inputs` of its model",
+            expected=f"at most {PAYLOAD_LIMIT:,}",
+            why="InvokeEndpoint takes no longer request, so that nobody could ask the model anything",
+            fix="take less in, such as a compressed image that a step before decodes",
+            rule=PAYLOAD_RULE,
         )
 
 

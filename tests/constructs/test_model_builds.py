@@ -56,6 +56,7 @@ def test_the_build_is_told_what_to_build_and_where_to_publish(build: Build, reso
 
     assert variables.pop("FLEET_REPOSITORY")["Fn::Join"][1][-1] == "/models/"
     assert variables.pop("FLEET_TIMING_CACHE")["Fn::Join"][1][-1] == "/models-builds/timing-cache/"
+    assert variables.pop("FLEET_LOG_GROUP") == {"Ref": "BuildsLogsA3D938A5"}
     assert variables == {"FLEET_GPU": "A10G", "FLEET_RELEASE": "25.09", "FLEET_MODELS": "minilm resnet50"}
 
 

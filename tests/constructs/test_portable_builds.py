@@ -96,7 +96,7 @@ def test_a_build_for_cpus_runs_without_a_gpu_and_says_so(build: Build, resources
     assert builds.image.tag == "25.09-py3-cpu"
     assert project["Environment"]["Type"] == "LINUX_CONTAINER"
     assert project["Description"] == "Builds models for CPUs and Triton 25.09"
-    assert variables == {"FLEET_RELEASE", "FLEET_MODELS", "FLEET_REPOSITORY"}
+    assert variables == {"FLEET_RELEASE", "FLEET_MODELS", "FLEET_REPOSITORY", "FLEET_LOG_GROUP"}
     assert '--release "$FLEET_RELEASE" --cpu --repository' in spec["phases"]["build"]["commands"][0]
 
 

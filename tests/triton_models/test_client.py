@@ -10,8 +10,9 @@ import pytest
 from rehearsal.hosting.runtime_api import ApiError, Reply, listen
 from tests.rehearsal.aws_for_hosting import moto_aws
 from triton_models.alias import Alias, alias_name
-from triton_models.client import BINARY_TYPE, PAYLOAD_LIMIT, Client, decode, encode, waits
+from triton_models.client import BINARY_TYPE, Client, decode, encode, waits
 from triton_models.errors import FleetError
+from triton_models.payload import PAYLOAD_LIMIT
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,29 @@ def test_more_python_instances_than_a_container_has_memory_for() -> None:
     assert rules(build("ensemble", *crowded, Ensemble(name="ensemble", steps=["one", "two"]))) == [
         "python-shared-memory"
     ]
+
+
+def test_inputs_that_no_request_can_carry() -> None:
+    frames = replace(python("frames"), inputs=[Tensor("video", "FP32", [100, 224, 224])])
+    one = replace(python("frames"), inputs=[Tensor("image", "FP32", [3, 224, 224])])
+
+    assert rules(build("frames", frames)) == ["payload"]
+    assert rules(build("frames", one)) == []
+
+
+def test_nothing_but_the_standard_library_is_needed() -> None:
+    code = f"""
+import sys
+for name in ("google.protobuf", "numpy", "onnx", "boto3", "torch", "tritonclient"):
+    sys.modules[name] = None
+from pathlib import Path
+from triton_models.releases import RELEASES
+from triton_models.servable import unservable
+from triton_models.spec import load_builds, model_names
+builds = dict(zip(model_names(), load_builds(model_names())))
+assert not list(unservable(builds, models=Path({str(MODELS)!r}), release=RELEASES["25.09"], gpu=True))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_composing_model_of_two_artifacts() -> None:

@@ -10,7 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from triton_fleet.arguments.typed import typed
-from triton_fleet.functions.inline_function import InlineFunction, acknowledge_own_policy
+from triton_fleet.functions.inline_function import InlineFunction, allow_successor
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.rules.artifact_timeout import LONGEST
 
@@ -86,23 +86,4 @@ class ArtifactReady(Construct):
                 "WaitSeconds": min(seconds, LONGEST - _SPARE_S),
             },
         )
-        self.resource.node.add_dependency(self._allow_successor())
-
-    def _allow_successor(self) -> iam.Policy:
-        """Let the function invoke itself.
-
-        In a policy of its own, made after the function: the function needs the role's first policy to be
-        there, and a policy that names the function needs the function.
-        """
-        policy = iam.Policy(
-            self,
-            "Successor",
-            roles=[self.function.role],
-            statements=[
-                iam.PolicyStatement(
-                    actions=["lambda:InvokeFunction"], resources=[self.function.function.attr_arn]
-                )
-            ],
-        )
-        acknowledge_own_policy(policy)
-        return policy
+        self.resource.node.add_dependency(allow_successor(self, self.function))

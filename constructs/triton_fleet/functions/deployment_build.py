@@ -10,7 +10,7 @@ from constructs import Construct, IConstruct
 
 from triton_fleet.arguments.findings import Findings
 from triton_fleet.arguments.typed import typed
-from triton_fleet.functions.inline_function import InlineFunction, acknowledge_own_policy
+from triton_fleet.functions.inline_function import InlineFunction, allow_successor
 from triton_fleet.repository.build_runs import BuildRuns
 from triton_fleet.repository.model_builds import ModelBuilds
 from triton_fleet.repository.working_folder import runs
@@ -184,7 +184,7 @@ class DeploymentBuild(Construct):
                 "WaitSeconds": min(self._seconds, LONGEST - _SPARE_S),
             },
         )
-        resource.node.add_dependency(self._allow_successor())
+        resource.node.add_dependency(allow_successor(self, self.function))
         return resource
 
     def _allow(self) -> None:
@@ -231,22 +231,3 @@ class DeploymentBuild(Construct):
                 sid="VerdictsKey", actions=["kms:Decrypt"], resources=[repository.key.key_arn]
             ),
         ]
-
-    def _allow_successor(self) -> iam.Policy:
-        """Let the function invoke itself: waiting takes longer than its fifteen minutes.
-
-        In a policy of its own, made after the function: the function needs the role's first policy to be
-        there, and a policy that names the function needs the function.
-        """
-        policy = iam.Policy(
-            self,
-            "Successor",
-            roles=[self.function.role],
-            statements=[
-                iam.PolicyStatement(
-                    actions=["lambda:InvokeFunction"], resources=[self.function.function.attr_arn]
-                )
-            ],
-        )
-        acknowledge_own_policy(policy)
-        return policy

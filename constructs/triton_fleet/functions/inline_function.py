@@ -153,6 +153,24 @@ class InlineFunction(Construct):
         )
 
 
+def allow_successor(scope: Construct, function: InlineFunction) -> iam.Policy:
+    """Let a function invoke itself: what it waits for takes longer than its fifteen minutes.
+
+    In a policy of its own, made after the function: the function needs the role's first policy to be there,
+    and a policy that names the function needs the function.
+    """
+    policy = iam.Policy(
+        scope,
+        "Successor",
+        roles=[function.role],
+        statements=[
+            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function.attr_arn])
+        ],
+    )
+    acknowledge_own_policy(policy)
+    return policy
+
+
 def acknowledge_own_policy(policy: IConstruct) -> None:
     """Acknowledge that the policy of a function's role is an inline one."""
     _acknowledge(

@@ -47,9 +47,11 @@ def find_mistakes(declared: object) -> Iterator[tuple[object, Mistake]]:
 
 def fits(value: object, hint: Any) -> bool:
     """Whether a value is of a type; a list will do where a sequence is asked for, an int where a float is."""
+    if type(value) is hint:  # of most fields
+        return True
     origin, inner = _parts(hint)
     if origin in _UNIONS:
-        return any(fits(value, each) for each in inner)
+        return type(value) in inner or any(fits(value, each) for each in inner)
     if origin is Literal:
         return any(value == each and type(value) is type(each) for each in inner)
     if origin is Callable:

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from triton_models.declaring.declaration import ModelBuild
 from triton_models.declaring.models import Ensemble
 from triton_models.errors import Problem, raise_if_any
-from triton_models.releases import Release
-from triton_models.rules.release import REMOVED_BACKENDS
+from triton_models.releases import REMOVED_BACKENDS, Release
 
 # Where the Triton images have a module that is in no environment. Their DALI backend carries the wheel of
 # DALI that it is built with (src/dali_executor/CMakeLists.txt of dali_backend, from r24.05 on), and NVIDIA's

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from triton_models.declaring.mistakes import Mistake
 from triton_models.suggest import did_you_mean
@@ -26,6 +28,17 @@ DATA_TYPES = (
 )
 """The data types of NVIDIA's schema, without the prefix TYPE_. Kept here so that reading a declaration needs
 no protobuf; a test compares."""
+
+
+ELEMENT_BYTES: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(("TYPE_BOOL", "TYPE_UINT8", "TYPE_INT8"), 1),
+        **dict.fromkeys(("TYPE_UINT16", "TYPE_INT16", "TYPE_FP16", "TYPE_BF16"), 2),
+        **dict.fromkeys(("TYPE_UINT32", "TYPE_INT32", "TYPE_FP32", "TYPE_STRING"), 4),
+        **dict.fromkeys(("TYPE_UINT64", "TYPE_INT64", "TYPE_FP64"), 8),
+    }
+)
+"""Bytes of one element, at least. Text has no size of its own: Triton counts the four bytes of its length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +103,12 @@ class Tensor:
     def sizes(self) -> tuple[int, ...]:
         """The dimensions as config.pbtxt spells them, -1 where they are open."""
         return tuple(-1 if isinstance(size, OpenSize) else size for size in self.dims)
+
+    @property
+    def least_bytes(self) -> int:
+        """The bytes of the smallest value that it can have, for one row of a batch."""
+        sizes = (size.min if isinstance(size, OpenSize) else max(size, 1) for size in self.dims)
+        return math.prod(sizes) * ELEMENT_BYTES.get(self.full_type, 0)
 
     def mistakes(self) -> Iterator[Mistake]:
         """There is such a data type, and the dimensions are sizes."""

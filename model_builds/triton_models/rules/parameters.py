@@ -18,20 +18,7 @@ from triton_models.config import ModelConfig
 from triton_models.errors import Problem
 from triton_models.rules.subject import Model, Rule, Subject, type_name
 from triton_models.suggest import did_you_mean
-
-# ConvertTrtTypeToConfigDataType: what a plan's tensors can be.
-PLAN_TYPES = frozenset(
-    {
-        "TYPE_BF16",
-        "TYPE_BOOL",
-        "TYPE_FP16",
-        "TYPE_FP32",
-        "TYPE_INT32",
-        "TYPE_INT64",
-        "TYPE_INT8",
-        "TYPE_UINT8",
-    }
-)
+from triton_models.tensorrt import PLAN_TYPES
 
 # Parameters of the ONNX Runtime backend that must be a number or yes or no.
 _NUMBERS = ("execution_mode", "inter_op_thread_count", "intra_op_thread_count")

@@ -18,11 +18,8 @@ from triton_models.config import ModelConfig
 from triton_models.errors import Problem
 from triton_models.instances import Gpu
 from triton_models.plan_header import HEADER_BYTES, read_plan_header
-from triton_models.releases import Release
+from triton_models.releases import REMOVED_BACKENDS, Release
 from triton_models.rules.subject import Model, Rule, Subject, type_name
-
-# Backend -> the first release without it.
-REMOVED_BACKENDS: Mapping[str, str] = MappingProxyType({"tensorflow": "25.03"})
 
 # Field -> the first release that knows it. An older one refuses the whole file.
 NEW_FIELDS: Mapping[str, str] = MappingProxyType(

@@ -9,32 +9,15 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from triton_models.config import ModelConfig, schema
+from triton_models.declaring.tensors import ELEMENT_BYTES
 from triton_models.errors import Problem
 from triton_models.rules.config import dims_count
 from triton_models.rules.subject import Model, Rule, Subject, type_name
 from triton_models.suggest import did_you_mean
-
-# Bytes of one element. Text has no size of its own: Triton counts the four bytes of its length.
-BYTES: Mapping[str, int] = {
-    "TYPE_BOOL": 1,
-    "TYPE_UINT8": 1,
-    "TYPE_INT8": 1,
-    "TYPE_UINT16": 2,
-    "TYPE_INT16": 2,
-    "TYPE_FP16": 2,
-    "TYPE_BF16": 2,
-    "TYPE_UINT32": 4,
-    "TYPE_INT32": 4,
-    "TYPE_FP32": 4,
-    "TYPE_UINT64": 8,
-    "TYPE_INT64": 8,
-    "TYPE_FP64": 8,
-}
-TEXT_BYTES = 4
 
 _CORRELATION_TYPES = ("TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING")
 _VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
@@ -258,7 +241,7 @@ def _state(subject: Subject, model: Model, entry: Any) -> Iterator[Problem]:
 
 def least_bytes(tensor: Any) -> int:
     """How many bytes a file must have at least to fill a tensor with a data_type and dims."""
-    return dims_count(list(tensor.dims)) * BYTES.get(type_name(tensor.data_type), TEXT_BYTES)
+    return dims_count(list(tensor.dims)) * ELEMENT_BYTES.get(type_name(tensor.data_type), 0)
 
 
 def data_file(

@@ -10,11 +10,12 @@ from __future__ import annotations
 from triton_models.tensorrt.compiler import Compiler, plan_version
 from triton_models.tensorrt.machine import IMAGE_TRTEXEC, find_compiler
 from triton_models.tensorrt.options import PlanOptions, Precision, check_precision, major
-from triton_models.tensorrt.shapes import ShapeRange, check_shapes, open_shapes
+from triton_models.tensorrt.shapes import PLAN_TYPES, ShapeRange, check_shapes, open_shapes
 from triton_models.tensorrt.timing_cache import TimingCache
 
 __all__ = [
     "IMAGE_TRTEXEC",
+    "PLAN_TYPES",
     "Compiler",
     "PlanOptions",
     "Precision",

@@ -1,4 +1,4 @@
-"""The shapes that a plan takes."""
+"""The types and shapes that a plan takes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triton_models.errors import Problem, raise_if_any
+
+PLAN_TYPES = frozenset(
+    {
+        "TYPE_BF16",
+        "TYPE_BOOL",
+        "TYPE_FP16",
+        "TYPE_FP32",
+        "TYPE_INT32",
+        "TYPE_INT64",
+        "TYPE_INT8",
+        "TYPE_UINT8",
+    }
+)
+"""What a plan's tensors can be: ConvertTrtTypeToConfigDataType of tensorrt_backend, read 2026-11-21."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
