@@ -271,8 +271,8 @@ def _run_in_job(
     return done.returncode, notes.read_text().splitlines()
 
 
-# There is no requirement to ask an index for; pip must not look for a newer pip either. The tests' Python is a
-# virtual environment, which has no folder of the user's.
+# There is no requirement to ask an index for; pip must not look for a newer pip either. The tests' Python is
+# a virtual environment, which has no folder of the user's.
 OFFLINE = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INDEX": "1", "PIP_USER": "0"}
 
 
