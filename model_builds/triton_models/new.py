@@ -21,8 +21,8 @@ from triton_models.errors import Problem, raise_if_any
 # What tools leave behind in a source folder.
 _NOT_SOURCE = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info")
 
-# The environment variable that names a model's weights. Two models that read one variable would get one file.
-_WEIGHTS_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_WEIGHTS\b")
+# The environment variables that name a model's weights. Two models that read one variable would get one file.
+_WEIGHTS_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(WEIGHTS|GRAPH)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def begin(name: str, *, like: str, models: Path | None = None) -> Begun:
     raise_if_any(_problems(name, folder))
     original = load_build(like, folder)
     renamed = _new_names(like, name, [model.name for model in original.models])
-    variable = _weights_variable(name)
+    variable = rf"{_variable(name)}_\1"
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as staging:
         copy = Path(staging) / name
         shutil.copytree(folder / like, copy, ignore=_NOT_SOURCE)
@@ -128,10 +128,10 @@ def _new_names(old: str, new: str, models: list[str]) -> dict[str, str]:
     return names
 
 
-def _weights_variable(name: str) -> str:
-    """The environment variable that names a model's weights; a shell takes none that begins with a digit."""
+def _variable(name: str) -> str:
+    """What the environment variables of a model begin with; a shell takes none that begins with a digit."""
     text = re.sub(r"[^A-Z0-9]", "_", name.upper())
-    return f"{'MODEL_' if text[0].isdigit() else ''}{text}_WEIGHTS"
+    return f"{'MODEL_' if text[0].isdigit() else ''}{text}"
 
 
 def _rename(source: str, names: Mapping[str, str]) -> str:

@@ -98,6 +98,15 @@ def test_its_weights_come_from_a_variable_of_its_own(old: Path, name: str, varia
     assert f'os.environ.get("{variable}")' in (old / name / "build.py").read_text()
 
 
+def test_a_graph_of_ones_own_comes_from_a_variable_of_ones_own(old: Path) -> None:
+    text = DECLARATION.replace("SOME_WEIGHTS", "SOME_GRAPH")
+    (old / "old" / "build.py").write_text(text)
+
+    begin("new", like="old", models=old)
+
+    assert 'os.environ.get("NEW_GRAPH")' in (old / "new" / "build.py").read_text()
+
+
 def test_caches_are_not_copied(old: Path) -> None:
     begin("new", like="old", models=old)
 

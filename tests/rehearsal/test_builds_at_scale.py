@@ -1,4 +1,6 @@
-"""Two hundred models, five of them broken, built by the deployed state machine: all others are published.
+"""Many models, five of them broken, built by the deployed state machine: all others are published.
+
+Forty of them in a test run, two hundred with FLEET_SCALE=200, as `make fuzz` has it.
 
 Nothing is stood in for: the constructs' own template in the embedded AWS, the state machine's own definition,
 the projects' own buildspecs run command by command, a real Triton server that verifies each model.
@@ -7,6 +9,7 @@ the projects' own buildspecs run command by command, a real Triton server that v
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -26,9 +29,10 @@ from rehearsal.builds import WITHOUT_GPU, Builds
 from triton_fleet import BuildRuns, ModelBuilds, ModelRepository
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
-GOOD = 195
-MODELS_PER_BUILD = 20
-AT_A_TIME = 5
+SCALE = int(os.environ.get("FLEET_SCALE", "40"))
+GOOD = SCALE - len(BROKEN)
+MODELS_PER_BUILD = SCALE // 8
+AT_A_TIME = 3
 # Of a machine that does much else.
 _LONGEST_S = 900.0
 

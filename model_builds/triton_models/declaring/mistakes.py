@@ -47,16 +47,40 @@ def find_mistakes(declared: object) -> Iterator[tuple[object, Mistake]]:
 
 def fits(value: object, hint: Any) -> bool:
     """Whether a value is of a type; a list will do where a sequence is asked for, an int where a float is."""
-    if type(value) is hint:  # of most fields
-        return True
+    return _check_of(hint)(value)
+
+
+@functools.cache
+def _check_of(hint: Any) -> Callable[[Any], bool]:
+    """The check for a type, made once: thousands of declarations are read before every synthesis."""
     origin, inner = _parts(hint)
+    if hint is Any:
+        return lambda value: True
     if origin in _UNIONS:
-        return type(value) in inner or any(fits(value, each) for each in inner)
+        checks = [_check_of(each) for each in inner]
+        return lambda value: type(value) in inner or any(check(value) for check in checks)
     if origin is Literal:
-        return any(value == each and type(value) is type(each) for each in inner)
+        return lambda value: any(value == each and type(value) is type(each) for each in inner)
     if origin is Callable:
-        return callable(value)
-    return hint is Any or (_is_a(value, origin or hint) and _contents_fit(value, inner))
+        return callable
+    kind, contents = origin or hint, _contents_check(inner)
+    if contents is None:
+        return lambda value: type(value) is kind or _is_a(value, kind)
+    return lambda value: _is_a(value, kind) and contents(value)
+
+
+def _contents_check(inner: tuple[Any, ...]) -> Callable[[Any], bool] | None:
+    """The check for what a collection holds; None if anything will do."""
+    if not inner:
+        return None
+    first, last = _check_of(inner[0]), _check_of(inner[-1])
+
+    def check(value: object) -> bool:
+        if isinstance(value, Mapping):
+            return all(first(key) and last(each) for key, each in value.items())
+        return not isinstance(value, Sequence) or all(map(first, value))
+
+    return check
 
 
 def type_name(hint: Any) -> str:
@@ -97,11 +121,17 @@ def _can_hold(hint: Any) -> bool:
     return is_dataclass(hint) or any(_can_hold(each) for each in get_args(hint) if each is not ...)
 
 
+@functools.cache
+def _field_checks(declared: Any) -> tuple[tuple[str, Callable[[Any], bool], Any], ...]:
+    """The check and the type of each field of a declared class."""
+    return tuple((name, _check_of(hint), hint) for name, hint in field_types(declared).items())
+
+
 def _type_mistakes(declared: object) -> Iterator[Mistake]:
     owner: Any = type(declared)
-    for name, hint in field_types(owner).items():
+    for name, check, hint in _field_checks(owner):
         value = getattr(declared, name)
-        if not fits(value, hint):
+        if not check(value):
             yield Mistake(
                 field=name,
                 what=f"{owner.__name__}.{name} is {_shown(value)}",
@@ -130,16 +160,6 @@ def _is_a(value: object, kind: Any) -> bool:
     if isinstance(value, str) and kind is not str:
         return False  # a text is a sequence too, but never the one that is meant
     return isinstance(value, kind)
-
-
-def _contents_fit(value: object, inner: tuple[Any, ...]) -> bool:
-    if not inner:
-        return True
-    if isinstance(value, Mapping):
-        return all(fits(key, inner[0]) and fits(each, inner[1]) for key, each in value.items())
-    if isinstance(value, Sequence):
-        return all(fits(each, inner[0]) for each in value)
-    return True
 
 
 def _shown(value: object) -> str:
