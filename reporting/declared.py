@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from triton_models.source_files import source_files
+
 MODELS = Path("model_builds") / "models"
 TOOLKIT = Path("model_builds") / "triton_models"
-
-_CACHES = {"__pycache__"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +91,8 @@ def _built(checkout: Path) -> Iterator[str]:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not _CACHES & set(path.parts):
-            yield path.relative_to(folder).as_posix(), _digest([path.read_bytes()])
+    for path in source_files(folder):
+        yield path.relative_to(folder).as_posix(), _digest([path.read_bytes()])
 
 
 def _digest(parts: Iterable[bytes]) -> str:

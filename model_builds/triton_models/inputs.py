@@ -14,7 +14,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,6 +24,7 @@ from triton_models.declaring.weights import LocalWeights, PackageWeights, S3Weig
 from triton_models.errors import FleetError
 from triton_models.instances import gpu as gpu_named
 from triton_models.releases import release as release_named
+from triton_models.source_files import source_files
 from triton_models.spec import folder_of, load_build
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ Inputs: TypeAlias = Mapping[str, str]
 _PACKAGE = Path(__file__).resolve().parent
 _DIGITS = 16
 _CHUNK_BYTES = 1 << 20
-
-# What tools leave behind in a folder.
-_NOT_SOURCE = ("__pycache__", ".*_cache", "*.egg-info", ".DS_Store", "*.pyc", ".git", ".ipynb_checkpoints")
 
 # The parts of triton_models that have no say in an artifact's bytes: they read, check, publish, use or show.
 # All others are taken to have one, so a new one is on the safe side until it is named here. Of the tables of
@@ -76,6 +73,7 @@ _NOT_MAKING = frozenset(
         "releases.py",
         "rules/",
         "servable.py",
+        "source_files.py",
         "suggest.py",
         "target.py",
         "verify.py",
@@ -197,7 +195,7 @@ def tools_digest(*, release: str, gpu: str | None = None, package: Path = _PACKA
 def _folder(folder: Path) -> dict[str, str]:
     """The digest of each file in a folder, by its path in it, but for what tools leave behind."""
     try:
-        return {path.relative_to(folder).as_posix(): _content(path) for path in _files(folder)}
+        return {path.relative_to(folder).as_posix(): _content(path) for path in source_files(folder)}
     except OSError as error:
         raise FleetError.of(
             what=f"a file of the declaration cannot be read: {error.strerror or error}",
@@ -207,16 +205,6 @@ def _folder(folder: Path) -> dict[str, str]:
             fix="mend or remove it",
             rule="unreadable",
         ) from None
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for path in folder.iterdir():
-        if any(fnmatch(path.name, pattern) for pattern in _NOT_SOURCE):
-            continue
-        if path.is_dir():
-            yield from _files(path)
-        else:
-            yield path
 
 
 def _content(path: Path) -> str:

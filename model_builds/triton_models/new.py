@@ -17,9 +17,7 @@ from typing import Any
 from triton_models.declaring.declaration import NAME_RULE, is_name
 from triton_models.declaring.reading import MODELS, load_build
 from triton_models.errors import Problem, raise_if_any
-
-# What tools leave behind in a source folder.
-_NOT_SOURCE = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info")
+from triton_models.source_files import LEFTOVERS
 
 # The environment variables that name a model's weights. Two models that read one variable would get one file.
 _WEIGHTS_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(WEIGHTS|GRAPH)\b")
@@ -87,7 +85,7 @@ def begin(name: str, *, like: str, models: Path | None = None) -> Begun:
     variable = rf"{_variable(name)}_\1"
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as staging:
         copy = Path(staging) / name
-        shutil.copytree(folder / like, copy, ignore=_NOT_SOURCE)
+        shutil.copytree(folder / like, copy, ignore=shutil.ignore_patterns(*LEFTOVERS))
         for source in sorted(copy.rglob("*.py")):
             text = source.read_text(encoding="utf-8")
             text = _WEIGHTS_VARIABLE.sub(variable, _rename(text, renamed))

@@ -14,10 +14,11 @@ from triton_fleet.arguments.findings import Findings, FleetError, Problem
 from triton_models.declaring.reading import FORM_MARK, load_build
 from triton_models.releases import Release
 from triton_models.servable import unservable
+from triton_models.source_files import LEFTOVERS
 from triton_models.suggest import did_you_mean
 
-# What tools leave behind in the source folder; with it, the same source would not be the same asset.
-_NOT_SOURCE = ("**/__pycache__", "**/.*_cache", "**/*.egg-info", "**/.DS_Store", "/build", "/artifacts")
+# With what builds and tools leave behind, the same source would not be the same asset.
+_NOT_SOURCE = (*LEFTOVERS, "/build", "/artifacts")
 
 _READS_VARIABLE = re.compile(r"""environ(?:\.get\(|\[)\s*["']([A-Za-z0-9_]+)["']""")
 
