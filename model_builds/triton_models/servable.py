@@ -21,11 +21,10 @@ from triton_models.export.signature import NetworkTensor, Signature
 from triton_models.job import BuildJob
 from triton_models.payload import PAYLOAD_LIMIT
 from triton_models.releases import Release
-from triton_models.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
+from triton_models.shared_memory import too_many_instances
 
 PAYLOAD_RULE = "payload"
 NAME_RULE = "composing-name-taken"
-SHARED_MEMORY_RULE = "python-shared-memory"
 
 
 def unservable(
@@ -63,24 +62,9 @@ def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> I
             yield from type_problems(
                 Signature(inputs=inputs, outputs=()), name=model.name, backend="tensorrt", release=release
             )
-    yield from _shared_memory(build)
+    python = {model.name: model.instances.count for model in build.models if isinstance(model, PythonModel)}
+    yield from too_many_instances(python, where="`instances` of its models")
     yield from _payload(build)
-
-
-def _shared_memory(build: ModelBuild) -> Iterator[Problem]:
-    """The Python models of one artifact fit into a container, which has room for others as well."""
-    instances = sum(model.instances.count for model in build.models if isinstance(model, PythonModel))
-    most = CONTAINER_BYTES // SMALLEST_REGION_BYTES
-    if instances > most:
-        yield Problem(
-            what=f"{instances} instances of Python models",
-            where="`instances` of its models",
-            expected=f"at most {most}",
-            why=f"each takes {SMALLEST_REGION_BYTES >> 20} MiB of shared memory or more, and a container has "
-            f"{CONTAINER_BYTES >> 20} MiB for all models",
-            fix="declare fewer instances",
-            rule=SHARED_MEMORY_RULE,
-        )
 
 
 def _payload(build: ModelBuild) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from triton_models.config import ModelConfig
 from triton_models.errors import Problem
 from triton_models.rules.subject import Rule, Subject
-from triton_models.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
+from triton_models.shared_memory import RULE, too_many_instances
 from triton_models.target import ENDPOINTS
 
 
@@ -21,18 +21,7 @@ def python_instances(subject: Subject) -> Iterator[Problem]:
         for model, config in subject.served()
         if model.backend.name == "python"
     }
-    total = sum(counts.values())
-    most = CONTAINER_BYTES // SMALLEST_REGION_BYTES
-    if total > most:
-        yield Problem(
-            what=f"{total} instances of Python models: "
-            + ", ".join(f"{count} of {folder!r}" for folder, count in counts.items()),
-            where=subject.layout.where,
-            expected=f"at most {most} in one artifact, and far fewer where others share the endpoint",
-            why=f"each takes at least 1 MiB of /dev/shm, and SageMaker's containers have {most} MiB: loading "
-            "fails with 'No space left on device'",
-            fix="lower count in instance_group; dynamic batching lets one instance serve many requests",
-        )
+    yield from too_many_instances(counts, where=subject.layout.where)
 
 
 def _instances(config: ModelConfig) -> int:
@@ -40,4 +29,4 @@ def _instances(config: ModelConfig) -> int:
     return sum(max(group.count, 1) for group in config.instance_group) or 1
 
 
-RULES = (Rule(id="python-shared-memory", find=python_instances, endpoints=ENDPOINTS),)
+RULES = (Rule(id=RULE, find=python_instances, endpoints=ENDPOINTS),)
