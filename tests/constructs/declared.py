@@ -1,30 +1,10 @@
-"""A model that is declared, for a source folder of tests."""
+"""A source folder of declared models, for what builds them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-_DECLARATION = """
-from triton_models.spec import ModelBuild, PythonModel, Tensor
-
-BUILD = ModelBuild(
-    name={name!r},
-    description="made up",
-    models=[
-        PythonModel(
-            name={name!r},
-            code="code.py",
-            inputs=[Tensor("X", "FP32", [1])],
-            outputs=[Tensor("Y", "FP32", [1])],
-            max_batch_size=0,
-        )
-    ],
-    examples=list,
-    reference=dict,
-    output="Y",
-    tolerance=0.0,
-)
-"""
+from tests.triton_models import declared_models
 
 
 def declare(source: Path, *names: str) -> Path:
@@ -32,8 +12,5 @@ def declare(source: Path, *names: str) -> Path:
     source.mkdir(parents=True, exist_ok=True)
     (source / "requirements.txt").write_text("boto3\n")
     for name in names:
-        folder = source / "models" / name
-        folder.mkdir(parents=True)
-        (folder / "build.py").write_text(_DECLARATION.format(name=name))
-        (folder / "code.py").touch()
+        declared_models.declare(source / "models", name)
     return source

@@ -173,7 +173,7 @@ def test_a_declared_model_that_the_release_cannot_serve_fails_the_synthesis(
     path = source / "models" / "minilm" / "build.py"
     path.write_text(
         path.read_text()
-        .replace("import ModelBuild", "import Wheels, ModelBuild")
+        .replace("import Example", "import Wheels, Example")
         .replace('code="code.py"', 'code="code.py", environment=Wheels(["numpy==2.2.0"])')
     )
 
