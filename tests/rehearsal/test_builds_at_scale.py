@@ -62,6 +62,14 @@ class Run:
         return {each["model"]: each["result"] for each in self.folder["summary.json"]["models"]}
 
     @property
+    def failed(self) -> dict[str, Any]:
+        """What the summary says of each model that was to be good and is not."""
+        told = self.folder["summary.json"]["models"]
+        return {
+            each["model"]: each for each in told if each["result"] == "failed" and each["model"] not in BROKEN
+        }
+
+    @property
     def built(self) -> list[str]:
         """The models that were to be built."""
         return sorted(name for item in self.folder["items.json"] for name in item["models"].split())
@@ -177,7 +185,7 @@ def test_every_resource_of_the_constructs_is_deployed(aws: EmbeddedAws, deployed
 
 def test_the_good_models_are_published_whatever_the_others_do(deployed: Deployed, first: Run) -> None:
     published = [name for name, result in first.results.items() if result == "published"]
-    assert len(published) == GOOD
+    assert len(published) == GOOD, first.failed
     assert deployed.published == set(published)
 
 
@@ -187,7 +195,7 @@ def test_each_broken_model_is_named_with_its_step_and_reason(first: Run) -> None
         for each in first.folder["summary.json"]["models"]
         if each["result"] == "failed"
     }
-    assert set(failed) == set(BROKEN)
+    assert set(failed) == set(BROKEN), first.failed
     for name, (step, words) in {
         "mistyped": ("verify", "does not load it"),
         "raises": ("build", "no such layer"),
