@@ -11,6 +11,7 @@ from stacks.config import FleetConfig
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet import FleetError
+from triton_fleet.arguments.late import late_problems
 
 
 def main() -> int:
@@ -24,12 +25,17 @@ def main() -> int:
         config = FleetConfig.read(app.node)
         models = ModelsStack(app, f"{config.name}Models", config=config)
         inference = InferenceStack(
-            app, f"{config.name}Inference", config=config, repository=models.repository
+            app,
+            f"{config.name}Inference",
+            config=config,
+            repository=models.repository,
+            models=len(models.built),
         )
         policy.attach(app, models=models, inference=inference)
         policy.synthesise(app)
     except FleetError as error:
-        sys.stderr.writelines(f"error: {problem}\n" for problem in error.problems)
+        problems = dict.fromkeys((*error.problems, *late_problems(app)))
+        sys.stderr.writelines(f"error: {problem}\n" for problem in problems)
         return 1
     return 0
 

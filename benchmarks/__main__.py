@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import checking, command_line, declarations, packing, publishing, serving
+from benchmarks import checking, command_line, declarations, packing, publishing, serving, synthesis
 
 
 def main() -> None:
@@ -22,6 +22,7 @@ def main() -> None:
         *packing.ratios(),
         *publishing.ratios(),
         *serving.ratios(),
+        *synthesis.ratios(),
     ):
         table.add_row(
             ratio.subject,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.many_models import declare
 from benchmarks.ratio import Ratio, measure
 from rehearsal.triton.contract import MultiModelContract
 from rehearsal.triton.server import TritonServer
@@ -32,8 +32,7 @@ def ratios() -> list[Ratio]:
     """Each reading is a process of its own, with the bytecode there as after a first run."""
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
         folder = Path(name)
-        for number in range(DECLARED):
-            _declare(folder / "models", number)
+        declare(folder / "models", DECLARED)
         for number in range(LOADED):
             _write_model(folder / "built" / str(number))
         with (
@@ -55,17 +54,6 @@ def ratios() -> list[Ratio]:
     )
     times = {each: getattr(loaded, each) * FACTOR for each in ("theirs_s", "low", "middle", "high")}
     return [replace(loaded, **times), one]
-
-
-def _declare(models: Path, number: int) -> None:
-    """A copy of one of the declared models, under a name of its own."""
-    source = ("minilm", "resnet50")[number % 2]
-    own = models / f"{source}-{number}"
-    own.mkdir(parents=True)
-    for path in (MODELS / source).glob("*.py"):
-        shutil.copyfile(path, own / path.name)
-    build = own / "build.py"
-    build.write_text(build.read_text().replace(f'name="{source}"', f'name="{own.name}"'))
 
 
 def _write_model(folder: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from triton_models.source_files import source_files
+from triton_models.source_files import contents
 
 MODELS = Path("model_builds") / "models"
 TOOLKIT = Path("model_builds") / "triton_models"
@@ -49,9 +49,9 @@ class Declared:
         """The model builds of a checkout, of which none is executed."""
         declarations = sorted((checkout / MODELS).glob("*/build.py"))
         return cls(
-            folders={path.parent.name: dict(_files(path.parent)) for path in declarations},
+            folders={path.parent.name: contents(path.parent) for path in declarations},
             built=tuple(_built(checkout)),
-            toolkit=_digest(f"{name} {digest}".encode() for name, digest in _files(checkout / TOOLKIT)),
+            toolkit=_digest(contents(checkout / TOOLKIT)),
         )
 
 
@@ -73,7 +73,7 @@ def _change(name: str, before: Declared, after: Declared) -> ModelChange | None:
     if old != new:
         files = sorted(file for file in {*old, *new} if old.get(file) != new.get(file))
         return ModelChange(name=name, what="changed", files=tuple(files))
-    was, is_ = (any(each.partition(":")[0] == name for each in one.built) for one in (before, after))
+    was, is_ = (any(each.partition(":")[0] in {name, "*"} for each in one.built) for one in (before, after))
     if was == is_:
         return None
     return ModelChange(name=name, what="built" if is_ else "not built")
@@ -90,13 +90,5 @@ def _built(checkout: Path) -> Iterator[str]:
             yield from map(str, value["models"])
 
 
-def _files(folder: Path) -> Iterator[tuple[str, str]]:
-    for path in source_files(folder):
-        yield path.relative_to(folder).as_posix(), _digest([path.read_bytes()])
-
-
-def _digest(parts: Iterable[bytes]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()
+def _digest(files: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()

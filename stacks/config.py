@@ -32,6 +32,7 @@ from triton_models.releases import DEFAULT_RELEASE, release
 from triton_models.suggest import did_you_mean
 
 CONTEXT_KEY = "tritonFleet"
+EVERY_MODEL = "*"
 _NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9]){0,62}")
 
 
@@ -45,7 +46,8 @@ class FleetConfig:
         instance_type: The endpoint's instance type; it decides the GPU that models are compiled on, and on a
             type without one, such as ml.c7i.2xlarge, that they are not.
         release: The Triton release that serves and compiles.
-        models: The model builds that the build job makes. Empty: no build job, artifacts come from elsewhere.
+        models: The model builds that the build job makes; `*` alone stands for every one that is declared.
+            Empty: no build job, artifacts come from elsewhere.
         weights: Trained weights by the environment variable in which a model's build.py looks for their
             address: s3://bucket/key of one object, or hf://owner/name@commit. On the command line
             `-c weights=T5_WEIGHTS=s3://bucket/t5.pt,BERT_WEIGHTS=hf://owner/name@commit`.
@@ -245,6 +247,8 @@ def _problems(config: FleetConfig, findings: Findings, *, region: str | None) ->
             yield gpu_generation(instance.gpu, triton, where=where("instance_type"))
         if config.models:
             yield nowhere_to_build(instance, region, where=where("instance_type"))
+    if EVERY_MODEL in config.models and len(config.models) > 1:
+        yield _every_model_and_more(config.models, where=where("models"))
     yield from build_weights(config.weights, read=None, where=where("weights"))
     yield number_range(
         config.parallel_builds,
@@ -285,6 +289,18 @@ def _target_keys(config: FleetConfig, instance: InstanceType, findings: Findings
                 fix=f"remove {key}",
                 rule="scaling-target-hardware",
             )
+
+
+def _every_model_and_more(models: Sequence[str], *, where: str) -> Problem:
+    return Problem(
+        what=f"models is {', '.join(models)}",
+        where=where,
+        expected=f"{EVERY_MODEL!r} alone, or names",
+        why=f"{EVERY_MODEL!r} is the folder of every model, and a name beside it would say nothing, or be a "
+        "form that no build would make",
+        fix=f"leave out {EVERY_MODEL!r}, or all that is beside it",
+        rule="every-model",
+    )
 
 
 def _name(name: str, *, where: str) -> Problem | None:

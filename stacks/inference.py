@@ -39,7 +39,13 @@ class InferenceStack(Stack):
     """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, config: FleetConfig, repository: ModelRepository
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        config: FleetConfig,
+        repository: ModelRepository,
+        models: int = 0,
     ) -> None:
         """Wire the stack.
 
@@ -48,6 +54,7 @@ class InferenceStack(Stack):
             construct_id: The stack's name.
             config: The fleet's configuration.
             repository: The models to serve.
+            models: How many those are, where it is known: what one of them costs is told.
         """
         super().__init__(
             scope,
@@ -94,7 +101,7 @@ class InferenceStack(Stack):
             endpoint=self.endpoint,
             alarms=self.alarms,
             scaling=self.scaling,
-            models=len(config.models),
+            models=models,
             hourly_price_usd=config.hourly_price_usd,
         )
         if self.dashboard.cost is not None:

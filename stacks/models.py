@@ -7,7 +7,7 @@ from pathlib import Path
 from aws_cdk import CfnOutput, Environment, Stack
 from constructs import Construct
 
-from stacks.config import FleetConfig
+from stacks.config import EVERY_MODEL, FleetConfig
 from triton_fleet import BuildRuns, DeploymentBuild, ModelBuilds, ModelRepository, OnDemandMachine
 
 SOURCE = Path(__file__).parent.parent / "model_builds"
@@ -19,6 +19,7 @@ class ModelsStack(Stack):
     Attributes:
         repository: Where the models are.
         builds: The build job; None if no models are to be built by it.
+        built: The models that it builds.
         runs: Runs of several builds at a time; None if one build makes all models.
         deployment_build: What starts a build in a deployment; None if nothing does.
     """
@@ -39,6 +40,7 @@ class ModelsStack(Stack):
         )
         self.repository = ModelRepository(self, "Repository")
         self.builds: ModelBuilds | None = None
+        self.built: tuple[str, ...] = ()
         self.runs: BuildRuns | None = None
         self.deployment_build: DeploymentBuild | None = None
         if config.models:
@@ -47,11 +49,12 @@ class ModelsStack(Stack):
                 "Builds",
                 repository=self.repository,
                 source=SOURCE,
-                models=config.models,
+                models=None if config.models == (EVERY_MODEL,) else config.models,
                 instance_type=config.instance_type,
                 release=config.release,
                 weights=config.weights,
             )
+            self.built = self.builds.models or self.builds.declared
             if config.parallel_builds > 1:
                 self.runs = BuildRuns(
                     self, "Runs", builds=self.builds, max_concurrency=config.parallel_builds

@@ -19,8 +19,8 @@ from stacks.acceptance import Acceptance, in_packs, of_role_and_logs, policy_of,
 from stacks.build_policy import build_acceptances, build_compliance_acceptances
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
-from triton_fleet import FleetError
-from triton_models.errors import Problem
+from triton_fleet.arguments.late import put_off
+from triton_models.errors import Problem, raise_if_any
 
 # The packs of cdk-nag that the fleet is held to. The ids of a pack's findings begin with its name here.
 PACKS: Mapping[str, Callable[..., NagPack]] = MappingProxyType(
@@ -59,13 +59,16 @@ def synthesise(app: App) -> None:
     Raises:
         FleetError: What the checks found, all of it.
     """
-    try:
-        app.synth()
-    except RuntimeError as error:  # through jsii, every error of the CDK is one
-        if not str(error).startswith("ValidationFailed"):
-            raise
-        report = json.loads((Path(app.outdir) / "validation-report.json").read_text())
-        raise FleetError(_findings(report)) from None
+    found: list[Problem] = []
+    with put_off() as late:
+        try:
+            app.synth()
+        except RuntimeError as error:  # through jsii, every error of the CDK is one
+            if not str(error).startswith("ValidationFailed"):
+                raise
+            report = json.loads((Path(app.outdir) / "validation-report.json").read_text())
+            found += _findings(report)
+    raise_if_any([*(problem for each in late for problem in each.problems), *found])
 
 
 def _findings(report: dict[str, Any]) -> Iterator[Problem]:

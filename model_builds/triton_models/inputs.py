@@ -24,7 +24,7 @@ from triton_models.declaring.weights import LocalWeights, PackageWeights, S3Weig
 from triton_models.errors import FleetError
 from triton_models.instances import gpu as gpu_named
 from triton_models.releases import release as release_named
-from triton_models.source_files import source_files
+from triton_models.source_files import content, contents
 from triton_models.spec import folder_of, load_build
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ Inputs: TypeAlias = Mapping[str, str]
 
 _PACKAGE = Path(__file__).resolve().parent
 _DIGITS = 16
-_CHUNK_BYTES = 1 << 20
 
 # The parts of triton_models that have no say in an artifact's bytes: they read, check, publish, use or show.
 # All others are taken to have one, so a new one is on the safe side until it is named here. Of the tables of
@@ -58,6 +57,7 @@ _NOT_MAKING = frozenset(
         "deliver.py",
         "delivering/",
         "errors.py",
+        "found_good.py",
         "inputs.py",
         "instances.py",
         "manifest.py",
@@ -75,7 +75,9 @@ _NOT_MAKING = frozenset(
         "servable.py",
         "source_files.py",
         "suggest.py",
+        "survey.py",
         "target.py",
+        "variables.py",
         "verify.py",
         "verifying/",
     }
@@ -127,7 +129,7 @@ def find_inputs(
     weights = list(_weights(build))
     texts = sorted(_weights_text(each) for each in weights if not isinstance(each, S3Weights))
     inputs = {
-        "declaration": _digest({"files": _folder(folder_of(name, models)), "values": _plain(build)}),
+        "declaration": _digest({"files": contents(folder_of(name, models)), "values": _plain(build)}),
         "tools": tools_digest(release=release, gpu=gpu),
         "packages": _digest(_pins_of([*_packages(_PACKAGE.parent)[0], *_carried(build)])),
         "release": release,
@@ -182,37 +184,14 @@ def tools_digest(*, release: str, gpu: str | None = None, package: Path = _PACKA
         FleetError: The release or the GPU is unknown.
     """
     sources = {
-        path: content
-        for path, content in _folder(package).items()
+        path: digest
+        for path, digest in contents(package).items()
         if path.endswith(".py")
         and path not in _NOT_MAKING
         and f"{path.partition('/')[0]}/" not in _NOT_MAKING
     }
     rows = [asdict(release_named(release)), asdict(gpu_named(gpu)) if gpu else None]
     return _digest({"sources": sources, "facts": _plain(rows)})
-
-
-def _folder(folder: Path) -> dict[str, str]:
-    """The digest of each file in a folder, by its path in it, but for what tools leave behind."""
-    try:
-        return {path.relative_to(folder).as_posix(): _content(path) for path in source_files(folder)}
-    except OSError as error:
-        raise FleetError.of(
-            what=f"a file of the declaration cannot be read: {error.strerror or error}",
-            where=str(error.filename or folder),
-            expected="files that can be read",
-            why="whether the model has changed depends on them",
-            fix="mend or remove it",
-            rule="unreadable",
-        ) from None
-
-
-def _content(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _weights(value: Any) -> Iterator[Weights]:
@@ -252,7 +231,7 @@ def _local(path: Path) -> str:
     """
     if not path.exists():
         return "absent"
-    return _digest(_folder(path)) if path.is_dir() else _content(path)
+    return _digest(contents(path)) if path.is_dir() else content(path)
 
 
 def _no_weights(address: str, what: str) -> FleetError:

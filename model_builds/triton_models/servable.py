@@ -7,7 +7,7 @@ of a repository together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triton_models.declared_environments import check_environments
@@ -27,6 +27,22 @@ PAYLOAD_RULE = "payload"
 NAME_RULE = "composing-name-taken"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What was found about one declaration by itself.
+
+    Attributes:
+        artifact: The name that it is published under; empty of one that cannot be read.
+        names: The names that no other artifact of a repository may have: its own, and of an ensemble those of
+            its steps.
+        problems: What is wrong with it.
+    """
+
+    artifact: str = ""
+    names: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
 def unservable(
     builds: Mapping[str, ModelBuild], *, models: Path, release: Release, gpu: bool
 ) -> Iterator[Problem]:
@@ -38,10 +54,37 @@ def unservable(
         release: The Triton release that serves them.
         gpu: Whether GPUs serve them, with plans for what is declared for TensorRT.
     """
-    for asked, build in builds.items():
-        found = _alone(build, source=models / asked.partition(":")[0], release=release, gpu=gpu)
-        yield from (replace(each, where=f"model {build.name!r}: {each.where}") for each in found)
-    yield from _names_taken(builds.values())
+    folders = {asked: models / asked.partition(":")[0] for asked in builds}
+    return together(
+        judge(build, source=folders[asked], release=release, gpu=gpu) for asked, build in builds.items()
+    )
+
+
+def judge(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Judged:
+    """What is wrong with a declaration by itself.
+
+    Args:
+        build: The declaration.
+        source: Its folder.
+        release: As for `unservable`.
+        gpu: As for `unservable`.
+    """
+    problems = _alone(build, source=source, release=release, gpu=gpu)
+    return Judged(
+        artifact=build.name,
+        names=_names(build),
+        problems=tuple(replace(each, where=f"model {build.name!r}: {each.where}") for each in problems),
+    )
+
+
+def together(judged: Iterable[Judged]) -> Iterator[Problem]:
+    """What is wrong with the declarations of a repository: with each, and then with several together."""
+    owners: dict[str, list[str]] = {}
+    for each in judged:
+        yield from each.problems
+        for name in each.names:
+            owners.setdefault(name, []).append(each.artifact)
+    yield from _names_taken(owners)
 
 
 def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Iterator[Problem]:
@@ -84,12 +127,8 @@ def _payload(build: ModelBuild) -> Iterator[Problem]:
         )
 
 
-def _names_taken(builds: Iterable[ModelBuild]) -> Iterator[Problem]:
+def _names_taken(owners: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
     """A composing model's name belongs to one artifact of a repository."""
-    owners: dict[str, list[str]] = {}
-    for build in builds:
-        for name in _names(build):
-            owners.setdefault(name, []).append(build.name)
     for name, artifacts in owners.items():
         if len(artifacts) > 1:
             yield Problem(
@@ -102,10 +141,10 @@ def _names_taken(builds: Iterable[ModelBuild]) -> Iterator[Problem]:
             )
 
 
-def _names(build: ModelBuild) -> Sequence[str]:
+def _names(build: ModelBuild) -> tuple[str, ...]:
     """The artifact's name, and of an ensemble those of its steps."""
     composing = [model.name for model in build.models if not isinstance(model, Ensemble)]
-    return list(dict.fromkeys([build.name, *composing]))
+    return tuple(dict.fromkeys([build.name, *composing]))
 
 
 def _listed(names: Sequence[str]) -> str:

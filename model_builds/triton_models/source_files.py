@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from fnmatch import fnmatch
+import fnmatch
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
+
+from triton_models.errors import FleetError
 
 LEFTOVERS: Final = (
     "__pycache__",
@@ -18,17 +23,67 @@ LEFTOVERS: Final = (
 )
 """The names of files and folders that tools leave behind: shell patterns, which gitignore reads alike."""
 
+_LEFTOVER = re.compile("|".join(map(fnmatch.translate, LEFTOVERS)))
+_CHUNK_BYTES = 1 << 20
 
-def source_files(folder: Path) -> Iterator[Path]:
-    """The files in a folder and below it, in a fixed order.
+
+def source_files(folder: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
+    """The files in a folder and below it, in an order that is the same on every machine.
+
+    Args:
+        folder: The folder.
+        without: Names in the folder itself that do not count.
 
     Raises:
         OSError: A folder cannot be read.
     """
-    for path in sorted(folder.iterdir()):
-        if any(fnmatch(path.name, pattern) for pattern in LEFTOVERS):
+    return (Path(path) for _, path in _walk(str(folder), "", without))
+
+
+def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
+    """The digest of each file's content, by its path in the folder.
+
+    Args:
+        folder: The folder.
+        without: Names in the folder itself that do not count.
+
+    Raises:
+        FleetError: A file or folder cannot be read.
+    """
+    try:
+        return {name: content(path) for name, path in _walk(str(folder), "", without)}
+    except OSError as error:
+        raise FleetError.of(
+            what=f"a file of the source folder cannot be read: {error.strerror or error}",
+            where=str(error.filename or folder),
+            expected="files that can be read",
+            why="builds are made from all of them, and whether a model has changed depends on them",
+            fix="mend or remove it",
+            rule="unreadable",
+        ) from None
+
+
+def content(path: Path | str) -> str:
+    """The digest of a file's content.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  thousands of them: a Path costs as much again
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _walk(folder: str, prefix: str, without: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The path of each file in the folder, and its own."""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if _LEFTOVER.fullmatch(entry.name) or entry.name in without:
             continue
-        if path.is_dir():
-            yield from source_files(path)
+        if entry.is_dir():
+            yield from _walk(entry.path, f"{prefix}{entry.name}/", ())
         else:
-            yield path
+            yield f"{prefix}{entry.name}", entry.path

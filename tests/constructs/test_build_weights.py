@@ -14,10 +14,10 @@ from botocore_model import refused, resolved
 from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuilds, ModelRepository
-from triton_fleet.repository.build_source import variables_read
 from triton_fleet.repository.code import run_processing_job
 from triton_fleet.rules.build_weights import LONGEST, RULE, build_weights
 from triton_models.errors import Problem
+from triton_models.variables import variables_read
 
 COMMIT = "df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
 WEIGHTS = {"T5_WEIGHTS": "s3://weights/t5/model.safetensors", "BERT_WEIGHTS": f"hf://google/bert@{COMMIT}"}
@@ -109,9 +109,9 @@ def test_a_variable_that_no_declaration_reads_is_told_with_the_close_ones(build:
 
 
 def test_the_variables_are_those_of_the_projects_own_models() -> None:
-    source = Path(__file__).parents[2] / "model_builds"
+    models = Path(__file__).parents[2] / "model_builds" / "models"
 
-    assert {"RESNET50_WEIGHTS", "T5_WEIGHTS", "BERT_WEIGHTS", "ROBERTA_WEIGHTS"} <= variables_read(source)
+    assert {"RESNET50_WEIGHTS", "T5_WEIGHTS", "BERT_WEIGHTS", "ROBERTA_WEIGHTS"} <= variables_read(models)
 
 
 @pytest.mark.parametrize(

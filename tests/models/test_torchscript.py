@@ -192,7 +192,7 @@ def test_libtorch_takes_tensors_by_position_and_no_unsigned_numbers(given, what,
 
 
 def test_a_declaration_without_a_mistake_has_none():
-    assert list(find_mistakes(declared())) == []
+    assert find_mistakes(declared()) == []
 
 
 @pytest.mark.parametrize("name", ["intra_op_threads", "inter_op_threads"])

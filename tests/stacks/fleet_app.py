@@ -35,7 +35,13 @@ def fleet_app(**context: object) -> FleetApp:
     app = App(context=CONTEXT | context)
     config = FleetConfig.read(app.node, environment={})
     models = ModelsStack(app, f"{config.name}Models", config=config)
-    inference = InferenceStack(app, f"{config.name}Inference", config=config, repository=models.repository)
+    inference = InferenceStack(
+        app,
+        f"{config.name}Inference",
+        config=config,
+        repository=models.repository,
+        models=len(models.built),
+    )
     return FleetApp(app=app, models=models, inference=inference)
 
 

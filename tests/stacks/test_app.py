@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from fleet_app import CONTEXT, ROOT, run_app
 
+from tests.constructs.declared import declare
+
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -87,6 +89,28 @@ def test_a_mistake_in_a_construct_is_told_the_same_way(tmp_path: Path) -> None:
     assert completed.returncode == 1
     assert "where:    models of TritonFleetModels/Builds" in completed.stderr
     assert "Traceback" not in completed.stderr
+
+
+def test_models_that_cannot_be_served_are_told_the_same_way_and_all_at_once(tmp_path: Path) -> None:
+    source = declare(tmp_path / "model_builds", "minilm", "resnet50", "words")
+    for name, wrong in {"minilm": "max_batch_size=-1", "words": "max_batch_size='many'"}.items():
+        path = source / "models" / name / "build.py"
+        path.write_text(path.read_text().replace("max_batch_size=0", wrong))
+    spoil = f"import pathlib, stacks.models; stacks.models.SOURCE = pathlib.Path({str(source)!r})"
+
+    completed = run_app(tmp_path / "out", context={"models": "*"}, spoil=spoil)
+
+    assert completed.returncode == 1
+    assert completed.stderr.count("error: ") == 2
+    assert "PythonModel.max_batch_size is 'many'" in completed.stderr
+    assert "Traceback" not in completed.stderr
+
+
+def test_every_model_and_one_more_is_refused(tmp_path: Path) -> None:
+    completed = run_app(tmp_path / "out", context={"models": "*,minilm"})
+
+    assert completed.returncode == 1
+    assert "[every-model]" in completed.stderr
 
 
 def test_the_feature_flags_that_decide_something_are_set_on_purpose() -> None:

@@ -12,9 +12,10 @@ from aws_cdk import ArnFormat, Stack, Token
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
-from constructs import Construct, IValidation
+from constructs import Construct
 
 from triton_fleet.arguments.findings import Findings, FleetError
+from triton_fleet.arguments.late import LateFindings
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.repository.model_repository import ModelRepository
@@ -141,7 +142,7 @@ class EndpointNetwork(Construct):
         self._admits_any = False
         self.s3_endpoint = self._s3_endpoint() if VpcService.S3 in created else None
         self.interface_endpoints = self._interface_endpoints(created)
-        self.node.add_validation(_Admission(self))
+        self.late_findings = LateFindings(self, self._unadmitted)
 
     @property
     def connections(self) -> ec2.Connections:
@@ -245,9 +246,17 @@ class EndpointNetwork(Construct):
             ),
         ]
 
-    def unadmitted(self) -> bool:
-        """Whether S3 is reached through a policy that lets no repository be read."""
-        return self.s3_endpoint is not None and not self._admits_any
+    def _unadmitted(self) -> Iterator[Problem]:
+        """S3 is reached through a policy that lets no repository be read."""
+        if self.s3_endpoint is not None and not self._admits_any:
+            yield Problem(
+                what="the S3 endpoint lets no model repository be read",
+                where=self.node.path,
+                expected="a network that an endpoint was given, or that admitted a repository",
+                why="the policy of the S3 endpoint would keep every model from being loaded",
+                fix="give this network to an endpoint, or call admit(repository)",
+                rule="network-admits",
+            )
 
     def _problems(
         self, findings: Findings, created: Collection[VpcService], existing: Collection[VpcService]
@@ -384,22 +393,6 @@ class EndpointNetwork(Construct):
             resource_name=name,
             arn_format=ArnFormat.SLASH_RESOURCE_NAME,
         )
-
-
-@jsii.implements(IValidation)
-class _Admission:
-    """Finds, at synthesis, a network whose way to S3 leads to no models."""
-
-    def __init__(self, network: EndpointNetwork) -> None:
-        self._network = network
-
-    def validate(self) -> list[str]:
-        if not self._network.unadmitted():
-            return []
-        return [
-            "the S3 endpoint lets no model repository be read: give this network to an endpoint, or call "
-            "admit(repository)"
-        ]
 
 
 def _is_list(subnet_id: str) -> bool:

@@ -14,6 +14,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.late import LateFindings
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.arguments.values import literal_needed, literal_texts, time_problem
@@ -32,12 +33,10 @@ from triton_fleet.repository.build_project import build_environment, starter_env
 from triton_fleet.repository.build_roles import CODEBUILD, codebuild_statements, service_role
 from triton_fleet.repository.build_source import (
     declared_models,
-    declared_problems,
-    source_asset,
     source_problems,
-    variables_read,
 )
 from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.repository.source_asset import source_asset, source_contents
 from triton_fleet.repository.working_folder import timing_cache
 from triton_fleet.rules.build_weights import build_weights
 from triton_fleet.rules.gpu_generation import gpu_generation
@@ -47,6 +46,8 @@ from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.releases import DEFAULT_RELEASE, Release
 from triton_models.releases import release as find_release
+from triton_models.survey import Survey
+from triton_models.variables import variables_read
 
 # A Processing job gets an instance and pulls the image before it begins.
 _JOB_START_MINUTES = 30
@@ -147,7 +148,16 @@ class ModelBuilds(Construct):
         self.gpu = instance.gpu
         self.machine = build_machine(machine, instance, known(Stack.of(self).region))
         self.image = TritonImage.of(self, release=self.release, cpu=self.gpu is None)
-        self.source = source_asset(self, source)
+        files = source_contents(Path(source))
+        survey = Survey(
+            self.models or self.declared,
+            source=Path(source),
+            files=files,
+            release=self.release,
+            gpu=self.gpu is not None,
+        )
+        self.late_findings = LateFindings(self, survey.problems)
+        self.source = source_asset(self, Path(source), files)
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.DESTROY
         )
@@ -200,8 +210,6 @@ class ModelBuilds(Construct):
         )
         findings.extend(literal_texts(models or (), name="models", where=findings.where("models")))
         findings.extend(source_problems(source, models, findings))
-        if triton is not None:
-            findings.extend(declared_problems(source, models, release=triton, gpu=gpu is not None))
         findings.extend(_weights_problems(weights, source, findings))
         findings.raise_if_any()
         assert instance is not None and triton is not None  # noqa: S101, PT018 -- what is missing was raised
@@ -329,13 +337,15 @@ class ModelBuilds(Construct):
 
 
 def _weights_problems(weights: Mapping[str, str], source: Path, findings: Findings) -> Iterator[Problem]:
+    if not weights:  # to find what declarations read, all of them are searched
+        return
     where = findings.where("weights")
     for name, address in weights.items():
         if known(address) is None or known(name) is None:
             expected = "an address written down: a permission is made for its object, and for no other"
             yield literal_needed("weights", where=where, expected=expected)
             return
-    yield from build_weights(weights, read=variables_read(source), where=where)
+    yield from build_weights(weights, read=variables_read(source / "models"), where=where)
 
 
 def _machine_problems(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -31,18 +31,29 @@ class Mistake:
     owner: object = None
 
 
-def find_mistakes(declared: object) -> Iterator[tuple[object, Mistake]]:
-    """Every mistake in a declared value and the values in it, each with the value that holds the field.
+def find_mistakes(*declared: object) -> list[tuple[object, Mistake]]:
+    """Every mistake in declared values and the values in them, each with the value that holds the field.
 
     A value that has a `mistakes()` is asked for what is wrong with its fields, given that their types are
-    right, and those of all values in it.
+    right, and those of all values in it. What stands in several of them is looked at once.
     """
-    found = list(_type_mistakes(declared))
-    inner = [each for child in _children(declared) for each in find_mistakes(child)]
-    yield from ((declared, mistake) for mistake in found)
-    yield from inner
-    if not found and not inner and hasattr(declared, "mistakes"):
-        yield from ((mistake.owner or declared, mistake) for mistake in declared.mistakes())
+    looked_at: dict[int, bool] = {}
+    return [each for value in declared for each in _find(value, looked_at)]
+
+
+def _find(declared: Any, looked_at: dict[int, bool]) -> list[tuple[object, Mistake]]:
+    """The mistakes in a value that was not looked at; whether it has some is noted by its identity."""
+    found: list[tuple[object, Mistake]] = [(declared, mistake) for mistake in _type_mistakes(declared)]
+    wrong = bool(found)
+    for child in _children(declared):
+        if id(child) not in looked_at:
+            found += _find(child, looked_at)
+        wrong = wrong or looked_at[id(child)]
+    if not wrong and hasattr(declared, "mistakes"):
+        found += [(mistake.owner or declared, mistake) for mistake in declared.mistakes()]
+        wrong = bool(found)
+    looked_at[id(declared)] = wrong
+    return found
 
 
 def fits(value: object, hint: Any) -> bool:
@@ -76,6 +87,8 @@ def _contents_check(inner: tuple[Any, ...]) -> Callable[[Any], bool] | None:
     first, last = _check_of(inner[0]), _check_of(inner[-1])
 
     def check(value: object) -> bool:
+        if isinstance(value, list | tuple):  # first, for it is quick to tell, and nearly always so
+            return all(map(first, value))
         if isinstance(value, Mapping):
             return all(first(key) and last(each) for key, each in value.items())
         return not isinstance(value, Sequence) or all(map(first, value))
@@ -127,27 +140,30 @@ def _field_checks(declared: Any) -> tuple[tuple[str, Callable[[Any], bool], Any]
     return tuple((name, _check_of(hint), hint) for name, hint in field_types(declared).items())
 
 
-def _type_mistakes(declared: object) -> Iterator[Mistake]:
+def _type_mistakes(declared: object) -> list[Mistake]:
     owner: Any = type(declared)
-    for name, check, hint in _field_checks(owner):
-        value = getattr(declared, name)
-        if not check(value):
-            yield Mistake(
-                field=name,
-                what=f"{owner.__name__}.{name} is {_shown(value)}",
-                expected=type_name(hint),
-                fix="write a value of that type",
-            )
+    return [
+        Mistake(
+            field=name,
+            what=f"{owner.__name__}.{name} is {_shown(getattr(declared, name))}",
+            expected=type_name(hint),
+            fix="write a value of that type",
+        )
+        for name, check, hint in _field_checks(owner)
+        if not check(getattr(declared, name))
+    ]
 
 
-def _children(declared: object) -> Iterator[object]:
+def _children(declared: object) -> list[object]:
+    """The declared values in a value's fields."""
+    found: list[object] = []
     owner: Any = type(declared)
     for name in _holders(owner):
         value = getattr(declared, name)
-        if isinstance(value, Mapping):
-            value = tuple(value.values())
-        many = isinstance(value, list | tuple)
-        yield from (each for each in (value if many else (value,)) if hasattr(each, "__dataclass_fields__"))
+        if not isinstance(value, list | tuple):
+            value = tuple(value.values()) if isinstance(value, Mapping) else (value,)
+        found += [each for each in value if hasattr(type(each), "__dataclass_fields__")]
+    return found
 
 
 def _is_a(value: object, kind: Any) -> bool:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from triton_models.declaring import backends, models, serving, tensors, weights
 from triton_models.declaring.declaration import NAME_RULE, Example, ModelBuild, is_name
 from triton_models.declaring.mistakes import find_mistakes
-from triton_models.declaring.models import PythonModel
+from triton_models.declaring.models import Model, PythonModel
 from triton_models.declaring.places import Places
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.suggest import did_you_mean
@@ -61,6 +62,41 @@ _CLASSES: dict[str, type] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredFolder:
+    """What a folder declares.
+
+    Attributes:
+        path: Its build.py.
+        build: BUILD.
+        forms: FORMS, by the names that they are asked for.
+    """
+
+    path: Path
+    build: ModelBuild
+    forms: Mapping[str, ModelBuild]
+
+    def asked(self, name: str) -> ModelBuild:
+        """BUILD for the folder's name, a form for `folder:form`.
+
+        Raises:
+            FleetError: There is no such form.
+        """
+        folder, mark, form = name.partition(FORM_MARK)
+        if not mark:
+            return self.build
+        if form not in self.forms:
+            known = list(self.forms)
+            raise FleetError.of(
+                what=f"{folder!r} has no form {form!r}",
+                where=str(self.path),
+                expected=f"one of {', '.join(known)}" if known else "a build.py with FORMS; it has none",
+                fix=did_you_mean(form, known, otherwise=f"add it to FORMS, or name {folder} alone"),
+                rule="unknown-form",
+            )
+        return self.forms[form]
+
+
 def model_names(models: Path | None = None) -> list[str]:
     """The names of the model builds in a folder, sorted.
 
@@ -90,8 +126,7 @@ def forms_of(name: str, models: Path | None = None) -> list[str]:
         FleetError: As `load_build`.
     """
     folder, _, _ = name.partition(FORM_MARK)
-    _, forms = _read(folder, models)
-    return [folder, *(f"{folder}{FORM_MARK}{form}" for form in forms)]
+    return [folder, *(f"{folder}{FORM_MARK}{form}" for form in read_folder(folder, models).forms)]
 
 
 def load_build(name: str, models: Path | None = None) -> ModelBuild:
@@ -105,19 +140,7 @@ def load_build(name: str, models: Path | None = None) -> ModelBuild:
         FleetError: There is no such model or form, its build.py is no declaration, or something in it is
             wrong: every mistake, with its line where that is known.
     """
-    folder, mark, form = name.partition(FORM_MARK)
-    build, forms = _read(folder, models)
-    if not mark:
-        return build
-    if form not in forms:
-        raise FleetError.of(
-            what=f"{folder!r} has no form {form!r}",
-            where=str(folder_of(name, models) / "build.py"),
-            expected=f"one of {', '.join(forms)}" if forms else "a build.py with FORMS; it has none",
-            fix=did_you_mean(form, list(forms), otherwise=f"add it to FORMS, or name {folder} alone"),
-            rule="unknown-form",
-        )
-    return forms[form]
+    return read_folder(name.partition(FORM_MARK)[0], models).asked(name)
 
 
 def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelBuild]:
@@ -153,8 +176,12 @@ def blame(error: BaseException, folder: Path) -> str:
     return str(folder)
 
 
-def _read(name: str, models: Path | None) -> tuple[ModelBuild, Mapping[str, ModelBuild]]:
-    """BUILD and FORMS of a folder, without a mistake."""
+def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
+    """What a folder declares, freshly read and without a mistake.
+
+    Raises:
+        FleetError: As `load_build`.
+    """
     path = folder_of(name, models) / "build.py"
     if not path.is_file() or Path(name).name != name:
         raise _unknown(name, (models or MODELS).resolve())
@@ -166,14 +193,11 @@ def _read(name: str, models: Path | None) -> tuple[ModelBuild, Mapping[str, Mode
         raise _bad_declaration(path, f"BUILD is {build!r}", "BUILD = ModelBuild(...)")
     if not isinstance(forms, Mapping) or not all(isinstance(form, ModelBuild) for form in forms.values()):
         raise _bad_declaration(path, f"FORMS is {forms!r}", "FORMS = {name: ModelBuild(...)}")
-    every = (build, *forms.values())
-    raise_if_any(  # a value may stand in several places
-        dict.fromkeys(problem for each in every for problem in _problems(each, path))
-    )
+    raise_if_any(dict.fromkeys(_problems((build, *forms.values()), path)))  # of the same form twice, once
     if build.name != name:
         raise _bad_declaration(path, f"BUILD.name is {build.name!r}", f"the folder's name, {name!r}")
     raise_if_any(_form_names(build, forms, path))
-    return build, forms
+    return DeclaredFolder(path=path, build=build, forms=forms)
 
 
 def _unknown(name: str, models: Path) -> FleetError:
@@ -218,8 +242,8 @@ def _form_problem(what: str, where: str, expected: str) -> Problem:
     )
 
 
-def _problems(build: ModelBuild, path: Path) -> Iterator[Problem]:
-    found = list(find_mistakes(build))
+def _problems(builds: Sequence[ModelBuild], path: Path) -> Iterator[Problem]:
+    found = find_mistakes(*builds)
     places = Places(path, classes=_CLASSES) if found else None
     for owner, mistake in found:
         yield Problem(
@@ -231,11 +255,12 @@ def _problems(build: ModelBuild, path: Path) -> Iterator[Problem]:
             rule="bad-declaration",
         )
     if not found:
-        yield from _missing_files(build, path)
+        models = (model for build in builds for model in build.models)
+        yield from _missing_files({id(model): model for model in models}.values(), path)
 
 
-def _missing_files(build: ModelBuild, path: Path) -> Iterator[Problem]:
-    for model in (each for each in build.models if isinstance(each, PythonModel)):
+def _missing_files(models: Iterable[Model], path: Path) -> Iterator[Problem]:
+    for model in (each for each in models if isinstance(each, PythonModel)):
         for name in (model.code, *model.files):
             if not (path.parent / name).is_file():
                 yield Problem(

@@ -1,0 +1,212 @@
+"""Many declarations are judged in processes of their own, and only those that changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.triton_models.declared_models import declare
+from triton_models import survey as module
+from triton_models.errors import FleetError
+from triton_models.found_good import FOLDER
+from triton_models.releases import RELEASES
+from triton_models.source_files import contents
+from triton_models.survey import Survey
+
+NAMES = [f"net-{number}" for number in range(9)]
+
+Judge = Callable[..., list[str]]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "model_builds"
+    for name in NAMES:
+        declare(folder / "models", name)
+    return folder
+
+
+@pytest.fixture
+def survey(source: Path) -> Callable[..., Survey]:
+    def make(names: list[str] = NAMES, *, release: str = "25.09", **given: Any) -> Survey:
+        files = contents(source)
+        return Survey(names, source=source, files=files, release=RELEASES[release], gpu=True, **given)
+
+    return make
+
+
+@pytest.fixture
+def judge(survey: Callable[..., Survey]) -> Judge:
+    """What is wrong, in a line for each problem."""
+
+    def find(*arguments: Any, **given: Any) -> list[str]:
+        return [f"{problem.rule}: {problem.what}" for problem in survey(*arguments, **given).problems()]
+
+    return find
+
+
+@pytest.fixture
+def in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a handful of declarations be many."""
+    monkeypatch.setattr(module, "_LEAST_FOR_A_PROCESS", 2)
+
+
+@pytest.fixture
+def read(source: Path, tmp_path: Path) -> Callable[[], int]:
+    """How often `net-3` was read since this was asked last."""
+    log = tmp_path / "read.log"
+    declare(source / "models", "net-3", top=f"open({str(log)!r}, 'a').write('read\\n')")
+
+    def count() -> int:
+        lines = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return len(lines)
+
+    return count
+
+
+def replace(source: Path, name: str, old: str, new: str) -> None:
+    path = source / "models" / name / "build.py"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+def spoil(source: Path) -> None:
+    """Let one declaration be wrong, one not to be read, and two have a name in common."""
+    replace(source, "net-1", "max_batch_size=0", "max_batch_size=-1")
+    replace(source, "net-4", "BUILD =", "BUILT =")
+    replace(source, "net-7", 'code="code.py"', "code='gone.py'")
+
+
+def test_good_declarations_have_nothing_wrong(judge: Judge) -> None:
+    assert judge() == []
+
+
+@pytest.mark.usefixtures("in_processes")
+def test_processes_find_what_one_finds_in_the_order_of_the_names(source: Path, survey: Any) -> None:
+    spoil(source)
+    alone = survey(processes=1)
+    several = survey(processes=4)
+
+    assert not alone._processes
+    assert len(several._processes) == 3
+    assert list(several.problems()) == list(alone.problems()) != []
+
+
+def test_what_several_have_wrong_together_is_found_whoever_read_them(
+    source: Path, judge: Judge, in_processes: None
+) -> None:
+    replace(source, "net-0", "name='net-0',\n            code", "name='same',\n            code")
+    replace(source, "net-8", "name='net-8',\n            code", "name='same',\n            code")
+
+    found = judge(processes=4)
+
+    assert [each for each in found if each.startswith("composing-name-taken")] == [
+        "composing-name-taken: 'same' is a model of net-0 and net-8"
+    ]
+
+
+@pytest.mark.usefixtures("in_processes")
+def test_what_a_declaration_prints_disturbs_nobody(source: Path, judge: Judge) -> None:
+    declare(source / "models", "net-2", top="print('[]' * 100_000)")
+    assert judge(processes=4) == []
+
+
+@pytest.mark.usefixtures("in_processes")
+def test_a_declaration_that_ends_its_process_is_found_among_few(source: Path, judge: Judge) -> None:
+    declare(source / "models", "net-2", top="os._exit(3)")
+
+    with pytest.raises(FleetError, match="ended with the exit code 3") as told:
+        judge(processes=4)
+
+    assert "from net-0 to net-2" in str(told.value)
+
+
+@pytest.mark.usefixtures("in_processes")
+def test_processes_that_nobody_waits_for_are_ended(source: Path, survey: Any) -> None:
+    declare(source / "models", "net-2", top="time.sleep(600)")
+    begun = survey(processes=4)
+    processes = begun._processes
+    del begun
+
+    assert [process.returncode for process in processes] != [None, None, None]
+
+
+def test_a_declaration_that_was_good_is_not_read_again(judge: Judge, read: Callable[[], int]) -> None:
+    judge()
+    assert read() == 1
+    assert judge() == []
+    assert read() == 0
+
+
+def test_what_was_found_good_keeps_its_names(source: Path, judge: Judge) -> None:
+    judge()
+    replace(source, "net-8", "name='net-8',\n            code", "name='net-0',\n            code")
+    assert any(each.startswith("composing-name-taken: 'net-0'") for each in judge())
+
+
+def test_another_file_in_the_folder_is_a_change(source: Path, judge: Judge, read: Callable[[], int]) -> None:
+    judge()
+    read()
+    (source / "models" / "net-3" / "words.txt").touch()
+    judge()
+    assert read() == 1
+
+
+def test_another_release_is_a_change(judge: Judge, read: Callable[[], int]) -> None:
+    judge()
+    read()
+    judge(release="24.09")
+    assert read() == 1
+
+
+def test_an_environment_variable_that_the_folder_reads_is_a_change(
+    source: Path, judge: Judge, read: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace(source, "net-3", "parameters={}", "parameters={'of': os.environ.get('OF', '1')}")
+    judge()
+    read()
+    monkeypatch.setenv("OF", "2")
+    judge()
+    assert read() == 1
+
+
+def test_a_mistake_is_told_every_time(source: Path, judge: Judge) -> None:
+    spoil(source)
+    assert judge() == judge() != []
+
+
+def test_a_folder_that_takes_the_name_of_a_form_is_found_though_the_form_has_not_changed(
+    source: Path, judge: Judge
+) -> None:
+    path = source / "models" / "net-3" / "build.py"
+    path.write_text(
+        f"{path.read_text()}\nfrom dataclasses import replace\n"
+        "FORMS = {'other': replace(BUILD, name='net-3_other')}\n"
+    )
+    assert judge() == []
+
+    declare(source / "models", "net-3_other")
+
+    assert "bad-declaration: the form 'other' is called 'net-3_other', a folder's too" in judge()
+
+
+def test_a_source_folder_that_nobody_may_write_to_is_read_all_the_same(source: Path, judge: Judge) -> None:
+    (source / FOLDER).write_text("a file where the folder would be")
+    assert judge() == []
+
+
+def test_what_somebody_else_wrote_there_is_not_believed(source: Path, judge: Judge) -> None:
+    judge()
+    (source / FOLDER / "declarations.json").write_text('{"good": 1}')
+    assert judge() == []
+
+
+def test_what_is_kept_is_no_source(source: Path, judge: Judge) -> None:
+    before = contents(source)
+    judge()
+    assert (source / FOLDER / "declarations.json").exists()
+    assert contents(source) == before
