@@ -22,7 +22,7 @@ from typing import Any
 from triton_models.build_machines.automatic import Automatic, automatic_machine
 from triton_models.build_machines.on_demand import BUILD_MACHINES
 from triton_models.build_machines.processing import processing_type
-from triton_models.errors import FleetError
+from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.instances import InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.outcome import progress
@@ -143,6 +143,7 @@ def needs(
     *,
     region: str,
     instances: int = 1,
+    builds: int = 1,
     machine: str = "automatic",
     build_type: str | None = None,
 ) -> tuple[Need, ...]:
@@ -152,6 +153,7 @@ def needs(
         instance: The endpoint's instance type.
         region: Where it is deployed.
         instances: The most that it scales to.
+        builds: The most builds at a time.
         machine: What builds run on, one of MACHINES. "automatic" is what `ModelBuilds` chooses unasked.
         build_type: The instance type of Processing jobs; the endpoint's by default.
     """
@@ -164,14 +166,19 @@ def needs(
     if machine == "automatic":
         machine = _automatic(instance, region)
     if machine == "on-demand":
-        what = f"a build on CodeBuild's {' or '.join(BUILD_MACHINES)}"
-        small = Need(service="codebuild", name=_SMALL_GPU, least=1, what=what, code="L-F1FE1B52")
+        what = f"{_builds(builds)} on CodeBuild's {' or '.join(BUILD_MACHINES)}"
+        small = Need(service="codebuild", name=_SMALL_GPU, least=builds, what=what, code="L-F1FE1B52")
         return endpoint, small
     if machine == "processing-job":
         name = build_type or processing_type(instance) or instance.name
         job = f"{name} for processing job usage"
-        return endpoint, Need(service="sagemaker", name=job, least=1, what=f"a build in a job on {name}")
+        what = f"{_builds(builds)} in {'a job' if builds == 1 else 'jobs'} on {name}"
+        return endpoint, Need(service="sagemaker", name=job, least=builds, what=what)
     return (endpoint,)
+
+
+def _builds(count: int) -> str:
+    return "a build" if count == 1 else f"{count} builds at a time"
 
 
 def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
@@ -196,12 +203,16 @@ def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
 
 
 def run(arguments: argparse.Namespace) -> Quotas:
-    """`fleet quotas --instance-type TYPE [--region REGION] [--instances N] [--machine MACHINE]`."""
+    """`fleet quotas --instance-type TYPE [--region REGION] [--instances N] [--parallel-builds N]`."""
     import boto3.session
 
     instance = find_instance_type(arguments.instance_type)
-    if arguments.instances < 1:
-        raise _no_instances(arguments.instances)
+    raise_if_any(
+        [
+            *_no_count("--instances", arguments.instances, meaning="max_capacity of the endpoint"),
+            *_no_count("--parallel-builds", arguments.parallel_builds, meaning="parallel_builds of cdk.json"),
+        ]
+    )
     build_type = arguments.build_instance_type
     if build_type:
         find_instance_type(build_type)
@@ -212,6 +223,7 @@ def run(arguments: argparse.Namespace) -> Quotas:
             instance,
             region=region,
             instances=arguments.instances,
+            builds=arguments.parallel_builds,
             machine=arguments.machine,
             build_type=build_type,
         )
@@ -261,14 +273,16 @@ def _unknown(need: Need) -> FleetError:
     )
 
 
-def _no_instances(given: int) -> FleetError:
-    return FleetError.of(
-        what=f"--instances is {given}",
-        where="the command line",
-        expected="1 or more: the most instances that the endpoint scales to",
-        fix="give max_capacity of the endpoint",
-        rule=_RULE,
-    )
+def _no_count(option: str, given: int, *, meaning: str) -> Iterator[Problem]:
+    if given < 1:
+        yield Problem(
+            what=f"{option} is {given}",
+            where="the command line",
+            expected=f"1 or more: {meaning}",
+            why="a quota is enough or not for a number of them",
+            fix=f"give {meaning}",
+            rule=_RULE,
+        )
 
 
 def _no_region() -> str:

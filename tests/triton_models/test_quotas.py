@@ -77,6 +77,14 @@ def test_another_gpu_needs_a_processing_job_on_the_same_type() -> None:
     assert (build.service, build.name, build.code) == ("sagemaker", JOB, None)
 
 
+@pytest.mark.parametrize("name", ["ml.g5.2xlarge", "ml.g4dn.xlarge"])
+def test_builds_at_a_time_need_as_many(name: str) -> None:
+    _, build = needs(INSTANCE_TYPES[name], region="us-east-1", builds=8)
+
+    assert build.least == 8
+    assert build.what.startswith("8 builds at a time")
+
+
 def test_the_machine_of_builds_can_be_named() -> None:
     job = needs(G5, region="us-east-1", machine="processing-job", build_type="ml.g5.xlarge")
 
@@ -165,7 +173,7 @@ def test_a_quota_that_only_support_raises_says_so() -> None:
 
 
 def _arguments(**given: Any) -> argparse.Namespace:
-    defaults = {"instance_type": "ml.g5.2xlarge", "region": "us-east-1", "instances": 1}
+    defaults = {"instance_type": "ml.g5.2xlarge", "region": "us-east-1", "instances": 1, "parallel_builds": 1}
     rest = {"machine": "automatic", "build_instance_type": None}
     return argparse.Namespace(**{**defaults, **rest, **given})
 
@@ -191,6 +199,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"region": None}, "no region is given"),
         ({}, "Service Quotas cannot be asked"),
         ({"instances": 0}, "--instances is 0"),
+        ({"parallel_builds": -1}, "--parallel-builds is -1"),
         ({"instance_type": "ml.g5.huge"}, "unknown instance type 'ml.g5.huge'"),
         ({"build_instance_type": "ml.g5.huge"}, "unknown instance type 'ml.g5.huge'"),
     ],

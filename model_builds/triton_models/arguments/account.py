@@ -19,6 +19,13 @@ def quotas(parser: argparse.ArgumentParser) -> None:
         "--instances", type=int, default=1, metavar="N", help="the most it scales to (default: %(default)s)"
     )
     parser.add_argument(
+        "--parallel-builds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the most builds at a time, parallel_builds of cdk.json (default: %(default)s)",
+    )
+    parser.add_argument(
         "--machine",
         choices=MACHINES,
         default=MACHINES[0],
