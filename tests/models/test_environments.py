@@ -401,7 +401,11 @@ def test_a_packed_environment_with_numpy_2_is_refused_before_release_24_12(packe
     assert "numpy<2" in problem.expected
 
 
-@pytest.mark.parametrize("content", [b"no archive", gzip.compress(b"x" * 9000), b""])
+@pytest.mark.parametrize(
+    "content",
+    [b"no archive", gzip.compress(b"x" * 9000), b""],
+    ids=["anything", "compressed, and no archive", "nothing"],
+)
 def test_what_is_no_archive_is_refused(content: bytes, packed: Path, make: Made) -> None:
     packed.write_bytes(content)
 
