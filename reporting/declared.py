@@ -48,10 +48,11 @@ class Declared:
     def read(cls, checkout: Path) -> Declared:
         """The model builds of a checkout, of which none is executed."""
         declarations = sorted((checkout / MODELS).glob("*/build.py"))
+        toolkit = checkout / TOOLKIT
         return cls(
             folders={path.parent.name: contents(path.parent) for path in declarations},
             built=tuple(_built(checkout)),
-            toolkit=_digest(contents(checkout / TOOLKIT)),
+            toolkit=_digest(contents(toolkit) if toolkit.is_dir() else {}),
         )
 
 
