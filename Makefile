@@ -16,7 +16,7 @@ synth: $(STAMPS)/synth node_modules/.package-lock.json ## Synthesise the stacks 
 	npx --no-install cdk synth --quiet
 
 test: setup ## Run every test, the rehearsal among them
-	pytest
+	pytest --numprocesses logical --maxprocesses 8 --dist loadfile
 
 fuzz: setup ## Try thousands of arguments, model directories against the real Triton, and builds of 200 models
 	FLEET_FUZZ=1 pytest tests/constructs/test_any_combination.py tests/triton_models/test_check_agreement.py tests/triton_models/test_publish_faults.py
