@@ -54,7 +54,7 @@ class MotoAws:
         }
 
     def bucket(self) -> str:
-        name = f"models-{next(_numbers)}"
+        name = f"hosted-{next(_numbers)}"
         self.client("s3").create_bucket(Bucket=name)
         return name
 

@@ -64,7 +64,7 @@ def client(url: str, service: str = "s3", *, attempts: int = 1) -> Any:
 
 def new_repository(s3: Any) -> str:
     """The URL of an empty repository."""
-    bucket = f"models-{next(_numbers)}"
+    bucket = f"published-{next(_numbers)}"  # servers of one process have their buckets in common
     s3.create_bucket(Bucket=bucket)
     return f"s3://{bucket}/models/"
 
