@@ -156,6 +156,15 @@ def test_another_file_in_the_folder_is_a_change(source: Path, judge: Judge, read
     assert read() == 1
 
 
+def test_a_change_of_one_leaves_the_others_known(source: Path, judge: Judge, read: Callable[[], int]) -> None:
+    judge()
+    read()
+    for _ in range(2):
+        (source / "models" / "net-5" / "words.txt").write_text("changed")
+        judge()
+    assert read() == 0
+
+
 def test_another_release_is_a_change(judge: Judge, read: Callable[[], int]) -> None:
     judge()
     read()
@@ -209,4 +218,5 @@ def test_what_is_kept_is_no_source(source: Path, judge: Judge) -> None:
     before = contents(source)
     judge()
     assert (source / FOLDER / "declarations.json").exists()
+    assert (source / FOLDER / ".gitignore").read_text() == "*\n"
     assert contents(source) == before
