@@ -139,6 +139,8 @@ class Layout:
             what=f"{BUILD_FILE} is not a JSON object",
             where=self.place(BUILD_FILE),
             expected="what `fleet build` wrote",
+            why="it cannot be told what the model was built for: that a plan is of another GPU or TensorRT "
+            "would show only when it does not load",
             fix="build the model again, or remove the file",
             rule="build-record",
         )
@@ -179,6 +181,7 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
             what=f"cannot be read: {error.strerror}",
             where=str(error.filename or path),
             expected="files and folders that you may read",
+            why="what cannot be read can be neither checked nor packed",
             fix="check the rights and the disk",
             rule="unreadable",
         ) from None
@@ -186,6 +189,7 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
         what="there is no such file or directory",
         where=str(path),
         expected=f"a built model, a Triton model directory, or a {ARCHIVE_SUFFIX}",
+        why="there is nothing to check or to pack",
         fix="check the path; `fleet build NAME` writes build/NAME",
         rule="unreadable",
     )
@@ -285,16 +289,31 @@ class _Walk:
         try:
             entry.name.encode()
         except UnicodeEncodeError:
-            return _unpackable(place, what=f"a name that is not UTF-8: {entry.name!r}", fix="rename it")
+            return _unpackable(
+                place,
+                what=f"a name that is not UTF-8: {entry.name!r}",
+                why="neither an archive nor a config.pbtxt can hold the name, so the model cannot be packed",
+                fix="rename it",
+            )
         if link:
             problem = _refused_link(place, real_root=self._real_root, above=above)
             if problem is not None:
                 return problem
         is_directory = entry.is_dir()
         if not (is_directory or entry.is_file()):
-            return _unpackable(place, what="neither a file nor a folder", fix="remove it")
+            return _unpackable(
+                place,
+                what="neither a file nor a folder",
+                why="a pipe, a socket or a device has no content that could be packed",
+                fix="remove it",
+            )
         if not os.access(entry.path, os.R_OK | (os.X_OK if is_directory else 0)):
-            return _unpackable(place, what="not readable", fix="give yourself the right to read it")
+            return _unpackable(
+                place,
+                what="not readable",
+                why="its content could not be packed, and the model would lack it on the endpoint",
+                fix="give yourself the right to read it",
+            )
         return None
 
 
@@ -302,7 +321,12 @@ def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int],
     target = str(entry.readlink())
     real = Path(os.path.realpath(entry))  # unlike Path.resolve(), it does not raise on a loop
     if not real.exists():
-        return _unpackable(entry, what=f"a link to nothing: {target!r}", fix="mend or remove the link")
+        return _unpackable(
+            entry,
+            what=f"a link to nothing: {target!r}",
+            why="there is no content to pack under its name, and the model would lack it on the endpoint",
+            fix="mend or remove the link",
+        )
     if not real.is_relative_to(real_root):
         return _unpackable(
             entry,
@@ -312,11 +336,16 @@ def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int],
         )
     found = real.stat()
     if (found.st_dev, found.st_ino) in above:
-        return _unpackable(entry, what=f"a link to its own folder: {target!r}", fix="remove the link")
+        return _unpackable(
+            entry,
+            what=f"a link to its own folder: {target!r}",
+            why="whoever follows it, to read or to pack the model, never comes to an end",
+            fix="remove the link",
+        )
     return None
 
 
-def _unpackable(entry: Path, *, what: str, fix: str, why: str = "") -> Problem:
+def _unpackable(entry: Path, *, what: str, why: str, fix: str) -> Problem:
     return Problem(
         what=what,
         where=os.fsencode(entry).decode(errors="backslashreplace"),

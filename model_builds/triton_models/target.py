@@ -40,6 +40,9 @@ class Target:
     def with_record(self, record: Mapping[str, Any]) -> Target:
         """This target, completed by what a build.json says. What was given stays.
 
+        A release or GPU that these tools do not know stays open. The rule "build-record" tells it, unless
+        another one was given: a record of newer tools must not keep anybody from checking for what is known.
+
         An artifact for several GPUs leaves the GPU open: what is wrong with one of them is told when it is
         asked for.
         """
@@ -70,6 +73,7 @@ def target(*, release: str | None = None, gpu: str | None = None, endpoint: str 
             what=f"unknown kind of endpoint {endpoint!r}",
             where="the target of the check",
             expected=f"one of {', '.join(ENDPOINTS)}, or none for a plain Triton server",
+            why="every kind refuses something else, so it cannot be told what to check",
             fix=did_you_mean(endpoint, ENDPOINTS, otherwise="leave it out for a plain Triton server"),
             rule="unknown-endpoint",
         )

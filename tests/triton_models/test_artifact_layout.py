@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import tarfile
@@ -127,6 +128,42 @@ def test_what_cannot_be_packed_is_a_users_mistake(broken, tmp_path: Path) -> Non
         read_layout(root)
 
     assert {problem.rule for problem in caught.value.problems} == {"unpackable"}
+    assert all(problem.why for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize("path", ["resnet50", "resnet50/1/model.onnx"])
+def test_what_may_not_be_read_is_told_with_why_it_matters(path: str, tmp_path: Path, monkeypatch) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    monkeypatch.setattr(os, "access", lambda entry, mode: Path(entry) != root / path)
+
+    with pytest.raises(FleetError) as caught:
+        read_layout(root)
+
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.what, problem.where) == ("unpackable", "not readable", str(root / path))
+    assert "lack it on the endpoint" in problem.why
+
+
+def test_a_disk_that_cannot_be_read_is_told_with_why_it_matters(tmp_path: Path, monkeypatch) -> None:
+    root = write_plain(tmp_path / "resnet50")
+
+    def fail(path: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    monkeypatch.setattr(os, "scandir", fail)
+    with pytest.raises(FleetError) as caught:
+        read_layout(root)
+
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.where) == ("unreadable", str(root))
+    assert problem.why == "what cannot be read can be neither checked nor packed"
+
+
+def test_a_path_that_is_not_there_is_told_with_why_it_matters(tmp_path: Path) -> None:
+    with pytest.raises(FleetError) as caught:
+        read_layout(tmp_path / "nothing")
+
+    assert caught.value.problems[0].why == "there is nothing to check or to pack"
 
 
 def test_every_bad_link_is_named_at_once(tmp_path: Path) -> None:

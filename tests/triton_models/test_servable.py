@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from triton_models.declaring.requires import check_requires
+from triton_models.errors import FleetError
 from triton_models.releases import RELEASES
 from triton_models.servable import unservable
 from triton_models.spec import (
@@ -17,6 +19,7 @@ from triton_models.spec import (
     Ensemble,
     Instances,
     ModelBuild,
+    PackedEnvironment,
     PythonModel,
     PyTorchNetwork,
     Tensor,
@@ -85,6 +88,43 @@ def test_numpy_2_in_an_environment_for_a_release_that_cannot_use_it() -> None:
     assert rules(build("reader", model), release="25.09") == []
 
 
+def test_wheels_for_another_python_than_the_releases() -> None:
+    model = python(environment=Wheels({"3.10": ["numpy==1.26.4"]}))
+
+    assert rules(build("reader", model), release="25.09") == ["environment-python"]
+    assert rules(build("reader", model), release="24.09") == []
+
+
+@pytest.mark.parametrize(
+    "wheels",
+    [["numpy"], ["numpy==2.2.6", "numpy==2.2.5"], ["pandas==2.3.3"]],
+    ids=["not pinned", "twice", "without NumPy"],
+)
+def test_wheels_that_make_no_environment(wheels: list[str]) -> None:
+    assert rules(build("reader", python(environment=Wheels(wheels)))) == ["environment-wheels"]
+    assert rules(build("reader", python(environment=Wheels(lambda job: wheels)))) == ["environment-wheels"]
+
+
+def test_wheels_that_make_one() -> None:
+    model = python(environment=Wheels(lambda job: ["numpy==2.2.6", "pandas==2.3.3"]))
+
+    assert rules(build("reader", model)) == []
+
+
+def test_a_packed_environment_that_is_not_there() -> None:
+    model = python(environment=PackedEnvironment("nothing.tar.gz"))
+
+    assert rules(build("reader", model)) == ["packed-environment"]
+
+
+def test_modules_that_only_the_build_needs_are_not_looked_for_here() -> None:
+    with pytest.raises(FleetError) as caught:
+        check_requires(["no_such_package"])
+
+    assert [problem.rule for problem in caught.value.problems] == ["build-requires"]
+    assert rules(replace(build("reader", python()), requires=["no_such_package"])) == []
+
+
 def test_int64_for_a_tensorrt_that_has_none_unless_there_is_no_gpu() -> None:
     model = network("INT64")
 
@@ -103,6 +143,13 @@ def test_more_python_instances_than_a_container_has_memory_for() -> None:
     assert rules(build("ensemble", *crowded, Ensemble(name="ensemble", steps=["one", "two"]))) == [
         "python-shared-memory"
     ]
+
+
+@pytest.mark.parametrize(("count", "found"), [(32, []), (33, ["python-shared-memory"])])
+def test_a_container_has_memory_for_64_python_instances(count: int, found: list[str]) -> None:
+    models = [python("one", instances=Instances(count=32)), python("two", instances=Instances(count=count))]
+
+    assert rules(build("ensemble", *models, Ensemble(name="ensemble", steps=["one", "two"]))) == found
 
 
 def test_inputs_that_no_request_can_carry() -> None:

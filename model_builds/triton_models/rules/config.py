@@ -13,7 +13,7 @@ from typing import Any
 
 from triton_models.config import ModelConfig, schema
 from triton_models.errors import Problem
-from triton_models.rules.backend import PLATFORM_BACKENDS
+from triton_models.rules.backend import MODEL_FILES, PLATFORM_BACKENDS
 from triton_models.rules.subject import Model, Rule, Subject, type_name
 from triton_models.target import ENDPOINTS
 
@@ -46,16 +46,7 @@ def backend_missing(subject: Subject) -> Iterator[Problem]:
         if backend.platform == "ensemble" or model.is_ensemble:
             continue
         if not backend.name:
-            yield subject.refuse(
-                model,
-                "",
-                f"platform {config.platform!r} tells no backend"
-                if config.platform
-                else f"neither backend nor platform for {model.folder!r}",
-                expected='a line such as backend: "onnxruntime"',
-                why="Triton cannot tell from the files in the version folder how to run the model",
-                fix="name the backend",
-            )
+            yield _no_backend(subject, model, config)
         elif backend.name in _CHECKED_PAIRS and PLATFORM_BACKENDS.get(backend.platform) != backend.name:
             known = [platform for platform, name in PLATFORM_BACKENDS.items() if name == backend.name]
             yield subject.refuse(
@@ -164,13 +155,14 @@ def tensor_format(subject: Subject) -> Iterator[Problem]:
             schema().ModelInput.FORMAT_NCHW,
         }
         if image or tensor.is_non_linear_format_io:
-            said = "is_non_linear_format_io" if not image else "format"
+            said = "format" if image else "is_non_linear_format_io"
+            given = f"format {schema().ModelInput.Format.Name(tensor.format)}" if image else said
             yield subject.refuse(
                 model,
                 f"{part} {tensor.name!r}: {said}",
-                f"{part} {tensor.name!r} has {said} and {len(tensor.dims)} dims",
+                f"{part} {tensor.name!r} has {given} and {len(tensor.dims)} dims, {list(tensor.dims)}",
                 expected="three dims, without the batch dimension",
-                fix="write all three sizes, or leave the format out",
+                fix=f"write all three sizes, or leave {said} out",
             )
 
 
@@ -179,12 +171,13 @@ def tensor_tensorrt(subject: Subject) -> Iterator[Problem]:
     for model, part, tensor in _tensors(subject):
         if model.backend.platform == "tensorrt_plan" or not (model.backend.name or model.is_ensemble):
             continue
+        of = "an ensemble" if model.is_ensemble else f"a model of {model.backend.name!r}"
         for said in ("is_shape_tensor", "is_non_linear_format_io"):
             if getattr(tensor, said):
                 yield subject.refuse(
                     model,
                     f"{part} {tensor.name!r}: {said}",
-                    f"{said} in a model of {model.backend.name or 'an ensemble'!r}",
+                    f"{said} in {of}",
                     expected="that only with the TensorRT backend",
                     fix=f"leave {said} out",
                 )
@@ -223,6 +216,22 @@ def batch_tensors(subject: Subject) -> Iterator[Problem]:
             yield from _batch_output(subject, model, config, number, entry, complete=complete)
 
 
+def _no_backend(subject: Subject, model: Model, config: ModelConfig) -> Problem:
+    """What Triton's core says of a model without a backend: it looks at files only if nothing else tells."""
+    platform, filename = config.platform, config.default_model_filename
+    what = f"neither backend nor platform for {model.folder!r}"
+    why = "Triton cannot tell from the files in the version folder how to run the model"
+    fix = "name the backend"
+    if platform:
+        what = f"platform {platform!r} tells no backend"
+        why = "Triton knows no such platform and refuses the model: where one is given, it looks at no file"
+        known = f'write backend: "{platform}"' if platform in MODEL_FILES else fix
+        fix = f"leave platform out, and {known}"
+    elif filename:
+        why = f"Triton cannot tell from the name {filename!r} in default_model_filename how to run the model"
+    return subject.refuse(model, "", what, expected='a line such as backend: "onnxruntime"', why=why, fix=fix)
+
+
 def dims_count(dims: Sequence[int]) -> int:
     """The number of elements as Triton counts it: -1 if a size is variable, 0 for no dims at all."""
     return -1 if _VARIABLE in dims else math.prod(dims) if dims else 0
@@ -242,14 +251,14 @@ def _trunks(dims: Sequence[int]) -> list[int]:
 def _batch_input(
     subject: Subject, model: Model, config: ModelConfig, number: int, entry: Any, *, complete: bool
 ) -> Iterator[Problem]:
-    kinds = schema().BatchInput.Kind.DESCRIPTOR.values_by_number
     where = f"batch_input {number}"
-    if entry.kind not in kinds or len(entry.source_input) != 1:
+    yield from _kind(subject, model, "batch_input", number, entry, kinds=schema().BatchInput.Kind)
+    if len(entry.source_input) != 1:
         yield subject.refuse(
             model,
             where,
             f"a batch_input with {len(entry.source_input)} source_input",
-            expected="a kind that Triton has, and one source_input",
+            expected="one source_input",
             fix="name the input that it is made of",
         )
     if type_name(entry.data_type) not in {"TYPE_INT32", "TYPE_FP32"}:
@@ -268,14 +277,14 @@ def _batch_input(
 def _batch_output(
     subject: Subject, model: Model, config: ModelConfig, number: int, entry: Any, *, complete: bool
 ) -> Iterator[Problem]:
-    kinds = schema().BatchOutput.Kind.DESCRIPTOR.values_by_number
     where = f"batch_output {number}"
-    if entry.kind not in kinds or len(entry.source_input) != 1:
+    yield from _kind(subject, model, "batch_output", number, entry, kinds=schema().BatchOutput.Kind)
+    if len(entry.source_input) != 1:
         yield subject.refuse(
             model,
             where,
             f"a batch_output with {len(entry.source_input)} source_input",
-            expected="a kind that Triton has, and one source_input",
+            expected="one source_input",
             fix="name the input whose shape it follows",
         )
     for name, count in Counter(entry.target_name).items():
@@ -293,6 +302,19 @@ def _batch_output(
     yield from _unknown(
         subject, model, where, entry.target_name, tensors=config.output, part="output", complete=complete
     )
+
+
+def _kind(
+    subject: Subject, model: Model, part: str, number: int, entry: Any, *, kinds: Any
+) -> Iterator[Problem]:
+    if entry.kind not in kinds.values():
+        yield subject.refuse(
+            model,
+            f"{part} {number}: kind",
+            f"a {part} of the unknown kind {entry.kind}",
+            expected=f"one of {', '.join(kinds.keys())}",
+            fix="name one of them",
+        )
 
 
 def _unknown(

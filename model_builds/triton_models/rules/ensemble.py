@@ -83,17 +83,26 @@ def step_model(subject: Subject) -> Iterator[Problem]:
     folders = [*(model.folder for model in subject.models), *subject.unconfigured()]
     for model, config in _ensembles(subject):
         available = [folder for folder in folders if folder != model.folder]
-        for number, step in enumerate(config.ensemble_scheduling.step):
-            if step.model_name and step.model_name not in available:
-                yield Problem(
-                    what=f"the composing model {step.model_name!r} is not in the artifact",
-                    where=subject.place(model, f"step {number}"),
-                    expected=f"a folder {step.model_name}/ beside {model.folder}/",
-                    why="Triton refuses the ensemble, and what was loaded before stays in GPU memory",
-                    fix=did_you_mean(
-                        step.model_name, available, otherwise="add the model, or remove the step"
-                    ),
-                )
+        steps = config.ensemble_scheduling.step
+        unused = set(available).difference(step.model_name for step in steps)
+        for number, step in enumerate(steps):
+            if not step.model_name or step.model_name in available:
+                continue
+            itself = step.model_name == model.folder
+            otherwise = "name another model" if itself else "add the model"
+            yield Problem(
+                what=f"the ensemble {model.folder!r} runs itself"
+                if itself
+                else f"the composing model {step.model_name!r} is not in the artifact",
+                where=subject.place(model, f"step {number}"),
+                expected="the name of a composing model"
+                if itself
+                else f"a folder {step.model_name}/ beside {model.folder}/",
+                why="Triton refuses the ensemble, and what was loaded before stays in GPU memory",
+                fix=did_you_mean(
+                    step.model_name, sorted(unused), otherwise=f"{otherwise}, or remove the step"
+                ),
+            )
 
 
 def step_version(subject: Subject) -> Iterator[Problem]:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
+from triton_models.built_for import built_gpus
 from triton_models.config import CONFIG_FILE
 from triton_models.errors import FleetError, Problem
+from triton_models.instances import GPUS
+from triton_models.layout import BUILD_FILE
+from triton_models.releases import RELEASES
 from triton_models.rules.backend import MODEL_FILES
+from triton_models.rules.release import refuses_outside
 from triton_models.rules.subject import PORTABLE_FILES, Model, Rule, Subject, version_number
+from triton_models.suggest import did_you_mean
 
 _MAX_VERSION = 2**63 - 1
 _LFS_POINTER = b"version https://git-lfs"
@@ -64,7 +70,8 @@ def config_missing(subject: Subject) -> Iterator[Problem]:
             yield _no_config(
                 subject,
                 folder,
-                why="the endpoint loads with configuration auto-complete off, which is ten times faster",
+                why="Triton refuses the model: the endpoint has configuration auto-complete off, so nothing "
+                "stands in for the file",
             )
 
 
@@ -74,36 +81,47 @@ def config_syntax(subject: Subject) -> Iterator[Problem]:
 
 
 def build_record(subject: Subject) -> Iterator[Problem]:
-    """What was built for can be read."""
+    """What was built for can be read, and is known unless another release and GPU were given."""
     try:
         subject.layout.build()
     except FleetError as error:
         yield from error.problems
+        return
+    release, gpus = subject.record.get("release"), built_gpus(subject.record)
+    if release is not None and subject.target.release is None:
+        yield _unknown_in_record(
+            subject,
+            "release",
+            "Triton release",
+            str(release),
+            known=tuple(RELEASES),
+            why="it cannot be told whether its server loads the model's plans, environments and backends",
+        )
+    # Several leave the GPU open anyway, see `Target.with_record`.
+    if len(gpus) == 1 and subject.target.gpu is None:
+        yield _unknown_in_record(
+            subject,
+            "gpu",
+            "GPU",
+            gpus[0],
+            known=tuple(GPUS),
+            why="it cannot be told whether the GPU that serves the model loads its plans",
+        )
 
 
 def version_missing(subject: Subject) -> Iterator[Problem]:
     """Every model has a version that its policy makes available."""
     for model in subject.models:
-        if model.available_versions():
-            continue
-        zero = [
-            name for name in subject.layout.children(model.path) if len(name) > 1 and name.startswith("0")
-        ]
-        if model.versions:
-            what = f"no version of {model.folder!r} is available under its version_policy"
-        elif zero:
-            what = f"no version folder in {model.folder!r}; {', '.join(zero)} begins with a zero"
-        else:
-            what = f"no version folder in {model.folder!r}"
-        yield Problem(
-            what=what,
-            where=subject.layout.place(model.path),
-            expected="a folder whose name is a number, such as 1/; an ensemble needs one as well",
-            why='Triton refuses the model: "at least one version must be available under the version policy"',
-            fix=f"make {posixpath.join(model.path, '1')}/ and put the model's file into it"
-            if not model.is_ensemble
-            else f"make {posixpath.join(model.path, '1')}/ and put an empty file .keep into it",
-        )
+        if not model.available_versions():
+            what, expected, fix = _no_version(subject, model)
+            yield Problem(
+                what=what,
+                where=subject.layout.place(model.path),
+                expected=expected,
+                why="Triton refuses the model: "
+                '"at least one version must be available under the version policy"',
+                fix=fix,
+            )
 
 
 def version_number_size(subject: Subject) -> Iterator[Problem]:
@@ -116,7 +134,7 @@ def version_number_size(subject: Subject) -> Iterator[Problem]:
                     what=f"a version folder {name!r}",
                     where=subject.layout.place(model.path),
                     expected=f"a number of at most {_MAX_VERSION}",
-                    why="it ends the whole server: it does not expect a number of more than 64 bits",
+                    why="it ends the whole server, which does not expect a number above 2^63 - 1",
                     fix="use a shorter number",
                 )
 
@@ -155,6 +173,8 @@ def label_file(subject: Subject) -> Iterator[Problem]:
                     fix="list the output once",
                 )
             labelled.add(output.name)
+            if refuses_outside(subject.target.release, name):
+                continue  # wherever it is: see `release.label_outside`
             if path is not None and path not in subject.layout.files:
                 folder = path in subject.layout.directories
                 yield subject.refuse(
@@ -197,6 +217,44 @@ def _opened(subject: Subject, model: Model) -> tuple[str, ...]:
     else:
         names = MODEL_FILES.get(backend, ())
     return names + PORTABLE_FILES.get(backend, ()) if subject.portable else names
+
+
+def _unknown_in_record(
+    subject: Subject, field: str, called: str, given: str, *, known: tuple[str, ...], why: str
+) -> Problem:
+    otherwise = f"if newer tools built it, update these, or check it for another one with --{field}"
+    close = did_you_mean(given, known, otherwise="")
+    return Problem(
+        what=f"unknown {called} {given!r}",
+        where=f"{subject.layout.place(BUILD_FILE)}: {field}",
+        expected=f"one of {', '.join(known)}",
+        why=why,
+        fix=f"{close} Otherwise, {otherwise}" if close else otherwise,
+    )
+
+
+def _no_version(subject: Subject, model: Model) -> tuple[str, str, str]:
+    """What is wrong with the version folders of a model that has none available, what is right, the fix."""
+    expected = "a folder whose name is a number, such as 1/; an ensemble needs one as well"
+    if model.versions:
+        return (
+            f"no version of {model.folder!r} is available under its version_policy",
+            f"a policy that makes one of {', '.join(map(str, model.versions))} available",
+            "leave version_policy out, or let it name a version that is there",
+        )
+    for name in subject.layout.children(model.path):
+        if len(name) > 1 and name.startswith("0") and name.isascii() and name.isdecimal():
+            return (
+                f"no version folder in {model.folder!r}; {name!r} begins with a zero",
+                expected,
+                f"rename {name}/ to {name.lstrip('0') or '0'}/: Triton takes no leading zero",
+            )
+    content = "an empty file .keep" if model.is_ensemble else "the model's file"
+    return (
+        f"no version folder in {model.folder!r}",
+        expected,
+        f"make {posixpath.join(model.path, '1')}/ and put {content} into it",
+    )
 
 
 def _no_config(subject: Subject, folder: str, *, why: str) -> Problem:

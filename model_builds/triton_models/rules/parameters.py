@@ -107,16 +107,19 @@ def onnxruntime_parameter(subject: Subject) -> Iterator[Problem]:
                 continue
             pattern = _EXECUTION_MODE if name == "execution_mode" else _NUMBER
             if (number and not pattern.match(value)) or (not number and value.lower() not in _SAID):
+                expected, such_as = (
+                    ("0 or 1", "1")
+                    if name == "execution_mode"
+                    else ("a number, in digits", "4")
+                    if number
+                    else ("true or false", "true")
+                )
                 yield subject.refuse(
                     model,
                     f"parameters: {name}",
                     f"{name} is {value!r}",
-                    expected="0 or 1"
-                    if name == "execution_mode"
-                    else "a number"
-                    if number
-                    else "true or false",
-                    fix="write the value as string_value, in quotes",
+                    expected=expected,
+                    fix=f'write {expected}, such as value: {{ string_value: "{such_as}" }}',
                 )
 
 

@@ -18,7 +18,7 @@ from triton_models.config import ModelConfig
 from triton_models.errors import Problem
 from triton_models.instances import Gpu
 from triton_models.plan_header import HEADER_BYTES, read_plan_header
-from triton_models.releases import REMOVED_BACKENDS, Release
+from triton_models.releases import RELEASES, REMOVED_BACKENDS, Release
 from triton_models.rules.subject import Model, Rule, Subject, type_name
 
 # Field -> the first release that knows it. An older one refuses the whole file.
@@ -67,20 +67,24 @@ def new_field(subject: Subject) -> Iterator[Problem]:
 
 def label_outside(subject: Subject) -> Iterator[Problem]:
     """Files of labels lie in the model's directory."""
-    release = subject.target.release
-    if release is None or release.name < _LABELS_STAY_INSIDE:
-        return
     for model, config in subject.parsed():
         for output in config.output:
-            name = output.label_filename
-            if name.startswith("/") or posixpath.normpath(name or ".").split("/")[0] == "..":
+            if refuses_outside(subject.target.release, output.label_filename):
                 yield subject.refuse(
                     model,
                     f"output {output.name!r}: label_filename",
-                    f"{name!r} lies outside of the model's directory",
+                    f"{output.label_filename!r} lies outside of the model's directory",
                     expected="a file below it",
-                    fix="copy the file into the model's directory",
+                    fix="put the file into the model's directory, and name it from there",
                 )
+
+
+def refuses_outside(release: Release | None, label_filename: str) -> bool:
+    """Whether a release refuses a file of labels for where it lies, whether it is there or not."""
+    if release is None or release.name < _LABELS_STAY_INSIDE:
+        return False
+    top = posixpath.normpath(label_filename or ".").split("/")[0]
+    return label_filename.startswith("/") or top == ".."
 
 
 def plan_version(subject: Subject) -> Iterator[Problem]:
@@ -155,7 +159,8 @@ def gpu_removed(subject: Subject) -> Iterator[Problem]:
                 f"a plan for {gpu.name}, compute capability {gpu.compute_capability}, in {release.name}",
                 expected=f"a GPU of compute capability {release.min_compute_capability} or newer",
                 why=f"TensorRT {release.tensorrt} has dropped that generation",
-                fix="serve with an older release, or on a newer GPU",
+                fix=f"compile the plan again and serve that one: with release {_newest_for(gpu)}, or "
+                f"with {release.name} on a newer GPU",
             )
 
 
@@ -171,8 +176,18 @@ def plan_int64(subject: Subject) -> Iterator[Problem]:
                 f"{part} {tensor.name!r}",
                 f"{part} {tensor.name!r} is TYPE_INT64 with {_tensorrt(release)}",
                 expected="TYPE_INT32: that TensorRT makes 32-bit integers of the 64-bit ones of an ONNX file",
-                fix="write data_type: TYPE_INT32, or serve with release 24.05 or newer",
+                fix="write data_type: TYPE_INT32, or compile the plan again with release 24.05 or newer",
             )
+
+
+def _newest_for(gpu: Gpu) -> str:
+    """The newest release whose TensorRT supports a GPU."""
+    fits = [
+        release.name
+        for release in RELEASES.values()
+        if _number(gpu.compute_capability) >= _number(release.min_compute_capability)
+    ]
+    return fits[-1]
 
 
 def _plans(model: Model, config: ModelConfig, gpu: Gpu | None = None) -> Iterator[str]:

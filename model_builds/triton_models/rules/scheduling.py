@@ -200,12 +200,18 @@ def _control(subject: Subject, model: Model, name: str, control: Any) -> Iterato
     elif len(given) != 1 or len(getattr(control, given[0])) != _PAIR:
         if kind.isdigit():
             return  # a control that no release knows is looked at by none
+        values = list(getattr(control, given[0])) if len(given) == 1 else []
+        count = f"{len(values)} value{'s' * (len(values) != 1)}"
         yield subject.refuse(
             model,
             where,
-            f"{kind} with {' and '.join(given) or 'no values'}",
+            f"{kind} with {count} of {given[0]}: {values}"
+            if values
+            else f"{kind} with {' and '.join(given) or 'no values'}",
             expected=f"one of {', '.join(_VALUES)}, with two values: for no and for yes",
-            fix="write a line such as fp32_false_true: [ 0, 1 ]",
+            fix=f"write two values, such as {given[0]}: [ 0, 1 ]"
+            if values
+            else "write a line such as fp32_false_true: [ 0, 1 ]",
         )
 
 

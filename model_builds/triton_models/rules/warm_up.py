@@ -73,14 +73,23 @@ def _request(
     known = {tensor.name: tensor for tensor in reversed(config.input)}  # of two of one name, the first counts
     given = [name for name in sample.inputs if name in known]
     required = sum(not tensor.optional for tensor in config.input)
-    if len(given) < required:
-        missing = sorted(t.name for t in config.input if not t.optional and t.name not in sample.inputs)
+    missing = sorted({t.name for t in config.input if not t.optional and t.name not in sample.inputs})
+    if len(given) < required and missing:
         yield subject.refuse(
             model,
             where,
-            f"it lacks the inputs {', '.join(missing)}",
+            f"it lacks the inputs {', '.join(map(repr, missing))}",
             expected="every input that is not optional",
             fix="add them",
+        )
+    elif len(given) < required and subject.target.endpoint is None:
+        # On an endpoint `config.tensor_twice` says so; a server of one's own minds only in a warm-up.
+        yield subject.refuse(
+            model,
+            where,
+            f"{len(given)} of {required} inputs, because several inputs of the model have one name",
+            expected="as many inputs as the model requires, each with a name of its own",
+            fix="list each input of the model once",
         )
     for name in sorted(given):
         own, tensor = sample.inputs[name], known[name]
