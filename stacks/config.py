@@ -33,7 +33,8 @@ from triton_models.suggest import did_you_mean
 
 CONTEXT_KEY = "tritonFleet"
 EVERY_MODEL = "*"
-_NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9]){0,62}")
+_NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9])*")
+_LONGEST_NAME = 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,12 +305,12 @@ def _every_model_and_more(models: Sequence[str], *, where: str) -> Problem:
 
 
 def _name(name: str, *, where: str) -> Problem | None:
-    if _NAME.fullmatch(name):
+    if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name):
         return None
     return Problem(
         what=f"the name is {name!r}",
         where=where,
-        expected="1 to 63 letters, digits and hyphens, a letter first and no hyphen last",
+        expected=f"1 to {_LONGEST_NAME} letters, digits and hyphens, a letter first and no hyphen last",
         why="CloudFormation and SageMaker accept no other name for a stack and an endpoint",
         fix="name the fleet like TritonFleet or search-prod",
         rule="fleet-name",

@@ -341,6 +341,22 @@ def test_a_backlog_needs_a_queue(stack: Stack, repository: ModelRepository) -> N
     ] == ["scaling-target-published"]
 
 
+def test_a_step_may_set_a_fleet_with_a_queue_to_nothing(
+    stack: Stack, endpoint: SingleModelEndpoint, resources: Resources
+) -> None:
+    idle = StepScaling(
+        name="Idle",
+        metric=endpoint.metrics.cpu_percent(),
+        steps=[Step(at=5, change=0)],
+        direction="in",
+        adjustment="ExactCapacity",
+    )
+    EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=0, steps=[idle])
+
+    (adjustment,) = _policies(resources)["Idle"]["StepScalingPolicyConfiguration"]["StepAdjustments"]
+    assert adjustment["ScalingAdjustment"] == 0
+
+
 def test_a_policy_of_ones_own_cannot_take_the_name(stack: Stack, endpoint: SingleModelEndpoint) -> None:
     mine = StepScaling(name="FromZero", metric=endpoint.metrics.cpu_percent(), steps=[Step(at=1, change=1)])
 

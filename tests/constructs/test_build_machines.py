@@ -19,7 +19,7 @@ from triton_fleet import (
     ProcessingJob,
     ReservedMachines,
 )
-from triton_fleet.repository.build_machine import build_machine
+from triton_fleet.repository.build_machine import build_machine, machine_problems
 from triton_fleet.rules.build_machine import nowhere_to_build
 from triton_models.build_machines.automatic import automatic_machine
 from triton_models.build_machines.on_demand import BUILD_MACHINES
@@ -164,6 +164,38 @@ def test_a_machine_that_cannot_build_for_the_endpoint_is_refused(
 
     assert what in problem.what
     assert problem.where == "machine of Fleet/Builds"
+
+
+@pytest.mark.parametrize("region", [None, "us-east-1", "eu-north-1", "ca-central-1"])
+@pytest.mark.parametrize("choice", [OnDemandMachine(), ReservedMachines(), ProcessingJob()], ids=repr)
+def test_to_leave_the_machine_open_is_advised_where_that_helps(
+    choice: BuildMachineChoice, region: str | None
+) -> None:
+    for instance in (facts for facts in INSTANCE_TYPES.values() if facts.gpu):
+        helps = nowhere_to_build(instance, region, where="here") is None
+        found = machine_problems(choice, instance, region, where="machine", where_instance="instance_type")
+        for problem in filter(None, found):
+            assert ("leave `machine` out" in problem.fix) is helps
+            assert ("compile on a machine that has the GPU" in problem.fix) is not helps
+
+
+def test_where_nothing_is_free_each_way_out_is_named_and_works(make: Make) -> None:
+    problem = _problem(lambda: make(instance_type="ml.p4d.24xlarge", machine=ProcessingJob()))
+    ways = problem.fix.split("; or ")
+
+    assert ways[0] == "give ModelBuilds machine=ReservedMachines(base_capacity=1), billed while it exists"
+    assert ways[1] == "serve from another instance type, such as ml.g5.2xlarge"
+    assert ways[2].startswith("give ModelBuilds an instance type without a GPU")
+    assert make(instance_type="ml.p4d.24xlarge", machine=ReservedMachines(base_capacity=1))
+    assert make(instance_type="ml.g5.2xlarge")
+    assert make(instance_type="ml.c7i.2xlarge")
+
+
+def test_a_gpu_that_no_job_has_is_told_once_whatever_type_is_asked_for(make: Make) -> None:
+    job = ProcessingJob(instance_type="ml.g5.xlarge")
+    problem = _problem(lambda: make(instance_type="ml.p4d.24xlarge", machine=job))
+
+    assert "nor on another type with its GPU, A100-40GB" in problem.what
 
 
 def test_a_machine_is_one_of_three_kinds(make: Make) -> None:

@@ -73,14 +73,16 @@ def test_a_release_that_is_nowhere_is_told_once() -> None:
 
 
 def test_a_gpu_is_for_rent_by_the_minute_or_not() -> None:
-    assert build_gpu(GPUS["A10G"], where="here") is None
-    assert build_gpu(GPUS["T4"], where="here") is not None
+    assert build_gpu(INSTANCE_TYPES["ml.g5.xlarge"], None, where="here") is None
+    assert build_gpu(INSTANCE_TYPES["ml.g4dn.xlarge"], None, where="here") is not None
 
 
 def test_a_gpu_is_for_rent_in_a_region_or_not() -> None:
-    assert build_region(GPUS["A10G"], "us-west-2", where="here") is None
-    assert build_region(GPUS["A10G"], "us-east-2", where="here") is not None
-    assert build_region(GPUS["A10G"], None, where="here") is None
+    instance = INSTANCE_TYPES["ml.g5.xlarge"]
+
+    assert build_region(instance, "us-west-2", where="here") is None
+    assert build_region(instance, "us-east-2", where="here") is not None
+    assert build_region(instance, None, where="here") is None
 
 
 def test_every_build_machine_is_found_by_its_own_gpu() -> None:

@@ -160,6 +160,7 @@ def test_every_mistake_is_told_at_once() -> None:
         ({"min_capacity": 0}, ["capacity-range"]),
         ({"invocations_per_gpu_per_minute": 0}, ["scaling-target-reachable"]),
         ({"name": "a" * 64}, ["fleet-name"]),
+        ({"name": "-".join("a" * 33)}, ["fleet-name"]),
     ],
 )
 def test_a_mistake_names_its_rule(given: dict[str, object], rules: list[str]) -> None:

@@ -45,9 +45,9 @@ class BuildMachineChoice(ABC):
 
     @abstractmethod
     def _problems(
-        self, instance: InstanceType, gpu: Gpu, region: str | None, *, where: str
+        self, instance: InstanceType, region: str | None, *, where: str
     ) -> Iterator[Problem | None]:
-        """What is wrong with compiling on it for this GPU of this instance type."""
+        """What is wrong with compiling on it for this instance type, which has a GPU."""
 
     @abstractmethod
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:
@@ -63,15 +63,10 @@ class OnDemandMachine(BuildMachineChoice):
     """
 
     def _problems(
-        self,
-        instance: InstanceType,  # noqa: ARG002 -- another choice needs it
-        gpu: Gpu,
-        region: str | None,
-        *,
-        where: str,
+        self, instance: InstanceType, region: str | None, *, where: str
     ) -> Iterator[Problem | None]:
-        yield build_gpu(gpu, where=where)
-        yield build_region(gpu, region, where=where)
+        yield build_gpu(instance, region, where=where)
+        yield build_region(instance, region, where=where)
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:  # noqa: ARG002
         return BuildMachine(
@@ -97,15 +92,10 @@ class ReservedMachines(BuildMachineChoice):
     base_capacity: int = 1
 
     def _problems(
-        self,
-        instance: InstanceType,  # noqa: ARG002 -- another choice needs it
-        gpu: Gpu,
-        region: str | None,
-        *,
-        where: str,
+        self, instance: InstanceType, region: str | None, *, where: str
     ) -> Iterator[Problem | None]:
-        yield reserved_gpu(gpu, where=where)
-        yield reserved_region(region, where=where)
+        yield reserved_gpu(instance, region, where=where)
+        yield reserved_region(instance, region, where=where)
         yield number_range(known(self.base_capacity), least=1, most=None, name="base_capacity", where=where)
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:  # noqa: ARG002
@@ -133,16 +123,10 @@ class ProcessingJob(BuildMachineChoice):
     instance_type: str | None = None
 
     def _problems(
-        self,
-        instance: InstanceType,
-        gpu: Gpu,  # noqa: ARG002 -- another choice needs it
-        region: str | None,  # noqa: ARG002
-        *,
-        where: str,
+        self, instance: InstanceType, region: str | None, *, where: str
     ) -> Iterator[Problem | None]:
-        if self.instance_type is None:
-            yield processing_gpu(instance, where=where)
-        else:
+        yield processing_gpu(instance, region, where=where)
+        if self.instance_type is not None:
             yield processing_instance(self.instance_type, instance, where=where)
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:
@@ -175,7 +159,7 @@ def machine_problems(
     elif instance.gpu is None:
         yield _no_gpu(instance, where=where)
     else:
-        yield from choice._problems(instance, instance.gpu, region, where=where)
+        yield from choice._problems(instance, region, where=where)
 
 
 def build_machine(

@@ -23,12 +23,12 @@ def alarm_threshold(
     """
     if value is None or (value >= lowest and (below is None or value < below)):
         return None
-    bound = "" if below is None else f", below {below:g}"
+    expected = f"{lowest:g} {unit} or more" + ("" if below is None else f", and below {below:g} {unit}")
     return Problem(
         what=f"the threshold is {value:g}",
         where=where,
-        expected=f"{lowest:g} {unit} or more{bound}",
+        expected=expected,
         why="the alarm would be in alarm always, or never whatever happens",
-        fix=f"give {unit} in that range",
+        fix=f"give a threshold of {expected}",
         rule=RULE,
     )

@@ -24,17 +24,32 @@ def async_features(*, variants: int, has_shadow: bool, has_capture: bool, where:
         has_capture: Whether requests and answers are captured.
         where: What the problems are told about.
     """
-    for asked, argument, feature, fix in (
-        (variants > 1, f"{variants} variants", "several production variants", "give each its own endpoint"),
-        (has_shadow, "shadow_variant", "shadow variants", "leave shadow_variant out"),
-        (has_capture, "data_capture", "data capture", "leave it out: requests and answers are in S3 anyway"),
+    for asked, argument, why, fix in (
+        (
+            variants > 1,
+            f"{variants} variants",
+            "an asynchronous endpoint has one production variant only",
+            "give each its own endpoint",
+        ),
+        (
+            has_shadow,
+            "shadow_variant",
+            "SageMaker copies no requests of an asynchronous endpoint to a shadow variant",
+            "leave shadow_variant out",
+        ),
+        (
+            has_capture,
+            "data_capture",
+            "SageMaker captures no data of asynchronous endpoints",
+            "leave data_capture out: requests and answers are in S3 anyway",
+        ),
     ):
         if asked:
             yield Problem(
                 what=f"{argument} and async_inference are given",
                 where=where,
                 expected="only what an asynchronous endpoint can do",
-                why=f"SageMaker has no {feature} on asynchronous endpoints",
+                why=why,
                 fix=fix,
                 rule=RULE,
             )

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+from triton_fleet.rules.build_machine import RULE, another_way
 from triton_models.build_machines.processing import PROCESSING_TYPES, SOURCE, has_gpu, processing_type
 from triton_models.errors import Problem
 from triton_models.instances import InstanceType
 
 __all__ = ["RULE", "SOURCE", "processing_gpu", "processing_instance"]
 
-RULE = "build-gpu-is-serving-gpu"
 
-
-def processing_gpu(instance: InstanceType, *, where: str) -> Problem | None:
-    """The problem with compiling for this instance type in a Processing job."""
-    if processing_type(instance) is not None:
+def processing_gpu(instance: InstanceType, region: str | None, *, where: str) -> Problem | None:
+    """The problem with compiling in a Processing job for this instance type, if it has a GPU."""
+    if instance.gpu is None or processing_type(instance) is not None:
         return None
-    gpu = instance.gpu.name if instance.gpu else "no GPU"
     return Problem(
-        what=f"SageMaker has no Processing job on {instance.name} ({gpu}), nor on another type with its GPU",
+        what=f"SageMaker has no Processing job on {instance.name}, nor on another type with its GPU, "
+        f"{instance.gpu.name}",
         where=where,
-        expected=f"an instance type of the families of {', '.join(_families())}",
+        expected=f"an instance type of one of the families {', '.join(_families())}",
         why="a TensorRT plan runs only on the GPU model that compiled it",
-        fix="leave `machine` out, which chooses a machine that there is",
+        fix=another_way(instance, region),
         rule=RULE,
     )
 
 
 def processing_instance(name: str, instance: InstanceType, *, where: str) -> Problem | None:
-    """The problem with running the job on an instance type that was asked for."""
+    """The problem with running the job on this type; `processing_gpu` tells where no type would do."""
     fitting = [each for each in PROCESSING_TYPES if has_gpu(each, instance.gpu)]
-    if name in fitting:
+    if instance.gpu is None or not fitting or name in fitting:
         return None
     return Problem(
-        what=f"a Processing job on {name!r}",
+        what=f"a Processing job on {name!r} is asked for",
         where=where,
-        expected=f"one of {', '.join(fitting) or 'none: there is no such job with this GPU'}",
+        expected=f"a type with the GPU of {instance.name}, {instance.gpu.name}: {', '.join(fitting)}",
         why="a TensorRT plan runs only on the GPU model that compiled it",
-        fix=f"name one of those, or none, for {processing_type(instance) or 'another machine'}",
+        fix="name one of those, or leave the job's instance_type out, which takes "
+        f"{processing_type(instance)}",
         rule=RULE,
     )
 

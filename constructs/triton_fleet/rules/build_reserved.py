@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+from triton_fleet.rules.build_machine import RULE, another_way
 from triton_models.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS, SOURCE
 from triton_models.errors import Problem
-from triton_models.instances import Gpu
+from triton_models.instances import InstanceType
 
 __all__ = ["RULE", "SOURCE", "reserved_gpu", "reserved_region"]
 
-RULE = "build-gpu-is-serving-gpu"
-_INSTEAD = "leave `machine` out, which chooses a machine that there is"
 
-
-def reserved_gpu(gpu: Gpu, *, where: str) -> Problem | None:
-    """The problem with reserving a build machine that has this GPU."""
-    if gpu.name in RESERVED_MACHINES:
+def reserved_gpu(instance: InstanceType, region: str | None, *, where: str) -> Problem | None:
+    """The problem with reserving a build machine that has the GPU of this instance type, if it has one."""
+    gpu = instance.gpu
+    if gpu is None or gpu.name in RESERVED_MACHINES:
         return None
     return Problem(
         what=f"CodeBuild reserves no machine with {gpu.name}",
         where=where,
         expected=f"an instance type with one of {', '.join(RESERVED_MACHINES)}",
         why="a TensorRT plan runs only on the GPU model that compiled it",
-        fix=_INSTEAD,
+        fix=another_way(instance, region),
         rule=RULE,
     )
 
 
-def reserved_region(region: str | None, *, where: str) -> Problem | None:
+def reserved_region(instance: InstanceType, region: str | None, *, where: str) -> Problem | None:
     """The problem with reserving a GPU in this region; none where the region is not known yet."""
     if region is None or region in RESERVED_REGIONS:
         return None
@@ -35,6 +34,6 @@ def reserved_region(region: str | None, *, where: str) -> Problem | None:
         where=where,
         expected=f"one of {', '.join(RESERVED_REGIONS)}",
         why="the fleet would be refused when it is created",
-        fix=f"{_INSTEAD}, or deploy to one of those regions",
+        fix=f"deploy to one of those regions, or {another_way(instance, region)}",
         rule=RULE,
     )

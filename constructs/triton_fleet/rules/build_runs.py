@@ -8,17 +8,20 @@ from triton_fleet.rules.number_range import number_range
 from triton_models.errors import Problem
 
 RULE = "build-runs"
+# Read on 2026-11-21: what an execution may be, and the arguments of a Processing job.
+SOURCES = (
+    "https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html",
+    "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AppSpecification.html",
+)
 
 MOST_BUILDS = 10_000
-"""Child executions of a Distributed Map at a time. Read on 2026-11-21:
-https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"""
+"""Child executions of a Distributed Map at a time."""
 
 MOST_MODELS = 1000
-"""Models of one build. A Processing job takes 100 arguments of 256 characters, which are their names, read
-2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AppSpecification.html"""
+"""Models of one build. A Processing job takes 100 arguments of 256 characters, which are their names."""
 
 LONGEST_RUN_S = 31_536_000
-"""Seconds of an execution: a year. Read on 2026-11-21 on the same page as MOST_BUILDS."""
+"""Seconds of an execution: a year."""
 
 
 def build_runs(

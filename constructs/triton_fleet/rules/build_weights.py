@@ -10,15 +10,20 @@ from triton_models.errors import Problem
 from triton_models.suggest import did_you_mean
 
 RULE = "build-weights"
+# Read on 2026-11-21: what a variable may hold, and which characters stand for others in a policy.
+SOURCES = (
+    "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateProcessingJob.html",
+    "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html",
+)
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 # Set by the build job and by what runs it; another value would change something else than weights.
 _TAKEN = ("FLEET_", "AWS_", "CODEBUILD_", "HF_", "PIP_")
 # In a policy these stand for other characters, so a permission would reach further than one object.
 _WILDCARDS = re.compile(r"[*?$]")
-# Characters of a variable of a Processing job. Source, read 2026-11-21:
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateProcessingJob.html
 LONGEST = 256
+"""Characters of a variable of a Processing job."""
+
 _EXAMPLES = "s3://bucket/key of one object, or hf://owner/name@<full commit hash>"
 
 

@@ -47,7 +47,9 @@ def container_environment(
                 expected=f"names and values of at most {_LONGEST} bytes each; names of letters, digits and "
                 "underscores, beginning with no digit",
                 why="SageMaker refuses the model",
-                fix="put what is long into the artifact, and write names like MODEL_OPTION",
+                fix="put what is long into a file of the artifact"
+                if longest > _LONGEST
+                else "write names like MODEL_OPTION",
                 rule=RULE,
             )
     whole = {**server, **extra}
@@ -58,6 +60,8 @@ def container_environment(
             where=where,
             expected=f"at most {_MOST} variables and {_WHOLE} bytes, those of the server's options included",
             why="SageMaker refuses the model",
-            fix="put what is long into the artifact",
+            fix="put settings that belong together into one variable, or into a file of the artifact"
+            if len(whole) > _MOST
+            else "put what is long into a file of the artifact",
             rule=RULE,
         )

@@ -12,6 +12,8 @@ RULE = "content-types"
 SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CaptureContentTypeHeader.html"
 
 MOST = 10
+LONGEST = 256
+"""Characters of a type."""
 _TYPE = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*/[a-zA-Z0-9](-*[a-zA-Z0-9.])*")
 
 
@@ -24,7 +26,7 @@ def content_types(types: Sequence[str], *, name: str, where: str) -> Iterator[Pr
         where: What the problems are told about.
     """
     for each in types:
-        if not _TYPE.fullmatch(each):
+        if len(each) > LONGEST or not _TYPE.fullmatch(each):
             yield _problem(f"{name} holds {each[:60]!a}", where)
     if len(types) > MOST:
         yield _problem(f"{name} holds {len(types)} content types", where)
@@ -34,7 +36,8 @@ def _problem(what: str, where: str) -> Problem:
     return Problem(
         what=what,
         where=where,
-        expected=f"at most {MOST} types such as application/json, of letters, digits, hyphens and dots",
+        expected=f"at most {MOST} types such as application/json, each of up to {LONGEST} letters, digits, "
+        "hyphens and dots",
         why="SageMaker refuses the endpoint configuration",
         fix="leave it out: what is not named is kept in base64",
         rule=RULE,

@@ -1,4 +1,7 @@
-"""An artifact is asked for of a model that the build makes."""
+"""An artifact is asked for of a model that the build makes.
+
+No source: what a build makes follows from its own arguments.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from triton_models.errors import Problem
 
 RULE = "deployment-portion"
@@ -31,13 +33,19 @@ def deployment_portion(
     if value is None:
         return None
     expected = f"{lowest_percent:g} to {highest_percent:g} % of the fleet"
-    if value < 1 or value != int(value):
+    fix = f"give {lowest_percent:g} to {highest_percent:g} %, a whole number"
+    if not by_percent:
+        fix = _instances(lowest_percent, highest_percent, capacity) if capacity else "give 1 instance or more"
+    whole = float(value).is_integer()
+    if value < 1 or not whole:
         return Problem(
             what=f"the size is {value:g}",
             where=where,
             expected=f"a whole number from 1 up, {expected}",
-            why="SageMaker takes no fractions of an instance or of a percent",
-            fix="give a whole number",
+            why="a deployment that moves nothing at a time would never end"
+            if whole
+            else "SageMaker takes no fractions of an instance or of a percent",
+            fix=fix,
             rule=RULE,
         )
     if by_percent:
@@ -53,17 +61,18 @@ def deployment_portion(
         where=where,
         expected=expected,
         why="SageMaker refuses the update, after everything else of the stack has been deployed",
-        fix=_fix(by_percent=by_percent, highest_percent=highest_percent, capacity=capacity),
+        fix=fix,
         rule=RULE,
     )
 
 
-def _fix(*, by_percent: bool, highest_percent: float, capacity: int | None) -> str:
-    if by_percent or capacity is None:
-        return f"give at most {highest_percent:g} %, in the range above"
-    most = int(capacity * highest_percent // 100)
+def _instances(lowest_percent: float, highest_percent: float, capacity: int) -> str:
+    """What to do where so many instances of this fleet are too few or too many."""
+    least = math.ceil(capacity * lowest_percent / 100)
+    most = math.floor(capacity * highest_percent / 100)
     if most < 1:
         return (
             f"a fleet that may have {capacity} instance cannot be divided: use AllAtOnce, or more instances"
         )
-    return f"give at most {most} instances, or a percentage, which follows the fleet's size"
+    amount = f"{least} to {most} instances" if least < most else f"{most} instance{'s' * (most > 1)}"
+    return f"give {amount}, or a percentage, which follows the fleet's size"

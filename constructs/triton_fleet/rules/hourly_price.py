@@ -1,4 +1,7 @@
-"""A price is one."""
+"""A price is one.
+
+No source: that a price is a number above zero is no fact of AWS's, and which number it is nobody checks here.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ def hourly_price(usd: float | None, *, where: str) -> Problem | None:
     return Problem(
         what=f"the price is {usd:g}",
         where=where,
-        expected="more than 0 USD an hour",
+        expected="a finite number above 0, in USD an hour",
         why="every cost that is calculated from it would be wrong",
         fix="give what AWS bills for the instance type in your region, or leave it out",
         rule=RULE,

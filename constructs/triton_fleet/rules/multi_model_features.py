@@ -14,20 +14,23 @@ SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/dg/model-deploy-feature-m
 _SINGLE = "use a SingleModelEndpoint for that model"
 _NEITHER = "call the endpoint from a queue's consumer, or use another way of hosting"
 
-# argument: what it asks for, what to do instead
+# argument: why it is refused, what to do instead
 EXCLUDED: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "data_capture": ("data capture", _SINGLE),
-        "variants": ("several production variants", _SINGLE),
-        "shadow_variant": ("shadow variants", _SINGLE),
-        "async_inference": ("asynchronous inference", _NEITHER),
-        "serverless": ("serverless inference", _NEITHER),
+        "data_capture": ("SageMaker captures no data of multi-model endpoints", _SINGLE),
+        "variants": ("a multi-model endpoint has one production variant only", _SINGLE),
+        "shadow_variant": (
+            "SageMaker copies no requests of a multi-model endpoint to a shadow variant",
+            _SINGLE,
+        ),
+        "async_inference": ("SageMaker has no asynchronous inference for multi-model endpoints", _NEITHER),
+        "serverless": ("SageMaker has no serverless inference for multi-model endpoints", _NEITHER),
         "managed_instance_scaling": (
-            "scaling to zero, which needs inference components",
+            "to scale to zero an endpoint needs inference components, and a multi-model endpoint has none",
             "keep one instance and attach an EndpointScaling",
         ),
         "model_data_source": (
-            "uncompressed models",
+            "a multi-model endpoint reads no uncompressed models",
             "pack each model into an artifact, as `fleet build` does",
         ),
     }
@@ -38,12 +41,12 @@ EXCLUDED: Mapping[str, tuple[str, str]] = MappingProxyType(
 def multi_model_features(arguments: Iterable[str], *, where: str) -> Iterator[Problem]:
     """The problem with each argument that asks a multi-model endpoint for what it cannot do."""
     for argument in arguments:
-        feature, instead = EXCLUDED[argument]
+        why, instead = EXCLUDED[argument]
         yield Problem(
             what=f"{argument} is given",
             where=where,
             expected="only what a multi-model endpoint can do",
-            why=f"SageMaker has no {feature} on multi-model endpoints",
+            why=why,
             fix=instead,
             rule=RULE,
         )

@@ -31,7 +31,7 @@ def some_subnets(chosen: int, *, vpc_has_public: bool, where: str) -> Problem | 
     return Problem(
         what=what,
         where=where,
-        expected="private subnets, in two availability zones or more",
+        expected="one private subnet or more",
         why="SageMaker attaches each instance to a subnet, and gives it no public address there",
         fix=fix,
         rule=RULE,

@@ -16,12 +16,17 @@ _LONGEST = 258
 
 def reservation_arn(arn: str | None, *, where: str) -> Problem | None:
     """The problem with a reservation's ARN; None is one not known yet, or none at all."""
-    if arn is None or (len(arn) <= _LONGEST and _ARN.fullmatch(arn)):
+    if arn is None:
+        return None
+    too_long = len(arn) > _LONGEST
+    if _ARN.fullmatch(arn) and not too_long:
         return None
     return Problem(
-        what=f"the capacity reservation is {arn[:80]!a}",
+        what=f"the capacity reservation is {arn[:80]!a}"
+        + f" and goes on to {len(arn)} characters" * too_long,
         where=where,
-        expected="an ARN such as arn:aws:sagemaker:us-east-1:123456789012:training-plan/name",
+        expected="an ARN such as arn:aws:sagemaker:us-east-1:123456789012:training-plan/name, of at most "
+        f"{_LONGEST} characters",
         why="SageMaker refuses the endpoint's configuration",
         fix="give the ARN that SageMaker shows for the reservation, not its name",
         rule=RULE,

@@ -7,10 +7,13 @@ import re
 from triton_models.errors import Problem
 
 RULE = "resource-name"
-# Read on 2026-11-21; names of variants have the same pattern.
+# Read on 2026-11-21; names of variants have the same pattern and length.
 SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpoint.html"
 
-_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+# SageMaker's pattern counts no hyphens; the length is a limit beside it.
+_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
+LONGEST = 63
+"""Characters of a name, hyphens among them."""
 
 
 def resource_name(name: str | None, *, what: str, where: str) -> Problem | None:
@@ -21,13 +24,18 @@ def resource_name(name: str | None, *, what: str, where: str) -> Problem | None:
         what: What is named, such as "the endpoint".
         where: What the problem is told about.
     """
-    if name is None or _NAME.fullmatch(name):
+    if name is None:
+        return None
+    too_long = len(name) > LONGEST
+    if _NAME.fullmatch(name) and not too_long:
         return None
     return Problem(
-        what=f"{what} is named {name[:80]!a}",
+        what=f"{what} is named {name[:80]!a}" + f", with {len(name)} characters" * too_long,
         where=where,
-        expected="1 to 63 letters, digits and hyphens, such as search-g5",
+        expected=f"1 to {LONGEST} letters, digits and hyphens, such as search-g5",
         why="SageMaker refuses the name, after everything before it has been deployed",
-        fix="begin and end with a letter or a digit, and have only hyphens between",
+        fix=f"shorten it to {LONGEST} characters"
+        if too_long
+        else "begin and end with a letter or a digit, and have only these and hyphens between",
         rule=RULE,
     )

@@ -36,12 +36,13 @@ def rollback_alarms(names: Sequence[str], *, has_deployment: bool, where: str) -
             what=f"the alarm '{name}' is named {names.count(name)} times",
             where=where,
             expected="each alarm once",
+            why=f"an alarm is watched or it is not: a second mention only takes one of {MOST} places",
             fix="name it once",
             rule=RULE,
         )
     if names and not has_deployment:
         yield Problem(
-            what=f"{len(names)} rollback alarms, and no deployment",
+            what=f"{len(names)} rollback alarm{'s' * (len(names) > 1)}, and no deployment",
             where=where,
             expected="a deployment, such as Rolling() or AllAtOnce()",
             why="the alarms would be watched by nothing: only a deployment rolls back",

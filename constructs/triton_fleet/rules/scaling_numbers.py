@@ -32,15 +32,26 @@ def scaling_number(
     """
     if deferred or is_number(value, whole=whole):
         return None
-    kind = "a whole number" if whole else "a number"
+    kind = "a whole number" if whole else "a finite number"
     return Problem(
         what=f"{name} is {value!r}",
         where=where,
         expected=kind,
         why="Application Auto Scaling takes nothing else, and would say so only at deployment",
-        fix=f"give {kind}, not a text or a truth value",
+        fix=f"give {kind}{_instead(value)}",
         rule=RULE,
     )
+
+
+def _instead(value: object) -> str:
+    """What to do about a value that is no such number."""
+    if isinstance(value, bool):
+        return ": True and False are none"
+    if isinstance(value, str):
+        return ", without quotes"
+    if isinstance(value, float) and math.isfinite(value):
+        return f", such as {math.ceil(value)}"
+    return ""
 
 
 def scaling_number_now(*, deferred: bool, name: str, where: str) -> Problem | None:

@@ -7,14 +7,23 @@ from collections.abc import Iterator, Sequence
 from triton_models.errors import Problem
 
 RULE = "scaling-steps"
-# Read on 2026-11-21.
-SOURCE = "https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html"
+# Read on 2026-11-21; the second about scaling to zero.
+SOURCES = (
+    "https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html",
+    "https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html",
+)
 
 EXACT = "ExactCapacity"
 
 
 def scaling_steps(
-    bounds: Sequence[float], changes: Sequence[float | None], *, grows: bool, adjustment: str, where: str
+    bounds: Sequence[float],
+    changes: Sequence[float | None],
+    *,
+    grows: bool,
+    adjustment: str,
+    where: str,
+    has_queue: bool = False,
 ) -> Iterator[Problem]:
     """The problems with steps.
 
@@ -24,6 +33,7 @@ def scaling_steps(
         grows: Whether a step is for values at and above its bound (True), or at and below it.
         adjustment: Application Auto Scaling's word for what a change is.
         where: What the problem is told about.
+        has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
     """
     if not bounds:
         yield Problem(
@@ -44,26 +54,31 @@ def scaling_steps(
             rule=RULE,
         )
     for bound, change in zip(bounds, changes, strict=True):
-        if change is not None and not _fits(change, grows=grows, exact=adjustment == EXACT):
-            yield _misfit(bound, change, grows=grows, exact=adjustment == EXACT, where=where)
+        if change is None:
+            continue
+        if adjustment == EXACT:
+            fewest = 0 if has_queue else 1
+            if change < fewest:
+                yield _too_few(bound, change, fewest=fewest, where=where)
+        elif not (change > 0 if grows else change < 0):
+            yield _wrong_way(bound, change, grows=grows, where=where)
 
 
-def _fits(change: float, *, grows: bool, exact: bool) -> bool:
-    if exact:
-        return change >= 1
-    return change > 0 if grows else change < 0
+def _too_few(bound: float, change: float, *, fewest: int, where: str) -> Problem:
+    return Problem(
+        what=f"the step at {bound:g} sets the fleet to {change:g} instances",
+        where=where,
+        expected=f"{fewest} or more",
+        why="an endpoint's variant cannot scale to zero, unless it is asynchronous: nothing could answer a "
+        "request"
+        if fewest
+        else "there are no fewer instances than none",
+        fix=f"set it to {fewest}",
+        rule=RULE,
+    )
 
 
-def _misfit(bound: float, change: float, *, grows: bool, exact: bool, where: str) -> Problem:
-    if exact:
-        return Problem(
-            what=f"the step at {bound:g} sets the fleet to {change:g} instances",
-            where=where,
-            expected="1 or more",
-            why="an endpoint's variant cannot scale to zero; only inference components can",
-            fix="set it to 1",
-            rule=RULE,
-        )
+def _wrong_way(bound: float, change: float, *, grows: bool, where: str) -> Problem:
     return Problem(
         what=f"the step at {bound:g} changes the fleet by {change:g}",
         where=where,

@@ -66,7 +66,7 @@ def scheduled_period(start: datetime | None, end: datetime | None, *, where: str
             where=where,
             expected="a start before the end",
             why="the action would never come due",
-            fix="exchange them",
+            fix="give a later end, or leave one of them out" if start == end else "exchange them",
             rule=RULE,
         )
 

@@ -182,7 +182,7 @@ class EndpointScaling(Construct):
         findings.extend(_target_problems(self.targets, self.variant, where=where("targets")))
         for each in self.steps:
             findings.extend(step_values(each, where=where("steps")))
-            findings.extend(each.problems(where=where("steps")))
+            findings.extend(each.problems(where=where("steps"), has_queue=self.variant.asynchronous))
         standing = (self.min_capacity, self.max_capacity)
         findings.extend(
             schedule_problems(

@@ -82,8 +82,13 @@ class StepScaling:
         return self.direction == "out"
 
     @typed
-    def problems(self, *, where: str) -> Iterator[Problem]:
-        """What is wrong between the values."""
+    def problems(self, *, where: str, has_queue: bool = False) -> Iterator[Problem]:
+        """What is wrong between the values.
+
+        Args:
+            where: What the problems are told about.
+            has_queue: Whether the endpoint is asynchronous.
+        """
         where = f"{self.name}, {where}"
         wrong = [problem for step in self.steps for problem in _step_problems(step, where=where) if problem]
         yield from wrong
@@ -94,6 +99,7 @@ class StepScaling:
                 grows=self.grows,
                 adjustment=self.adjustment,
                 where=where,
+                has_queue=has_queue,
             )
 
     def threshold(self) -> float:
