@@ -12,8 +12,12 @@ from reporting.comparison import Comparison, compare
 from reporting.markdown import headline, markdown
 from reporting.revisions import committed, working_tree
 from reporting.risk import meaning
+from triton_models.built_for import built_gpus
 from triton_models.errors import FleetError
+from triton_models.manifest import ArtifactRecord
 from triton_models.outcome import progress
+
+_MEGABYTE = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +66,8 @@ def run(arguments: argparse.Namespace) -> Report:
     base = committed(project, arguments.base)
     progress(f"synthesising {arguments.head or 'the working tree'}")
     head = committed(project, arguments.head) if arguments.head else working_tree(project)
-    sizes = _published(arguments.repository) if arguments.repository else None
-    report = Report(comparison=compare(base, head, sizes=sizes))
+    published = _published(arguments.repository) if arguments.repository else None
+    report = Report(comparison=compare(base, head, published=published))
     if arguments.output is not None:
         arguments.output.write_text(markdown(report.comparison), encoding="utf-8")
     return report
@@ -82,11 +86,16 @@ def _project(folder: Path) -> Path:
     )
 
 
-def _published(repository: str) -> Mapping[str, int]:
-    """The sizes of the artifacts that models' names stand for now."""
+def _published(repository: str) -> Mapping[str, str]:
+    """What the models' names stand for now, in words."""
     from triton_models.manifest import Repository
     from triton_models.publishing.s3 import repository_client
     from triton_models.publishing.stored_manifest import read_manifest
 
     manifest = read_manifest(Repository.parse(repository), s3=repository_client())
-    return {name: record.artifacts[record.current].size for name, record in manifest.models.items()}
+    return {name: _artifact(model.artifacts[model.current]) for name, model in manifest.models.items()}
+
+
+def _artifact(record: ArtifactRecord) -> str:
+    hardware = ", ".join(built_gpus(record.build)) or "no GPU"
+    return f"{record.size / _MEGABYTE:,.1f} MB, for {hardware} and Triton {record.build.get('release', '?')}"

@@ -14,8 +14,6 @@ from reporting.spending import Fleet, fleets
 from reporting.watching import Watching, watching_change
 from triton_models.cost import Estimate
 
-_MEGABYTE = 1e6
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -33,7 +31,8 @@ class Comparison:
         toolkit_changed: What builds them differs.
         models_before: How many models the build job made.
         models_after: How many it makes.
-        sizes: The bytes of the artifacts that are published now, by model; None if nobody asked.
+        published: What each model's name stands for now, such as "95.4 MB, for A10G and Triton 25.09"; None
+            if nobody asked.
     """
 
     before_name: str
@@ -47,7 +46,7 @@ class Comparison:
     toolkit_changed: bool
     models_before: int
     models_after: int
-    sizes: Mapping[str, int] | None = None
+    published: Mapping[str, str] | None = None
 
     @property
     def warnings(self) -> list[SynthesisWarning]:
@@ -98,15 +97,8 @@ class Comparison:
         """What models are built for."""
         return _targets(self.after)
 
-    def size_of(self, model: str) -> str:
-        """The size of a model's published artifact, in words; "" if nobody asked."""
-        if self.sizes is None:
-            return ""
-        size = self.sizes.get(model)
-        return "nothing" if size is None else f"{size / _MEGABYTE:,.1f} MB"
 
-
-def compare(before: Revision, after: Revision, *, sizes: Mapping[str, int] | None = None) -> Comparison:
+def compare(before: Revision, after: Revision, *, published: Mapping[str, str] | None = None) -> Comparison:
     """Put two revisions side by side."""
     return Comparison(
         before_name=before.name,
@@ -118,9 +110,9 @@ def compare(before: Revision, after: Revision, *, sizes: Mapping[str, int] | Non
         watching=watching_change(before.assembly, after.assembly),
         models=tuple(model_changes(before.declared, after.declared)),
         toolkit_changed=before.declared.toolkit != after.declared.toolkit,
-        models_before=len(before.declared.built),
-        models_after=len(after.declared.built),
-        sizes=sizes,
+        models_before=before.declared.count,
+        models_after=after.declared.count,
+        published=published,
     )
 
 

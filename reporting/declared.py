@@ -14,6 +14,9 @@ from triton_models.source_files import contents
 MODELS = Path("model_builds") / "models"
 TOOLKIT = Path("model_builds") / "triton_models"
 
+# What stands for every model in the configuration.
+_EVERY = "*"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChange:
@@ -43,6 +46,11 @@ class Declared:
     folders: Mapping[str, Mapping[str, str]]
     built: tuple[str, ...]
     toolkit: str
+
+    @property
+    def count(self) -> int:
+        """How many models the build job makes."""
+        return len(self.folders) if _EVERY in self.built else len(self.built)
 
     @classmethod
     def read(cls, checkout: Path) -> Declared:
@@ -74,7 +82,9 @@ def _change(name: str, before: Declared, after: Declared) -> ModelChange | None:
     if old != new:
         files = sorted(file for file in {*old, *new} if old.get(file) != new.get(file))
         return ModelChange(name=name, what="changed", files=tuple(files))
-    was, is_ = (any(each.partition(":")[0] in {name, "*"} for each in one.built) for one in (before, after))
+    was, is_ = (
+        any(each.partition(":")[0] in {name, _EVERY} for each in one.built) for one in (before, after)
+    )
     if was == is_:
         return None
     return ModelChange(name=name, what="built" if is_ else "not built")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from reporting.assembly import Assembly, Resource
@@ -197,28 +197,34 @@ def _models(comparison: Comparison) -> Iterator[str]:
     before, after = comparison.targets_before, comparison.targets_after
     parts = []
     if comparison.models:
-        asked = comparison.sizes is not None
-        header = (
-            ["| model | what | published now |", "|---|---|---|"]
-            if asked
-            else ["| model | what |", "|---|---|"]
-        )
-        rows = [
-            f"| `{each.name}` | {_became(each)} |" + (f" {comparison.size_of(each.name)} |" if asked else "")
-            for each in comparison.models
-        ]
-        parts.append("\n".join([*header, *rows]))
+        parts.append("\n".join(_table_of_models(comparison)))
     if before and after and before != after:
         parts.append(
             f"Built for {' and '.join(after)}, before for {' and '.join(before)}: every model has to be "
             "built and published again, for a plan loads in one TensorRT on one GPU model."
         )
-    elif parts and after:
-        parts.append(f"Built for {' and '.join(after)}.")
     if comparison.toolkit_changed:
         parts.append("The toolkit that builds them differs: `fleet changed` says which are built again.")
     if parts:
         yield "\n\n".join(["#### Models", *parts])
+
+
+def _table_of_models(comparison: Comparison) -> Iterator[str]:
+    published = comparison.published
+    titles = ["model", "what", "built for", *(["published now"] if published is not None else [])]
+    yield _row(titles)
+    yield "|---" * len(titles) + "|"
+    for each in comparison.models:
+        removed = each.what == "removed"
+        targets = [] if removed else comparison.targets_after
+        cells = [f"`{each.name}`", _became(each), " and ".join(targets) or "nothing"]
+        if published is not None:
+            cells.append(published.get(each.name, "nothing"))
+        yield _row(cells)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _became(change: ModelChange) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commits import READER, make_repository
 
+from tests.triton_models.publishing_aws import ENVIRONMENT, artifact, client, repository_of, small_aws
 from triton_models.cli import main
 
 
@@ -33,6 +35,27 @@ def test_the_working_tree_is_compared_with_a_commit(
     assert told["usd_a_month"] == {"floor": 0, "ceiling": 0}
     assert {change["risk"] for change in told["changes"]} == {"none"}
     assert (tmp_path / "report.md").read_text().startswith("### 1 model differs\n")
+
+
+def test_with_a_repository_it_says_what_each_model_stands_for_now(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = artifact(tmp_path, name="reader", weights=bytes(3_000_000))
+    made = replace(made, build={"model": "reader", "gpu": "A10G", "release": "25.09"})
+    monkeypatch.chdir(checkout)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    with small_aws() as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        repository = repository_of([made], client(url))
+        output = tmp_path / "report.md"
+        assert main(["report", "--base", "main", "--repository", repository, "--output", str(output)]) == 0
+
+    size = f"{made.size / 1e6:,.1f} MB"
+    assert (
+        "| model | what | built for | published now |\n|---|---|---|---|\n"
+        f"| `reader` | changed: `build.py` | A10G and Triton 26.05 | {size}, for A10G and Triton 25.09 |\n"
+    ) in output.read_text()
 
 
 def test_outside_of_a_project_it_says_so(

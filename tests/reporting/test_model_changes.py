@@ -1,0 +1,32 @@
+"""What became of the model builds, and how many are made."""
+
+from __future__ import annotations
+
+from reporting.declared import Declared, ModelChange, model_changes
+
+
+def declared(*built: str, folders: str = "reader writer") -> Declared:
+    """A revision with these folders, of which these are built."""
+    return Declared(
+        folders={name: {"build.py": "1"} for name in folders.split()}, built=built, toolkit="the same"
+    )
+
+
+def test_the_models_are_counted_that_the_configuration_names() -> None:
+    assert declared("reader").count == 1
+    assert declared("reader", "reader:small").count == 2
+
+
+def test_a_star_stands_for_every_folder() -> None:
+    assert declared("*").count == 2
+    assert model_changes(declared("reader", "writer"), declared("*")) == []
+    assert model_changes(declared("reader"), declared("*")) == [ModelChange(name="writer", what="built")]
+
+
+def test_a_folder_that_comes_or_goes_is_told_whoever_builds_it() -> None:
+    before, after = declared("*", folders="reader writer"), declared("*", folders="reader speaker")
+
+    assert [(each.name, each.what) for each in model_changes(before, after)] == [
+        ("speaker", "added"),
+        ("writer", "removed"),
+    ]
