@@ -26,6 +26,7 @@ from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
 from triton_fleet.rules.number_range import number_range
 from triton_fleet.rules.scaling_target import scaling_target
+from triton_fleet.rules.secret_arn import secret_arn
 from triton_models.errors import Problem
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType, instance_type
 from triton_models.releases import DEFAULT_RELEASE, release
@@ -52,6 +53,8 @@ class FleetConfig:
         weights: Trained weights by the environment variable in which a model's build.py looks for their
             address: s3://bucket/key of one object, or hf://owner/name@commit. On the command line
             `-c weights=T5_WEIGHTS=s3://bucket/t5.pt,BERT_WEIGHTS=hf://owner/name@commit`.
+        hub_token: The ARN of the secret with a token of the Hugging Face hub, for weights in a private
+            repository; empty for none.
         build_on_deployment: Whether a deployment starts a build when it changes what a build would make.
         parallel_builds: How many builds at a time: 1 is one build of all models, more are a state machine
             that divides those that changed among them.
@@ -73,6 +76,7 @@ class FleetConfig:
     release: str = DEFAULT_RELEASE
     models: tuple[str, ...] = ()
     weights: Mapping[str, str] = field(default_factory=dict)
+    hub_token: str = ""
     build_on_deployment: bool = True
     parallel_builds: int = 1
     min_capacity: int = 1
@@ -251,6 +255,7 @@ def _problems(config: FleetConfig, findings: Findings, *, region: str | None) ->
     if EVERY_MODEL in config.models and len(config.models) > 1:
         yield _every_model_and_more(config.models, where=where("models"))
     yield from build_weights(config.weights, read=None, where=where("weights"))
+    yield secret_arn(config.hub_token or None, where=where("hub_token"))
     yield number_range(
         config.parallel_builds,
         least=1,

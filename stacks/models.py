@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from stacks.config import EVERY_MODEL, FleetConfig
@@ -53,6 +54,7 @@ class ModelsStack(Stack):
                 instance_type=config.instance_type,
                 release=config.release,
                 weights=config.weights,
+                hub_token=self._hub_token(config.hub_token),
             )
             self.built = self.builds.models or self.builds.declared
             if config.parallel_builds > 1:
@@ -85,3 +87,6 @@ class ModelsStack(Stack):
             value=self.repository.url,
             description="Where models are published: fleet publish --repository ...",
         )
+
+    def _hub_token(self, arn: str) -> secretsmanager.ISecret | None:
+        return secretsmanager.Secret.from_secret_complete_arn(self, "HubToken", arn) if arn else None

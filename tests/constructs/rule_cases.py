@@ -66,6 +66,7 @@ from triton_fleet.rules.scheduled_capacity import (
     scheduled_something,
     scheduled_zone,
 )
+from triton_fleet.rules.secret_arn import secret_arn
 from triton_fleet.rules.single_model_artifact import single_model_artifact
 from triton_fleet.rules.statistic_name import statistic_name
 from triton_fleet.rules.tag_set import tag_set
@@ -338,6 +339,22 @@ ENDPOINTS_AND_VARIANTS = (
             given(types=["application/ld+json"], name="json_content_types"),
             given(types=["application/" + 245 * "x"], name="json_content_types"),
             given(types=["text/csv"] * 11, name="csv_content_types"),
+        ),
+    ),
+    Case(
+        rule=secret_arn,
+        breaks="secret-arn",
+        good=(
+            given(arn="arn:aws:secretsmanager:us-east-1:123456789012:secret:hub/token-a1B2c3"),
+            given(arn="arn:aws-cn:secretsmanager:cn-north-1:123456789012:secret:t-a1B2c3"),
+            given(arn=None),
+        ),
+        bad=(
+            given(arn="hub/token"),
+            given(arn="hf_abcdefghijklmnop"),
+            given(arn="arn:aws:secretsmanager:us-east-1:123456789012:secret:hub/token"),
+            given(arn="arn:aws:secretsmanager:us-east-1:123456789012:secret:hub-*"),
+            given(arn="arn:aws:secretsmanager:us-east-1:123:secret:hub/token-a1B2c3"),
         ),
     ),
     Case(

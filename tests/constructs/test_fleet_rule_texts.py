@@ -26,6 +26,7 @@ from triton_fleet.rules.rollback_alarms import rollback_alarms
 from triton_fleet.rules.scaling_numbers import scaling_number
 from triton_fleet.rules.scaling_steps import scaling_steps
 from triton_fleet.rules.scheduled_capacity import scheduled_period
+from triton_fleet.rules.secret_arn import secret_arn
 from triton_fleet.rules.statistic_name import statistic_name
 from triton_models.errors import Problem
 from triton_models.instances import instance_type
@@ -163,6 +164,10 @@ def _exactly(change: int, *, has_queue: bool) -> Arguments:
 )
 def test_a_text_is_about_the_mistake(rule: Rule, arguments: Arguments, field: str, text: str) -> None:
     assert text in getattr(_problem(rule, arguments), field)
+
+
+def test_what_may_be_the_secret_itself_is_not_told() -> None:
+    assert "hf_abc" not in str(_problem(secret_arn, given(arn="hf_abc")))
 
 
 def test_a_fraction_or_no_number_at_all_is_not_called_a_text() -> None:

@@ -161,6 +161,7 @@ def test_every_mistake_is_told_at_once() -> None:
         ({"invocations_per_gpu_per_minute": 0}, ["scaling-target-reachable"]),
         ({"name": "a" * 64}, ["fleet-name"]),
         ({"name": "-".join("a" * 33)}, ["fleet-name"]),
+        ({"hub_token": "hub-token"}, ["secret-arn"]),
     ],
 )
 def test_a_mistake_names_its_rule(given: dict[str, object], rules: list[str]) -> None:

@@ -13,6 +13,9 @@ FLEETS: dict[str, dict[str, object]] = {
     "many builds at a time": {"parallel_builds": 4},
     "many jobs at a time": {"parallel_builds": 4, "instance_type": "ml.g4dn.xlarge"},
     "builds by hand": {"build_on_deployment": "false"},
+    "weights of a private hub": {
+        "hub_token": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hub-token-a1B2c3"
+    },
     "elsewhere": {
         "region": "eu-south-1",
         "instance_type": "ml.g4dn.xlarge",

@@ -143,6 +143,25 @@ def test_several_builds_at_a_time_are_runs_that_the_deployment_starts() -> None:
     assert '"MaxConcurrency":6' in json.dumps(machine).replace("\\", "")
 
 
+def test_the_secret_of_a_private_hub_reaches_the_build_and_no_other_is_readable() -> None:
+    arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hub-token-a1B2c3"
+    template = Template.from_stack(fleet_app(models="resnet50", hub_token=arn).models).to_json()
+    resources = template["Resources"].values()
+    (project,) = (each for each in resources if each["Type"] == "AWS::CodeBuild::Project")
+    read = [
+        statement["Resource"]
+        for each in resources
+        if each["Type"] == "AWS::IAM::Policy"
+        for statement in each["Properties"]["PolicyDocument"]["Statement"]
+        if "secretsmanager" in str(statement["Action"])
+    ]
+
+    assert {"Name": "HF_TOKEN", "Type": "SECRETS_MANAGER", "Value": arn} in project["Properties"][
+        "Environment"
+    ]["EnvironmentVariables"]
+    assert read == [arn]
+
+
 def test_weights_reach_the_build() -> None:
     template = Template.from_stack(
         fleet_app(models="resnet50", weights="RESNET50_WEIGHTS=s3://weights/resnet50.pt").models
