@@ -2,98 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import jsii
 from aws_cdk import Annotations as Advice
-from aws_cdk import Duration, Names, RemovalPolicy, Resource, Tags
+from aws_cdk import Names, RemovalPolicy, Resource, Tags
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings, Problem
-from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.findings import Findings
 from triton_fleet.arguments.typed import typed
-from triton_fleet.arguments.values import literal_texts
+from triton_fleet.endpoint.execution_role import execution_role
 from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
+from triton_fleet.endpoint.shared import Shared
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
-from triton_fleet.hosting.compliance import acknowledge_local_storage, acknowledge_network_interfaces
-from triton_fleet.hosting.deployment import (
-    WITHOUT_ROLLBACK,
-    Deployment,
-    deployment_advice,
-    deployment_problems,
-)
-from triton_fleet.hosting.network import EndpointNetwork
-from triton_fleet.hosting.server import TritonServer
+from triton_fleet.hosting.compliance import acknowledge_local_storage
+from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, deployment_advice
 from triton_fleet.hosting.variants import DeployedVariant, Hosting
-from triton_fleet.images.image import OwnImage, TritonImage
-from triton_fleet.metrics.published import HOST_NAMESPACE, INVOCATION_NAMESPACE, EndpointMetrics
-from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.rules.container_environment import container_environment
-from triton_fleet.rules.gpu_generation import gpu_generation
-from triton_fleet.rules.image_published import image_published, image_region
-from triton_fleet.rules.local_storage import local_storage
-from triton_fleet.rules.metric_interval import metric_interval
-from triton_fleet.rules.plan_portability import PlanTarget
-from triton_fleet.rules.resource_name import resource_name
+from triton_fleet.images.image import TritonImage
+from triton_fleet.metrics.published import EndpointMetrics
 from triton_fleet.rules.rollback_alarms import rollback_alarms as rollback_alarm_problems
-from triton_fleet.rules.tag_set import tag_set
 from triton_models.errors import FleetError
 from triton_models.instances import InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.releases import Release
-from triton_models.releases import release as find_release
 from triton_models.suggest import did_you_mean
 
 _LONGEST_NAME = 63
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
-    """What every endpoint is told besides its variants; each construct explains its own arguments.
-
-    Attributes:
-        endpoint_name: A literal name; None to make one from the construct's path.
-        repository: Where the models are.
-        release: The Triton release.
-        server: How Triton is started.
-        environment: Variables of the container besides those of the server's options.
-        image: An image of the user's own.
-        network: The VPC.
-        network_isolation: Whether containers are cut off from any network.
-        encryption_key: The key of the volumes.
-        deployment: How a new configuration takes over.
-        rollback_alarms: Names of the alarms that undo a deployment.
-        detailed_observability: Whether metrics of each GPU are published.
-        enhanced_metrics: Whether metrics of each instance are published.
-        metric_interval: How often metrics are published; None for every minute.
-        log_retention: How long logs are kept.
-        tags: Of everything in the endpoint.
-    """
-
-    endpoint_name: str | None
-    repository: ModelRepository
-    release: str
-    server: TritonServer
-    environment: Mapping[str, str]
-    image: OwnImage | None
-    network: EndpointNetwork | None
-    network_isolation: bool
-    encryption_key: kms.IKey | None
-    deployment: Deployment | None
-    rollback_alarms: Sequence[str]
-    detailed_observability: bool
-    enhanced_metrics: bool
-    metric_interval: Duration | None
-    log_retention: logs.RetentionDays
-    tags: Mapping[str, str]
 
 
 @jsii.implements(sagemaker.IEndpoint)
@@ -256,93 +197,6 @@ class Endpoint(Resource):
     def _grant_invoke(self, grantee: iam.IGrantable, target_models: Sequence[str]) -> iam.Grant:
         return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
 
-    def _check_shared(
-        self,
-        findings: Findings,
-        *,
-        capacity: int | None,
-        variants: int,
-        multi_model: bool,
-        reserved: Mapping[str, str] = MappingProxyType({}),
-    ) -> Release | None:
-        """Note what is wrong with the shared arguments; gives the release if that is known.
-
-        Args:
-            findings: Where problems are noted.
-            capacity: The fewest instances of a variant at the first deployment.
-            variants: The number of production variants.
-            multi_model: Whether the container serves many models.
-            reserved: Variables that the variants set.
-        """
-        shared, where, region = self._shared, findings.where, self.env.region
-        if shared.endpoint_name is not None:
-            findings.look_up("endpoint_name", shared.endpoint_name, str)
-            findings.add(
-                resource_name(known(shared.endpoint_name), what="the endpoint", where=where("endpoint_name"))
-            )
-        tags = {key: known(value) for key, value in shared.tags.items()}
-        findings.extend(tag_set(tags, where=where("tags")))
-        findings.extend(
-            literal_texts(shared.rollback_alarms, name="rollback_alarms", where=where("rollback_alarms"))
-        )
-        findings.extend(self.server.problems(where=where("server")))
-        extra = {name: known(value) for name, value in shared.environment.items()}
-        findings.extend(
-            container_environment(
-                {**self.server.environment(), **reserved}, extra, where=where("environment")
-            )
-        )
-        interval = shared.metric_interval
-        if interval is not None:
-            seconds = None if interval.is_unresolved() else interval.to_milliseconds() / 1000
-            findings.add(metric_interval(seconds, where=where("metric_interval")))
-        release = findings.look_up("release", shared.release, find_release)
-        if shared.image is not None:
-            findings.extend(
-                shared.image.problems(where=where("image"), region=region, multi_model=multi_model)
-            )
-        elif release is not None:
-            findings.add(
-                image_published(release, where=where("release")),
-                image_region(release, known(region), where=where("release")),
-            )
-        findings.extend(
-            deployment_problems(
-                shared.deployment,
-                rollback_alarms=shared.rollback_alarms,
-                capacity=capacity,
-                where=where("deployment"),
-                variants=variants,
-            )
-        )
-        return release
-
-    def _hardware_problems(
-        self, hosting: Hosting, instance: InstanceType, release: Release | None, *, plans: bool, where: str
-    ) -> Iterable[Problem | None]:
-        """What is wrong with serving from an instance type.
-
-        Args:
-            hosting: What is asked of it.
-            instance: The instance type.
-            release: The release, if it is known.
-            plans: Whether it serves what the repository's build jobs publish.
-            where: What the problems are told about.
-        """
-        yield from local_storage(
-            instance,
-            volume_size_gb=hosting.volume_size_gb,
-            has_key=self._shared.encryption_key is not None,
-            where=where,
-        )
-        if release is None:
-            return
-        if instance.gpu is not None:
-            yield gpu_generation(instance.gpu, release, where=where)
-        if plans:
-            target = PlanTarget(gpu=instance.gpu, release=release, path=self.node.path)
-            yield from self.repository.served_by(target, where=where)
-
     def _register(
         self, variants: Sequence[tuple[Hosting, InstanceType]], *, asynchronous: bool = False
     ) -> None:
@@ -379,57 +233,13 @@ class Endpoint(Resource):
         )
 
     def _execution_role(self) -> iam.Role:
-        """A role for the instances that can read the repository, pull one image, log and publish metrics."""
-        role = iam.Role(
+        return execution_role(
             self,
-            # An endpoint of another name comes with a role of its own. Were it the same one, its policy would
-            # name the new log group only, and the old endpoint could not log until it is gone.
-            f"Role-{self.name}",
-            assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
-            description=f"What the instances of the endpoint {self.name} may do",
+            endpoint_name=self.name,
+            shared=self._shared,
+            image=self.image,
+            log_group=self.log_group,
         )
-        network, key = self._shared.network, self._shared.encryption_key
-        self.repository.grant_read(role)
-        for statement in (*self.image.pull_statements(), *self._telemetry_statements()):
-            role.add_to_policy(statement)
-        if network is not None:
-            network.admit(self.repository)
-            for statement in network.statements():
-                role.add_to_policy(statement)
-            acknowledge_network_interfaces(role)
-        if key is not None:
-            key.grant(role, "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
-            iam.Grant.add_to_principal(
-                grantee=role,
-                actions=[
-                    "kms:CreateGrant"
-                ],  # the volume is attached by EC2, which SageMaker lets use the key
-                resource_arns=[key.key_arn],
-                conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
-            )
-        return role
-
-    def _telemetry_statements(self) -> list[iam.PolicyStatement]:
-        namespaces = [INVOCATION_NAMESPACE, HOST_NAMESPACE, *self.server.metric_namespaces()]
-        return [
-            iam.PolicyStatement(
-                sid="Logs",
-                # CreateLogGroup although the group exists: the host's log agent starts by asking for it.
-                actions=[
-                    "logs:CreateLogGroup",
-                    "logs:CreateLogStream",
-                    "logs:DescribeLogStreams",
-                    "logs:PutLogEvents",
-                ],
-                resources=[self.log_group.log_group_arn],
-            ),
-            iam.PolicyStatement(
-                sid="Metrics",  # PutMetricData knows no resources, only the namespace narrows it
-                actions=["cloudwatch:PutMetricData"],
-                resources=["*"],
-                conditions={"StringEquals": {"cloudwatch:namespace": namespaces}},
-            ),
-        ]
 
     def _allow_core_dumps(self, hosting: Hosting) -> None:
         dumps, network = hosting.core_dumps, self._shared.network

@@ -16,7 +16,8 @@ from constructs import Construct
 
 from triton_fleet.arguments.findings import Findings, Problem
 from triton_fleet.arguments.typed import typed
-from triton_fleet.endpoint.base import Endpoint, Shared
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.shared import Shared
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.hosting.deployment import Deployment
@@ -231,8 +232,12 @@ class MultiModelEndpoint(Endpoint):
         """The facts behind the arguments, after every check of them."""
         findings = Findings.of(self)
         findings.extend(multi_model_features(excluded, where=self.node.path))
-        release = self._check_shared(
-            findings, capacity=hosting.initial_instance_count, variants=1, multi_model=True
+        release = self._shared.check(
+            findings,
+            region=self.env.region,
+            capacity=hosting.initial_instance_count,
+            variants=1,
+            multi_model=True,
         )
         findings.extend(hosting_problems(hosting, where=self.node.path))
         findings.extend(multi_model_arguments(self.server.extra_arguments, where=findings.where("server")))
@@ -247,7 +252,11 @@ class MultiModelEndpoint(Endpoint):
             where = findings.where("instance_pools" if index else "instance_type")
             if each is not None:
                 findings.extend(self._type_problems(each, instance, where=where))
-                findings.extend(self._hardware_problems(hosting, each, release, plans=not index, where=where))
+                findings.extend(
+                    self._shared.hardware_problems(
+                        hosting, each, release, plans_for=None if index else self.node.path, where=where
+                    )
+                )
         findings.raise_if_any()
         assert instance is not None and release is not None  # noqa: PT018, S101 -- what is missing was raised
         self._advise([each for each in types if each is not None], release)

@@ -15,7 +15,8 @@ from constructs import Construct
 from triton_fleet.arguments.findings import Findings, Problem
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.endpoint.base import Endpoint, Shared
+from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.shared import Shared
 from triton_fleet.functions.artifact_ready import ArtifactReady
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
@@ -220,8 +221,9 @@ class SingleModelEndpoint(Endpoint):
         every = (*variants, *shadow)
         counts = [known(variant.initial_instance_count) for variant in variants]
         fewest = min((count for count in counts if count is not None), default=None)
-        release = self._check_shared(
+        release = self._shared.check(
             findings,
+            region=self.env.region,
             capacity=fewest,
             variants=len(variants) + len(shadow),
             multi_model=False,
@@ -269,13 +271,19 @@ class SingleModelEndpoint(Endpoint):
         findings.extend(instance_pools(variant.instance_types, where=where))
         preferred = findings.look_up(argument, variant.instance_type, find_instance_type)
         if preferred is not None:
-            findings.extend(self._hardware_problems(variant, preferred, release, plans=True, where=where))
+            findings.extend(
+                self._shared.hardware_problems(
+                    variant, preferred, release, plans_for=self.node.path, where=where
+                )
+            )
         for pool in variant.instance_pools:
             findings.add(single_model_artifact(pool.artifact and known(pool.artifact), where=where))
             other = findings.look_up(argument, pool.instance_type, find_instance_type)
             if other is None:
                 continue
-            findings.extend(self._hardware_problems(variant, other, release, plans=False, where=where))
+            findings.extend(
+                self._shared.hardware_problems(variant, other, release, plans_for=None, where=where)
+            )
             if preferred is not None:
                 findings.extend(_pool_problems(preferred, other, own=pool.artifact is not None, where=where))
         return preferred

@@ -1,0 +1,75 @@
+"""What the instances of an endpoint may do."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from triton_fleet.endpoint.shared import Shared
+from triton_fleet.hosting.compliance import acknowledge_network_interfaces
+from triton_fleet.images.image import TritonImage
+from triton_fleet.metrics.published import HOST_NAMESPACE, INVOCATION_NAMESPACE
+
+
+def execution_role(
+    scope: Construct, *, endpoint_name: str, shared: Shared, image: TritonImage, log_group: logs.LogGroup
+) -> iam.Role:
+    """A role for the instances that can read the repository, pull one image, log and publish metrics.
+
+    Args:
+        scope: The endpoint.
+        endpoint_name: Its name.
+        shared: What it is told.
+        image: The image that the instances pull.
+        log_group: Where they log.
+    """
+    role = iam.Role(
+        scope,
+        # An endpoint of another name comes with a role of its own. Were it the same one, its policy would
+        # name the new log group only, and the old endpoint could not log until it is gone.
+        f"Role-{endpoint_name}",
+        assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
+        description=f"What the instances of the endpoint {endpoint_name} may do",
+    )
+    network, key = shared.network, shared.encryption_key
+    shared.repository.grant_read(role)
+    for statement in (*image.pull_statements(), *_telemetry_statements(shared, log_group)):
+        role.add_to_policy(statement)
+    if network is not None:
+        network.admit(shared.repository)
+        for statement in network.statements():
+            role.add_to_policy(statement)
+        acknowledge_network_interfaces(role)
+    if key is not None:
+        key.grant(role, "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
+        iam.Grant.add_to_principal(
+            grantee=role,
+            actions=["kms:CreateGrant"],  # the volume is attached by EC2, which SageMaker lets use the key
+            resource_arns=[key.key_arn],
+            conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+        )
+    return role
+
+
+def _telemetry_statements(shared: Shared, log_group: logs.LogGroup) -> list[iam.PolicyStatement]:
+    namespaces = [INVOCATION_NAMESPACE, HOST_NAMESPACE, *shared.server.metric_namespaces()]
+    return [
+        iam.PolicyStatement(
+            sid="Logs",
+            # CreateLogGroup although the group exists: the host's log agent starts by asking for it.
+            actions=[
+                "logs:CreateLogGroup",
+                "logs:CreateLogStream",
+                "logs:DescribeLogStreams",
+                "logs:PutLogEvents",
+            ],
+            resources=[log_group.log_group_arn],
+        ),
+        iam.PolicyStatement(
+            sid="Metrics",  # PutMetricData knows no resources, only the namespace narrows it
+            actions=["cloudwatch:PutMetricData"],
+            resources=["*"],
+            conditions={"StringEquals": {"cloudwatch:namespace": namespaces}},
+        ),
+    ]

@@ -1,0 +1,166 @@
+"""What every endpoint is told besides its variants, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from aws_cdk import Duration
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+
+from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.tokens import known
+from triton_fleet.arguments.values import literal_texts
+from triton_fleet.hosting.deployment import Deployment, deployment_problems
+from triton_fleet.hosting.network import EndpointNetwork
+from triton_fleet.hosting.server import TritonServer
+from triton_fleet.hosting.variants import Hosting
+from triton_fleet.images.image import OwnImage
+from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.rules.container_environment import container_environment
+from triton_fleet.rules.gpu_generation import gpu_generation
+from triton_fleet.rules.image_published import image_published, image_region
+from triton_fleet.rules.local_storage import local_storage
+from triton_fleet.rules.metric_interval import metric_interval
+from triton_fleet.rules.plan_portability import PlanTarget
+from triton_fleet.rules.resource_name import resource_name
+from triton_fleet.rules.tag_set import tag_set
+from triton_models.instances import InstanceType
+from triton_models.releases import Release
+from triton_models.releases import release as find_release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What every endpoint is told; each construct explains its own arguments.
+
+    Attributes:
+        endpoint_name: A literal name; None to make one from the construct's path.
+        repository: Where the models are.
+        release: The Triton release.
+        server: How Triton is started.
+        environment: Variables of the container besides those of the server's options.
+        image: An image of the user's own.
+        network: The VPC.
+        network_isolation: Whether containers are cut off from any network.
+        encryption_key: The key of the volumes.
+        deployment: How a new configuration takes over.
+        rollback_alarms: Names of the alarms that undo a deployment.
+        detailed_observability: Whether metrics of each GPU are published.
+        enhanced_metrics: Whether metrics of each instance are published.
+        metric_interval: How often metrics are published; None for every minute.
+        log_retention: How long logs are kept.
+        tags: Of everything in the endpoint.
+    """
+
+    endpoint_name: str | None
+    repository: ModelRepository
+    release: str
+    server: TritonServer
+    environment: Mapping[str, str]
+    image: OwnImage | None
+    network: EndpointNetwork | None
+    network_isolation: bool
+    encryption_key: kms.IKey | None
+    deployment: Deployment | None
+    rollback_alarms: Sequence[str]
+    detailed_observability: bool
+    enhanced_metrics: bool
+    metric_interval: Duration | None
+    log_retention: logs.RetentionDays
+    tags: Mapping[str, str]
+
+    def check(
+        self,
+        findings: Findings,
+        *,
+        region: str,
+        capacity: int | None,
+        variants: int,
+        multi_model: bool,
+        reserved: Mapping[str, str] = MappingProxyType({}),
+    ) -> Release | None:
+        """Note what is wrong with these arguments; gives the release if that is known.
+
+        Args:
+            findings: Where problems are noted.
+            region: The stack's, which may be a token.
+            capacity: The fewest instances of a variant at the first deployment.
+            variants: The number of production variants.
+            multi_model: Whether the container serves many models.
+            reserved: Variables that the variants set.
+        """
+        where = findings.where
+        if self.endpoint_name is not None:
+            findings.look_up("endpoint_name", self.endpoint_name, str)
+            findings.add(
+                resource_name(known(self.endpoint_name), what="the endpoint", where=where("endpoint_name"))
+            )
+        tags = {key: known(value) for key, value in self.tags.items()}
+        findings.extend(tag_set(tags, where=where("tags")))
+        findings.extend(
+            literal_texts(self.rollback_alarms, name="rollback_alarms", where=where("rollback_alarms"))
+        )
+        findings.extend(self.server.problems(where=where("server")))
+        extra = {name: known(value) for name, value in self.environment.items()}
+        findings.extend(
+            container_environment(
+                {**self.server.environment(), **reserved}, extra, where=where("environment")
+            )
+        )
+        interval = self.metric_interval
+        if interval is not None:
+            seconds = None if interval.is_unresolved() else interval.to_milliseconds() / 1000
+            findings.add(metric_interval(seconds, where=where("metric_interval")))
+        release = findings.look_up("release", self.release, find_release)
+        if self.image is not None:
+            findings.extend(self.image.problems(where=where("image"), region=region, multi_model=multi_model))
+        elif release is not None:
+            findings.add(
+                image_published(release, where=where("release")),
+                image_region(release, known(region), where=where("release")),
+            )
+        findings.extend(
+            deployment_problems(
+                self.deployment,
+                rollback_alarms=self.rollback_alarms,
+                capacity=capacity,
+                where=where("deployment"),
+                variants=variants,
+            )
+        )
+        return release
+
+    def hardware_problems(
+        self,
+        hosting: Hosting,
+        instance: InstanceType,
+        release: Release | None,
+        *,
+        plans_for: str | None,
+        where: str,
+    ) -> Iterable[Problem | None]:
+        """What is wrong with serving from an instance type.
+
+        Args:
+            hosting: What is asked of it.
+            instance: The instance type.
+            release: The release, if it is known.
+            plans_for: The path of the endpoint, if it serves what the repository's build jobs publish.
+            where: What the problems are told about.
+        """
+        yield from local_storage(
+            instance,
+            volume_size_gb=hosting.volume_size_gb,
+            has_key=self.encryption_key is not None,
+            where=where,
+        )
+        if release is None:
+            return
+        if instance.gpu is not None:
+            yield gpu_generation(instance.gpu, release, where=where)
+        if plans_for is not None:
+            target = PlanTarget(gpu=instance.gpu, release=release, path=plans_for)
+            yield from self.repository.served_by(target, where=where)
