@@ -25,9 +25,31 @@ from triton_fleet.scaling.target import Per, Target
 _MICROSECONDS_PER_MILLISECOND = 1000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocations(Target):
+    """Keep the requests a minute constant, for each GPU or each instance: see the kinds that there are.
+
+    Attributes:
+        per_minute: Requests a minute.
+    """
+
+    _POLICY: ClassVar[str] = "Invocations"
+    _COUNTS_ANSWERS: ClassVar[bool] = True
+
+    per_minute: float
+
+    @property
+    def amount(self) -> float:
+        """Requests a minute."""
+        return self.per_minute
+
+    def _metric(self, variant: DeployedVariant) -> Predefined:
+        return Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
+
+
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationsPerGpu(Target):
+class InvocationsPerGpu(Invocations):
     """Keep the requests that each GPU answers in a minute constant. AWS's advice for multi-model endpoints.
 
     The right number depends on the models and on how often they are cached: measure it, with
@@ -38,9 +60,7 @@ class InvocationsPerGpu(Target):
             money, too few cost requests.
     """
 
-    _POLICY: ClassVar[str] = "Invocations"
     _PER: ClassVar[Per] = "GPU"
-    _COUNTS_ANSWERS: ClassVar[bool] = True
 
     per_minute: float = 600
 
@@ -56,26 +76,15 @@ class InvocationsPerGpu(Target):
         """
         return cls(per_minute=requests_per_second * safety_factor * 60)
 
-    @property
-    def amount(self) -> float:
-        """Requests a minute."""
-        return self.per_minute
-
-    def _metric(self, variant: DeployedVariant) -> Predefined:
-        return Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
-
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationsPerInstance(Target):
+class InvocationsPerInstance(Invocations):
     """Keep the requests that each instance answers in a minute constant, whatever is in it: for CPU types.
 
     Attributes:
         per_minute: Requests a minute for each instance.
     """
-
-    _POLICY: ClassVar[str] = "Invocations"
-    _COUNTS_ANSWERS: ClassVar[bool] = True
 
     per_minute: float
 
@@ -91,14 +100,6 @@ class InvocationsPerInstance(Target):
             safety_factor: The share of it to aim for. AWS starts at 0.5.
         """
         return cls(per_minute=requests_per_second * safety_factor * 60)
-
-    @property
-    def amount(self) -> float:
-        """Requests a minute."""
-        return self.per_minute
-
-    def _metric(self, variant: DeployedVariant) -> Predefined:
-        return Predefined(predefined_metric_type="SageMakerVariantInvocationsPerInstance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
