@@ -24,6 +24,7 @@ from triton_fleet.rules.gpu_generation import gpu_generation
 from triton_fleet.rules.hourly_price import hourly_price
 from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
+from triton_fleet.rules.multi_model_type import multi_model_type
 from triton_fleet.rules.number_range import number_range
 from triton_fleet.rules.scaling_target import scaling_target
 from triton_fleet.rules.secret_arn import secret_arn
@@ -47,6 +48,7 @@ class FleetConfig:
         region: The region of the stacks; None leaves it to the deployment, so that one template serves all.
         instance_type: The endpoint's instance type; it decides the GPU that models are compiled on, and on a
             type without one, such as ml.c7i.2xlarge, that they are not.
+        undocumented_instance_type: Whether to try a type that AWS does not list for multi-model endpoints.
         release: The Triton release that serves and compiles.
         models: The model builds that the build job makes; `*` alone stands for every one that is declared.
             Empty: no build job, artifacts come from elsewhere.
@@ -73,6 +75,7 @@ class FleetConfig:
     name: str = "TritonFleet"
     region: str | None = None
     instance_type: str = DEFAULT_INSTANCE_TYPE
+    undocumented_instance_type: bool = False
     release: str = DEFAULT_RELEASE
     models: tuple[str, ...] = ()
     weights: Mapping[str, str] = field(default_factory=dict)
@@ -244,6 +247,9 @@ def _problems(config: FleetConfig, findings: Findings, *, region: str | None) ->
     if instance is not None:
         yield from _target_keys(config, instance, findings)
         yield multi_model_gpu(instance, where=where("instance_type"))
+        yield multi_model_type(
+            instance, asked=config.undocumented_instance_type, where=where("instance_type")
+        )
     if triton is not None:
         yield image_published(triton, where=where("release"))
         yield image_region(triton, region, where=where_region)

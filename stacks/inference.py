@@ -68,6 +68,7 @@ class InferenceStack(Stack):
             repository=repository,
             endpoint_name=endpoint_name_for(config.name, config.instance_type),
             instance_type=config.instance_type,
+            undocumented_instance_type=config.undocumented_instance_type,
             release=config.release,
             initial_instance_count=config.min_capacity,
             encryption_key=_volume_key(config, repository),

@@ -76,7 +76,7 @@ TRAPS = (
     Trap(
         name="An instance type that AWS does not list for GPU multi-model endpoints",
         symptom="CreateEndpointConfig may refuse it, minutes into the deployment.",
-        rules=("triton-fleet:multi-model-undocumented", "multi-model-one-gpu"),
+        rules=("multi-model-type", "triton-fleet:multi-model-undocumented", "multi-model-one-gpu"),
     ),
     Trap(
         name="A KMS key or a volume size for an instance with NVMe",

@@ -36,6 +36,7 @@ from triton_fleet.rules.metric_interval import metric_interval
 from triton_fleet.rules.multi_model_arguments import multi_model_arguments
 from triton_fleet.rules.multi_model_features import EXCLUDED, multi_model_features
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
+from triton_fleet.rules.multi_model_type import multi_model_type
 from triton_fleet.rules.network_services import models_reachable, route_tables_known, stated_once
 from triton_fleet.rules.network_subnets import no_public_subnet, some_subnets
 from triton_fleet.rules.number_range import number_range
@@ -128,6 +129,20 @@ _DIGEST = "sha256:" + 64 * "0"
 
 
 HARDWARE_AND_IMAGES = (
+    Case(
+        rule=multi_model_type,
+        breaks="multi-model-type",
+        good=(
+            given(instance=instance_type("ml.g5.2xlarge"), asked=False),
+            given(instance=instance_type("ml.g4dn.xlarge"), asked=False),
+            given(instance=instance_type("ml.c7i.2xlarge"), asked=False),
+            given(instance=instance_type("ml.g6.2xlarge"), asked=True),
+        ),
+        bad=(
+            given(instance=instance_type("ml.g6.2xlarge"), asked=False),
+            given(instance=instance_type("ml.p5.4xlarge"), asked=False),
+        ),
+    ),
     Case(
         rule=multi_model_gpu,
         breaks="multi-model-one-gpu",

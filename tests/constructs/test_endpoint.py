@@ -276,10 +276,23 @@ def test_a_value_known_only_at_deployment_is_refused_with_the_reason(
         MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type=parameter)
 
 
+def test_an_instance_type_that_aws_does_not_list_has_to_be_asked_for(
+    stack: Stack, repository: ModelRepository
+) -> None:
+    with pytest.raises(FleetError, match=r"ml.g6.2xlarge is not on AWS's list .* \[multi-model-type\]"):
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type="ml.g6.2xlarge")
+
+
 def test_an_instance_type_that_aws_does_not_list_is_advised_against(
     stack: Stack, repository: ModelRepository
 ) -> None:
-    MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type="ml.g6.2xlarge")
+    MultiModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=repository,
+        instance_type="ml.g6.2xlarge",
+        undocumented_instance_type=True,
+    )
 
     Annotations.from_stack(stack).has_warning("/Fleet/Endpoint", Match.string_like_regexp("ml.g6.2xlarge"))
 

@@ -162,10 +162,17 @@ def test_every_mistake_is_told_at_once() -> None:
         ({"name": "a" * 64}, ["fleet-name"]),
         ({"name": "-".join("a" * 33)}, ["fleet-name"]),
         ({"hub_token": "hub-token"}, ["secret-arn"]),
+        ({"instance_type": "ml.g6.2xlarge"}, ["multi-model-type"]),
     ],
 )
 def test_a_mistake_names_its_rule(given: dict[str, object], rules: list[str]) -> None:
     assert [problem.rule for problem in _problems(given)] == rules
+
+
+def test_a_type_that_aws_does_not_list_can_be_asked_for() -> None:
+    given = {"instance_type": "ml.g6.2xlarge", "undocumented_instance_type": "true"}
+
+    assert _read(given).undocumented_instance_type
 
 
 @pytest.mark.parametrize("given", [{"instance_type": "ml.g4dn.xlarge"}, {"region": "eu-north-1"}])

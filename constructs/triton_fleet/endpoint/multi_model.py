@@ -32,6 +32,7 @@ from triton_fleet.rules.instance_pools import same_gpu
 from triton_fleet.rules.multi_model_arguments import multi_model_arguments
 from triton_fleet.rules.multi_model_features import EXCLUDED, multi_model_features
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
+from triton_fleet.rules.multi_model_type import multi_model_type
 from triton_fleet.rules.unload_stall import RULE as UNLOAD_STALL
 from triton_fleet.rules.unload_stall import unload_stall
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
@@ -82,6 +83,7 @@ class MultiModelEndpoint(Endpoint):
         initial_instance_count: int = 1,
         server: TritonServer | None = None,
         keep_models_cached: bool = True,
+        undocumented_instance_type: bool = False,
         container_start_timeout: Duration | None = None,
         model_download_timeout: Duration | None = None,
         detailed_observability: bool = False,
@@ -123,6 +125,8 @@ class MultiModelEndpoint(Endpoint):
             server: How Triton is started.
             keep_models_cached: Keep models loaded until memory runs out. False loads and unloads a model for
                 each request, which suits only models that are hardly ever called.
+            undocumented_instance_type: Try an instance type that AWS does not list for multi-model endpoints,
+                such as ml.g6.2xlarge. SageMaker may refuse it, and would only at deployment.
             container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. Triton
                 answers within two minutes without a model; the default of ten leaves room for a slow host.
             model_download_timeout: For the platform's download of model data to an instance, 60 to 3600 s.
@@ -163,10 +167,11 @@ class MultiModelEndpoint(Endpoint):
             excluded: Nothing: what a multi-model endpoint cannot do is refused with the reason.
 
         Raises:
-            FleetError: An unknown instance type or release, a type with several GPUs, a GPU too old for
-                the release, a release or region without image, a server argument that cannot be passed on,
-                build jobs that publish plans for another GPU or TensorRT, a volume or key on local NVMe, or
-                anything that multi-model endpoints exclude. All that apply are named.
+            FleetError: An unknown instance type or release, a type with several GPUs, or one that AWS does
+                not list and nobody asked for, a GPU too old for the release, a release or region without
+                image, a server argument that cannot be passed on, build jobs that publish plans for another
+                GPU or TensorRT, a volume or key on local NVMe, or anything that multi-model endpoints
+                exclude. All that apply are named.
             TypeError: There is no such argument.
         """
         _known_arguments(excluded)
@@ -206,7 +211,7 @@ class MultiModelEndpoint(Endpoint):
             capacity_reservation=capacity_reservation,
             core_dumps=core_dumps,
         )
-        instance, self.release = self._checked(hosting, excluded)
+        instance, self.release = self._checked(hosting, excluded, undocumented=undocumented_instance_type)
         self._register([(hosting, instance)])
         self.image = self._image_for(instance)
         self.log_group = self._logs()
@@ -228,7 +233,9 @@ class MultiModelEndpoint(Endpoint):
         """
         return self._grant_invoke(grantee, target_models)
 
-    def _checked(self, hosting: Hosting, excluded: Mapping[str, object]) -> tuple[InstanceType, Release]:
+    def _checked(
+        self, hosting: Hosting, excluded: Mapping[str, object], *, undocumented: bool
+    ) -> tuple[InstanceType, Release]:
         """The facts behind the arguments, after every check of them."""
         findings = Findings.of(self)
         findings.extend(multi_model_features(excluded, where=self.node.path))
@@ -251,6 +258,7 @@ class MultiModelEndpoint(Endpoint):
         for index, each in enumerate(types):
             where = findings.where("instance_pools" if index else "instance_type")
             if each is not None:
+                findings.add(multi_model_type(each, asked=undocumented, where=where))
                 findings.extend(self._type_problems(each, instance, where=where))
                 findings.extend(
                     self._shared.hardware_problems(
