@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, Duration, Stack
 from aws_cdk.assertions import Template
+from declared import declare
 from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuilds, ModelRepository
@@ -183,6 +184,21 @@ def test_a_declared_model_that_the_release_cannot_serve_fails_the_synthesis(
     with pytest.raises(RuntimeError, match=r"\[environment-numpy\]"):
         stack.synth()
     assert {problem.rule for problem in late_problems(stack)} == {"environment-numpy"}
+
+
+def test_what_keeps_declarations_from_being_judged_is_told_as_often_as_anybody_asks(
+    build: Build, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(source, "words")
+    path = source / "models" / "minilm" / "build.py"
+    path.write_text(f"import os\nos._exit(3)\n{path.read_text()}")
+    monkeypatch.setattr("triton_models.survey._LEAST_FOR_A_PROCESS", 1)
+    app = build(models=None).node.root
+
+    assert [problem.rule for problem in late_problems(app)] == ["survey"]
+    assert [problem.rule for problem in late_problems(app)] == ["survey"]
+    with pytest.raises(RuntimeError, match="ended with the exit code 3"):
+        app.synth()
 
 
 def test_a_declaration_that_cannot_be_read_fails_the_synthesis(build: Build, source: Path) -> None:

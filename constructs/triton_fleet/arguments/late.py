@@ -9,7 +9,7 @@ from contextvars import ContextVar
 import jsii
 from constructs import IConstruct, IValidation
 
-from triton_models.errors import Problem
+from triton_models.errors import FleetError, Problem
 
 _PUT_OFF: ContextVar[list[LateFindings] | None] = ContextVar("_PUT_OFF", default=None)
 
@@ -23,7 +23,7 @@ class LateFindings:
 
     Args:
         construct: Whose mistakes they are.
-        find: Finds them, or waits until they are found; called once.
+        find: Finds them, or waits until they are found; called once. What it raises is what is found.
     """
 
     def __init__(self, construct: IConstruct, find: Callable[[], Iterable[Problem]]) -> None:
@@ -35,7 +35,10 @@ class LateFindings:
     def problems(self) -> tuple[Problem, ...]:
         """What is found."""
         if self._problems is None:
-            self._problems = tuple(self._find())
+            try:
+                self._problems = tuple(self._find())
+            except FleetError as error:
+                self._problems = error.problems
         return self._problems
 
     def validate(self) -> list[str]:
