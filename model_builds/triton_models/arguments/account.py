@@ -7,7 +7,7 @@ import argparse
 
 def quotas(parser: argparse.ArgumentParser) -> None:
     """`fleet quotas`."""
-    from triton_models.quotas import MACHINES
+    from triton_models.quota_needs import DEFAULT_MAX_CAPACITY, MACHINES
 
     parser.add_argument(
         "--instance-type", required=True, metavar="TYPE", help="what the endpoint runs on: ml.g5.2xlarge"
@@ -16,7 +16,11 @@ def quotas(parser: argparse.ArgumentParser) -> None:
         "--region", help="where it is deployed (default: the region of the AWS configuration)"
     )
     parser.add_argument(
-        "--instances", type=int, default=1, metavar="N", help="the most it scales to (default: %(default)s)"
+        "--instances",
+        type=int,
+        default=DEFAULT_MAX_CAPACITY,
+        metavar="N",
+        help="the most it scales to, max_capacity of cdk.json (default: %(default)s)",
     )
     parser.add_argument(
         "--parallel-builds",

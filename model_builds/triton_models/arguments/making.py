@@ -58,8 +58,14 @@ def check(parser: argparse.ArgumentParser) -> None:
         "--release",
         help="check for this Triton release, such as 25.09 (default: the one it was built for, if any)",
     )
-    parser.add_argument(
+    hardware = parser.add_mutually_exclusive_group()
+    hardware.add_argument(
         "--gpu", help="check for this GPU, such as A10G (default: the one it was built for, if any)"
+    )
+    hardware.add_argument(
+        "--instance-type",
+        metavar="TYPE",
+        help="check for this instance type, such as ml.g5.2xlarge: its GPU model and their number",
     )
     parser.add_argument(
         "--endpoint",

@@ -17,6 +17,7 @@ def publish(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="accept artifacts built without a GPU, for a rehearsal (also: FLEET_PORTABLE=1)",
     )
+    _add_target(parser, "the target whose names move: sm86-trt10.13.3 (default: all that they run on)")
     add_repository(parser)
 
 
@@ -32,6 +33,7 @@ def rollback(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", metavar="ARTIFACT", help="its file name or digest (default: the one before the current one)"
     )
+    _add_target(parser, "the target on which: sm86-trt10.13.3 (default: every one that has an earlier one)")
     add_repository(parser)
 
 
@@ -59,6 +61,10 @@ def preflight(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--instance-type", metavar="TYPE", help="what the endpoint runs on: ml.g5.2xlarge")
     parser.add_argument("--release", help="the Triton release that it serves with: 25.09")
     add_repository(parser)
+
+
+def _add_target(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--target", metavar="TARGET", help=text)
 
 
 def add_repository(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,118 @@
+"""docs/ledger.md and the tables of docs/verified.md: the ledger, with what transcripts say of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from triton_models.ledger import BELIEFS, SUBJECTS, Belief, DecidedBy
+from triton_models.probe.catalogue import commands
+from triton_models.probe.transcript import Transcript, read_transcripts
+from triton_models.probe.verdict import Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "ledger.md"
+VERIFIED = ROOT / "docs" / "verified.md"
+TRANSCRIPTS = ROOT / "docs" / "transcripts"
+
+Seen = Mapping[str, tuple[str, ...]]
+"""By the id of a belief: what transcripts say of it, the newest first."""
+
+_HEAD = """\
+# The ledger
+
+Every belief about AWS, Triton, TensorRT or an image that a default, a check or a stand-in rests on. A grade
+says how well it is founded: *observed* (by a probe, with a transcript in [transcripts](transcripts)),
+*AWS documentation*, *public record* (an issue, a release note, a commit), *source read* or *assumption*.
+`fleet probe gpu` and `fleet probe account` decide those that need a GPU or an account. This page is made from
+`model_builds/triton_models/ledger/` and the transcripts; a test keeps it in step.
+"""
+
+
+def page(folder: Path = TRANSCRIPTS) -> str:
+    """docs/ledger.md as it should be."""
+    seen = observed(transcript for _, transcript in read_transcripts(folder))
+    parts = [_HEAD]
+    for subject, rows in SUBJECTS.items():
+        parts.append(f"## {subject}\n")
+        parts.append("| id | belief | grade | what depends on it | decided by | if it is false |")
+        parts.append("|---|---|---|---|---|---|")
+        parts += [_row(row, seen) for row in rows]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def verified(text: str, folder: Path = TRANSCRIPTS) -> str:
+    """docs/verified.md with the tables between its markers as they should be."""
+    seen = observed(transcript for _, transcript in read_transcripts(folder))
+    for place in DecidedBy:
+        marker = re.escape(f"<!-- ledger: {place.value} -->\n"), re.escape("<!-- end of ledger -->")
+        table = _table([row for row in BELIEFS.values() if row.decided_by is place], seen)
+        text = re.sub(
+            f"({marker[0]}).*?({marker[1]})",
+            lambda found, table=table: f"{found[1]}{table}{found[2]}",  # type: ignore[misc]
+            text,
+            flags=re.DOTALL,
+        )
+    return text
+
+
+def write() -> None:
+    """Write both pages."""
+    PAGE.write_text(page(), encoding="utf-8")
+    VERIFIED.write_text(verified(VERIFIED.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def observed(transcripts: Iterable[Transcript]) -> Seen:
+    """What transcripts say of beliefs."""
+    found: dict[str, list[str]] = {}
+    for transcript in sorted(transcripts, key=lambda each: each.date, reverse=True):
+        where = f"on {transcript.date} with release {transcript.release}, {transcript.place}"
+        for verdict in transcript.verdicts:
+            if verdict.outcome is not Outcome.UNDECIDED:
+                word = "observed" if verdict.outcome is Outcome.TRUE else "**refuted**"
+                found.setdefault(verdict.belief, []).append(f"{word} {where}")
+    return {belief: tuple(said) for belief, said in found.items()}
+
+
+def grade(row: Belief, seen: Seen) -> str:
+    """A belief's grade: what was observed of it, else that of its row."""
+    return "; ".join(seen.get(row.id, ())) or row.grade.value
+
+
+def _row(row: Belief, seen: Seen) -> str:
+    cells = [
+        f'<a id="{row.id}"></a>`{row.id}`',
+        row.belief,
+        f"{grade(row, seen)} ({row.source})",
+        ", ".join(f"`{name}`" for name in row.depends),
+        "; ".join(_deciding(row)),
+        row.if_false,
+    ]
+    return _line(cells)
+
+
+def _table(rows: Sequence[Belief], seen: Seen) -> str:
+    if not rows:
+        return "Nothing today.\n"
+    lines = ["| belief | grade | what decides it |", "|---|---|---|"]
+    lines += [
+        _line([f"[{row.belief}](ledger.md#{row.id})", grade(row, seen), "; ".join(_deciding(row))])
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _deciding(row: Belief) -> Iterator[str]:
+    command = commands().get(row.id)
+    if command:
+        yield f"`{command}`"
+    if row.command:
+        yield row.command
+    if row.no_probe:
+        yield f"no probe: {row.no_probe}"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", cell) for cell in cells) + " |"

@@ -1,0 +1,52 @@
+"""The ledger: every belief about AWS, Triton, TensorRT or an image that was not observed here.
+
+Defaults, checks and stand-ins rest on them. Each row names what depends on it and how it is decided, most by
+`fleet probe gpu` or `fleet probe account`. docs/ledger.md and the tables of docs/verified.md are generated
+from the rows and from the transcripts of probes in docs/transcripts/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from triton_models.errors import FleetError
+from triton_models.ledger import accounts, builds, containers, endpoints, gpu, image, metrics, server
+from triton_models.ledger.belief import Belief, DecidedBy, Grade
+from triton_models.suggest import did_you_mean
+
+__all__ = ["BELIEFS", "SUBJECTS", "Belief", "DecidedBy", "Grade", "belief"]
+
+SUBJECTS: Mapping[str, tuple[Belief, ...]] = MappingProxyType(
+    {
+        "GPUs and TensorRT": gpu.ROWS,
+        "Triton's images": image.ROWS,
+        "Triton's server": server.ROWS,
+        "SageMaker endpoints": endpoints.ROWS,
+        "Containers and callers of endpoints": containers.ROWS,
+        "Metrics and scaling": metrics.ROWS,
+        "Builds in AWS": builds.ROWS,
+        "Accounts, storage and permissions": accounts.ROWS,
+    }
+)
+
+BELIEFS: Mapping[str, Belief] = MappingProxyType({row.id: row for rows in SUBJECTS.values() for row in rows})
+"""Every belief by its id."""
+
+
+def belief(wanted: str) -> Belief:
+    """The belief of that id.
+
+    Raises:
+        FleetError: The ledger has no such belief.
+    """
+    try:
+        return BELIEFS[wanted]
+    except KeyError:
+        raise FleetError.of(
+            what=f"unknown belief {wanted!r}",
+            where="the ledger",
+            expected="an id in docs/ledger.md",
+            fix=did_you_mean(wanted, BELIEFS, otherwise="see docs/ledger.md"),
+            rule="unknown-belief",
+        ) from None

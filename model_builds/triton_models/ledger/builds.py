@@ -1,0 +1,261 @@
+"""Beliefs about the builds of models in AWS: CodeBuild, Processing jobs and Step Functions."""
+
+from __future__ import annotations
+
+from triton_models.ledger.belief import Belief, DecidedBy, Grade
+
+ROWS = (
+    Belief(
+        id="build-host-driver",
+        belief="The hosts of CodeBuild's GPU builds have a driver that runs the CUDA of release 25.09",
+        grade=Grade.ASSUMPTION,
+        source="Undocumented; deep-learning-containers 30c2a4767c saw 580.159 on such a fleet in 2026-07; "
+        "project-asgard/asgard#508 saw CUDA 11.4 in 2023",
+        depends=(
+            "driver-too-old",
+            "triton_models.releases.CUDA_MAJORS",
+            "ModelBuilds",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="a build whose buildspec is `nvidia-smi --query-gpu=name,driver_version --format=csv`",
+        if_false="Builds use CUDA's forward compatibility; where it fails, build and serve with 25.04",
+    ),
+    Belief(
+        id="processing-host-driver",
+        belief="The hosts of Processing jobs have a driver that runs the CUDA of release 25.09",
+        grade=Grade.ASSUMPTION,
+        source="Undocumented",
+        depends=(
+            "driver-too-old",
+            "triton_models.releases.CUDA_MAJORS",
+            "ProcessingJob",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="a Processing job that runs `nvidia-smi --query-gpu=name,driver_version --format=csv`",
+        if_false="Builds use CUDA's forward compatibility; where it fails, build and serve with 25.04",
+    ),
+    Belief(
+        id="forward-compatibility",
+        belief="On a host with an older driver, CUDA starts with /usr/local/cuda/compat/lib.real first on "
+        "LD_LIBRARY_PATH, where libcuda's cuInit says so",
+        grade=Grade.SOURCE_READ,
+        source="NVIDIA's CUDA compatibility guide, for data-centre GPUs; /etc/shinit_v2 of its images, which "
+        "every bash reads by BASH_ENV, does the same",
+        depends=("triton_models.tensorrt.driver", "driver-too-old"),
+        decided_by=DecidedBy.BY_HAND,
+        command="a build for release 25.09 on a host whose driver is older than 580; its log says "
+        "`CUDA runs by`",
+        if_false="Let triton_models/tensorrt/driver.py refuse every older driver",
+    ),
+    Belief(
+        id="build-gets-gpu-and-image",
+        belief="The build job gets an A10G, can pull the image from AWS's registry and finds trtexec in it",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html",
+        depends=(
+            "ModelBuilds",
+            "OnDemandMachine",
+            "triton_models.build_machines.on_demand.BUILD_MACHINES",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws codebuild start-build --project-name ...`, the Models stack's output",
+        if_false="Build in Processing jobs: `build_machine` of cdk.json",
+    ),
+    Belief(
+        id="cpu-builds-in-codebuild",
+        belief="Builds for CPUs run in CodeBuild's LINUX_CONTAINER with the release's `-cpu` image",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html",
+        depends=(
+            "OnDemandMachine",
+            "TritonImage",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`npx cdk deploy --all -c instance_type=ml.c7i.2xlarge`, then the build",
+        if_false="Build with the GPU image, which runs without a GPU",
+    ),
+    Belief(
+        id="processing-builds",
+        belief="A Processing job builds where CodeBuild has no such GPU",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="The request is held against botocore's model, and its entry point and starter run here",
+        depends=(
+            "ProcessingJob",
+            "tests.constructs.test_processing_builds",
+            "tests.rehearsal.test_processing_jobs",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`npx cdk deploy --all -c instance_type=ml.g4dn.xlarge`, then start-build",
+        if_false="Use ReservedMachines, or build by hand on such an instance",
+        no_probe="the app's own build project has to be deployed; `processing-host` runs such a job",
+    ),
+    Belief(
+        id="reserved-builds",
+        belief="A reserved CodeBuild fleet builds",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="The request is held against botocore's model",
+        depends=(
+            "ReservedMachines",
+            "tests.constructs.test_reserved_builds",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="a stack with `machine=ReservedMachines()`, then start-build",
+        if_false="Use a Processing job",
+        no_probe="a reserved fleet of GPU machines is paid for from its creation on",
+    ),
+    Belief(
+        id="build-runs-in-step-functions",
+        belief="CodeBuild's error names in Step Functions, the text of a build's fault, an empty list of "
+        "items and the Map's permissions are as `BuildRuns` expects",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/step-functions/latest/dg/connect-codebuild.html",
+        depends=(
+            "BuildRuns",
+            "build-runs",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws stepfunctions start-execution --state-machine-arn <BuildRunsArn>`",
+        if_false="Correct build_run_states.py",
+        no_probe="the definition is the app's own, and has to be deployed with it",
+    ),
+    Belief(
+        id="start-build-without-quota",
+        belief="A quota of 0 that a build needs is read as 0, and fails the deployment at once",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html",
+        depends=(
+            "DeploymentBuild",
+            "service-quotas",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`npx cdk deploy --all` in a new account",
+        if_false="Ask `fleet quotas` before a deployment",
+    ),
+    Belief(
+        id="processing-reads-token",
+        belief="A Processing job reads the hub's token from Secrets Manager",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="The job's role has the permission",
+        depends=(
+            "ProcessingJob",
+            "secret-arn",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws codebuild start-build --project-name <BuildProjectName>`, with `hub_token`",
+        if_false="Read the job's log: the error names the permission",
+        no_probe="the role is the app's own; the secret that it reads is the user's",
+    ),
+    Belief(
+        id="timing-cache-in-s3",
+        belief="A build role reads and writes the timing cache",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="The role has the permissions; the embedded AWS does not enforce them",
+        depends=(
+            "triton_models.tensorrt.timing_cache.TimingCache",
+            "timing-cache",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="two builds; the log has no line 'timing cache … cannot be'",
+        if_false="Add the permission that the log names",
+        no_probe="the role is the app's own, and has to be deployed with it",
+    ),
+    Belief(
+        id="verdict-names-log",
+        belief="CodeBuild says a build's log stream in CODEBUILD_LOG_PATH, so that a verdict names the log "
+        "of a model that failed",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html",
+        depends=("triton_models.delivering.logs",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="a build with a broken model and `FLEET_VERDICTS` set",
+        if_false="Correct triton_models/delivering/logs.py",
+    ),
+    Belief(
+        id="processing-job-log",
+        belief="A Processing job reads its name in /opt/ml/config/processingjobconfig.json, and its log "
+        "streams begin with that name",
+        grade=Grade.PUBLIC_RECORD,
+        source="Examples; AWS's pages were not read",
+        depends=("triton_models.delivering.logs",),
+        decided_by=DecidedBy.ACCOUNT,
+        if_false="Correct triton_models/delivering/logs.py",
+    ),
+    Belief(
+        id="s3-source-permissions",
+        belief="CodeBuild reads its S3 source with GetObject, GetObjectVersion, GetBucketAcl and "
+        "GetBucketLocation",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/codebuild/latest/userguide/setting-up-service-role.html",
+        depends=("triton_fleet.repository.build_roles",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="any build",
+        if_false="Grant what the error names in repository/build_roles.py",
+    ),
+    Belief(
+        id="s3-source-key",
+        belief="CodeBuild reads an S3 source from a bucket with a key of the account's own with kms:Decrypt",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/codebuild/latest/userguide/setting-up-service-role.html",
+        depends=("triton_fleet.repository.build_roles",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="a build where `cdk bootstrap` has made a key for its bucket",
+        if_false="Grant what the error names in repository/build_roles.py",
+        no_probe="a key stays for a week after its deletion, and is billed by the month",
+    ),
+    Belief(
+        id="build-role-propagation",
+        belief="A role that was just created can start the deployment's build within the grace that its "
+        "function gives",
+        grade=Grade.ASSUMPTION,
+        source="IAM is eventually consistent",
+        depends=(
+            "DeploymentBuild",
+            "triton_fleet.functions.code.deployment_build",
+            "triton_fleet.functions.code.endpoint_start",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`npx cdk deploy --all` in a new account",
+        if_false="Lengthen REFUSED_S in triton_fleet/functions/code",
+    ),
+    Belief(
+        id="step-functions-rule-name",
+        belief="A role that may write the rule StepFunctionsGetEventForCodeBuildStartBuildRule alone is "
+        "enough for a state machine that waits for builds",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/step-functions/latest/dg/connect-codebuild.html; without it "
+        "CreateStateMachine answers 'is not authorized to create managed-rule', as in "
+        "terraform-aws-step-functions issue 41",
+        depends=("BuildRuns",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="an execution of the state machine",
+        if_false="Name the rule that the error names",
+    ),
+    Belief(
+        id="exit-message",
+        belief="SageMaker returns what a Processing job writes to /opt/ml/output/message, up to 1 KB",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeProcessingJob.html",
+        depends=("triton_models.probe.account.builds",),
+        decided_by=DecidedBy.ACCOUNT,
+        if_false="Read the job's log",
+    ),
+    Belief(
+        id="pytorch-index",
+        belief="Builds in AWS reach PyTorch's own index, and it offers the pinned version for the CPU",
+        grade=Grade.PUBLIC_RECORD,
+        source="https://download.pytorch.org/whl/cpu lists every release of PyTorch",
+        depends=("triton_models.torch_for_builds",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="the log of a build: pip names no package of CUDA",
+        if_false="Nothing breaks: builds install PyPI's wheel, 3 GB more",
+    ),
+    Belief(
+        id="codebuild-image-python",
+        belief="aws/codebuild/amazonlinux-x86_64-standard:5.0 has python3 with boto3",
+        grade=Grade.SOURCE_READ,
+        source="al/x86_64/standard/5.0/Dockerfile of aws/aws-codebuild-docker-images, read on 2026-11-21",
+        depends=("triton_fleet.repository.build_project.STARTER_IMAGE", "ProcessingJob"),
+        decided_by=DecidedBy.ACCOUNT,
+        if_false="Install boto3 in the buildspec that starts a Processing job",
+    ),
+)

@@ -1,0 +1,114 @@
+"""Beliefs about metrics, auto scaling and updates of endpoints."""
+
+from __future__ import annotations
+
+from triton_models.ledger.belief import Belief, DecidedBy, Grade
+
+ROWS = (
+    Belief(
+        id="scaling-on-gpu-utilization",
+        belief="Auto scaling acts on GPUUtilization",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html",
+        depends=(
+            "GpuUtilization",
+            "EndpointScaling",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws application-autoscaling describe-scaling-activities --service-namespace sagemaker` "
+        "under load",
+        if_false="Track InvocationsPerInstance",
+    ),
+    Belief(
+        id="gpu-metrics-sum",
+        belief="GPUUtilization and GPUMemoryUtilization go to 100 for each GPU of an instance, added up, "
+        "and have EndpointName and VariantName as dimensions",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html; the page about "
+        "scaling multi-model endpoints names ModelName",
+        depends=(
+            "scaling-target-reachable",
+            "unknown-metric",
+            "triton_fleet.metrics.facts",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws cloudwatch list-metrics --namespace /aws/sagemaker/Endpoints`, after a deployment "
+        "with traffic",
+        if_false="Correct triton_fleet/metrics/facts.py",
+    ),
+    Belief(
+        id="endpoint-config-dimension",
+        belief="Invocation5XXErrors and InvocationModelErrors carry EndpointConfigName on a multi-model "
+        "endpoint",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html, for endpoints "
+        "that are updated",
+        depends=("NewFleetAlarms",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws cloudwatch list-metrics --namespace AWS/SageMaker --dimensions "
+        "Name=EndpointConfigName`, after a deployment with traffic",
+        if_false="Use RollbackAlarms, which see both fleets",
+    ),
+    Belief(
+        id="high-resolution-concurrency",
+        belief="High-resolution concurrency metrics exist for multi-model endpoints",
+        grade=Grade.ASSUMPTION,
+        source="AWS's documents name them without saying for which endpoints",
+        depends=(
+            "ConcurrentRequests",
+            "scaling-target-published",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="`aws cloudwatch list-metrics --metric-name ConcurrentRequestsPerModel`",
+        if_false="Refuse the target on multi-model endpoints",
+    ),
+    Belief(
+        id="dashboard-has-data",
+        belief="The dashboard's metrics have data",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoint-cloudwatch-metrics.html",
+        depends=(
+            "EndpointDashboard",
+            "EndpointAlarms",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="CloudWatch, dashboard `TritonFleet-g5-2xlarge-25-09`",
+        if_false="Correct triton_fleet/metrics/facts.py",
+    ),
+    Belief(
+        id="scaling-blocked-in-updates",
+        belief="Auto scaling does nothing while an endpoint is updated, so a canary's waits are without it",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
+        depends=(
+            "EndpointScaling",
+            "Canary",
+            "Linear",
+        ),
+        decided_by=DecidedBy.ACCOUNT,
+        command="describe-scaling-activities during an update under load",
+        if_false="Say in the documentation that fleets scale during updates",
+    ),
+    Belief(
+        id="retained-instance-count",
+        belief="RetainAllVariantProperties keeps the instance count that auto scaling has set",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpoint.html",
+        depends=("Deployment",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="scale to 2, then `npx cdk deploy --all` with a changed threshold",
+        if_false="Set initial_instances to the fleet's size before a deployment",
+    ),
+    Belief(
+        id="metric-publication-interval",
+        belief="SageMaker publishes utilization in the interval of MetricsConfig on a multi-model endpoint",
+        grade=Grade.AWS_DOCUMENTATION,
+        source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html names no "
+        "kind of endpoint; monitoring-cloudwatch-enhanced-metrics.html says both 'single-model endpoints "
+        "and inference components' and 'all real-time endpoints'; read on 2026-11-22",
+        depends=("metric-interval",),
+        decided_by=DecidedBy.ACCOUNT,
+        command="an endpoint with an interval of 10 seconds",
+        if_false="Refuse intervals below 60 seconds",
+    ),
+)

@@ -1,0 +1,175 @@
+"""Beliefs about how Triton's server and its backends behave."""
+
+from __future__ import annotations
+
+from triton_models.ledger.belief import Belief, DecidedBy, Grade
+
+ROWS = (
+    Belief(
+        id="dali-gpu-decoding",
+        belief="With jpeg_fancy_upsampling, DALI's GPU decoder keeps `dali_inception` within its tolerance "
+        "of what the CPU decodes",
+        grade=Grade.SOURCE_READ,
+        source="test_fancy_upsampling in NVIDIA/DALI's dali/test/python/decoder; emulated on a CPU",
+        depends=("triton_models.export.dali", "outside-tolerance"),
+        decided_by=DecidedBy.GPU,
+        command="in the image of 25.09: `fleet build dali_inception dali_inception:tensorrt --gpu A10G -o "
+        "build && fleet verify build/dali_inception build/dali_inception_tensorrt`",
+        if_false="Give the GPU a tolerance of its own",
+    ),
+    Belief(
+        id="onnxruntime-cuda-parameters",
+        belief="Four CUDA options of ONNX Runtime take effect as parameters alone: onnxruntime_backend "
+        "overwrites those of gpu_execution_accelerator; from 24.06 on it passes every other option on",
+        grade=Grade.SOURCE_READ,
+        source="src/onnxruntime.cc of onnxruntime_backend at r23.12 to r26.06",
+        depends=("triton_models.declaring.backends",),
+        decided_by=DecidedBy.BY_HAND,
+        command="`fleet build resnet50 --gpu A10G` on a GPU, then the server's log with `--log-verbose=1`",
+        if_false="Write them where they take effect, as the log says",
+    ),
+    Belief(
+        id="onnxruntime-tf32",
+        belief="ONNX Runtime computes FP32 models in TF32 on Ampere and newer unless use_tf32 is 0, and "
+        "within tolerance once it is; before 24.06 NVIDIA_TF32_OVERRIDE=0 does the same",
+        grade=Grade.SOURCE_READ,
+        source="use_tf32 = 1 in OrtCUDAProviderOptionsV2; onnxruntime_backend at r23.12 to r26.06",
+        depends=("triton_models.declaring.backends", "triton_models.releases.Release", "outside-tolerance"),
+        decided_by=DecidedBy.GPU,
+        command="in the image: `fleet build resnet50 roberta_onnx --gpu A10G -o build && "
+        "fleet verify build/*`",
+        if_false="Set NVIDIA_TF32_OVERRIDE=0 for builds and endpoints of every release",
+    ),
+    Belief(
+        id="libtorch-tf32",
+        belief="On Ampere and newer LibTorch computes a traced convolution in FP32 if the trace says so, and "
+        "matrix products in FP32 always: the image does not set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        grade=Grade.SOURCE_READ,
+        source="aten::_convolution of PyTorch 2.13; build.py of server at r25.09",
+        depends=("triton_models.export.torchscript", "torchscript-export", "outside-tolerance"),
+        decided_by=DecidedBy.BY_HAND,
+        command="in the image: `fleet build resnet50:torchscript --gpu A10G -o build && fleet verify "
+        "build/resnet50_torchscript`",
+        if_false="Set NVIDIA_TF32_OVERRIDE=0 for builds and endpoints, or declare tf32=True",
+    ),
+    Belief(
+        id="t5-on-cuda",
+        belief="T5 runs with t5-small's own weights, its environment's CUDA provider, and the way in which "
+        "releases from 25.08 start an environment",
+        grade=Grade.SOURCE_READ,
+        source="python_backend at r25.08",
+        depends=("environment-wheels", "packed-environment", "triton_models.slim_environment"),
+        decided_by=DecidedBy.GPU,
+        command="in the image: `T5_WEIGHTS=hf://google-t5/t5-small@<commit> python3 -m triton_models build "
+        "t5_translation --gpu A10G -o /tmp/build`, then load it",
+        if_false="Read the server's log; pin ONNX Runtime's wheel to the release's CUDA",
+    ),
+    Belief(
+        id="tensorflow-graph",
+        belief="The frozen TensorFlow graph of post 001 is served by release 24.09",
+        grade=Grade.PUBLIC_RECORD,
+        source="NVIDIA's release notes; the TensorFlow backend is gone from 25.03 on",
+        depends=("backend-removed",),
+        decided_by=DecidedBy.BY_HAND,
+        command="release 24.09, `INCEPTION_GRAPH=<file>`: `fleet build dali_inception:tensorflow --release "
+        "24.09 --gpu A10G -o build`",
+        if_false="Convert the graph to ONNX",
+    ),
+    Belief(
+        id="libtorch-loads-newer-files",
+        belief="The LibTorch of each release loads a TorchScript file of PyTorch 2.13",
+        grade=Grade.ASSUMPTION,
+        source="PyTorch keeps its format compatible; nothing says for how long",
+        depends=("triton_models.export.torchscript", "torchscript-export"),
+        decided_by=DecidedBy.GPU,
+        command="in the image: `fleet build resnet50:torchscript -o build && fleet verify "
+        "build/resnet50_torchscript`",
+        if_false="Export with the PyTorch of the release",
+    ),
+    Belief(
+        id="kind-auto-placement",
+        belief="KIND_AUTO puts a TensorRT encoder on the GPU, and Python steps declared for the CPU "
+        "stay there",
+        grade=Grade.SOURCE_READ,
+        source="core's instance groups",
+        depends=("triton_models.config",),
+        decided_by=DecidedBy.GPU,
+        command="the server's log of minilm: '(GPU device 0)' and '(CPU device 0)'",
+        if_false="Write the kind of every instance group",
+    ),
+    Belief(
+        id="stub-names-checked",
+        belief="From release 25.08 on the Python backend refuses names with characters of a shell, of models "
+        "and of their instances",
+        grade=Grade.SOURCE_READ,
+        source="INVALID_CHARS in src/pb_utils.h of python_backend at r25.08 to r26.07",
+        depends=("python-name",),
+        decided_by=DecidedBy.BY_HAND,
+        command="In the image of 25.09: load a Python model called `a!`",
+        if_false="Remove the rule python-name",
+    ),
+    Belief(
+        id="unload-stalls",
+        belief="From 25.12 on an unload stalls every invocation of the instance; before it does not",
+        grade=Grade.SOURCE_READ,
+        source="sagemaker_server.cc of server, pull request 8571; 24.10 was run here",
+        depends=("triton-fleet:unload-stall",),
+        decided_by=DecidedBy.BY_HAND,
+        command="in the images of 25.09 and 26.05: time requests to one model while another is unloaded",
+        if_false="Correct the release in rules/unload_stall.py",
+    ),
+    Belief(
+        id="slash-in-target-model",
+        belief="Releases 26.03 to 26.05 refuse a target model with a slash in its name",
+        grade=Grade.SOURCE_READ,
+        source="model_repository_manager.cc of core, commit 66f09f8",
+        depends=("triton_models.releases.RELEASES", "artifact-name"),
+        decided_by=DecidedBy.BY_HAND,
+        command="in the image of 26.05: load a model as folder/a.tar.gz over the SageMaker port",
+        if_false="Nothing: keys have no folder",
+    ),
+    Belief(
+        id="out-of-memory-texts",
+        belief="The server answers 507 if an error has one of its words about memory, and 400 otherwise, "
+        "for a limit of GPU memory as well",
+        grade=Grade.SOURCE_READ,
+        source="sagemaker_server.cc of server; 24.10 was run here without a GPU",
+        depends=("multi-model-argument", "bad-declaration", "rehearsal.triton.contract"),
+        decided_by=DecidedBy.BY_HAND,
+        command="fill a GPU with models over the SageMaker port, and read the status",
+        if_false="Correct the rules, and what the stand-ins answer",
+    ),
+    Belief(
+        id="releases-after-24-10",
+        belief="What `fleet check` says about releases after 24.10 holds, as Triton's branches read",
+        grade=Grade.SOURCE_READ,
+        source="The branches r24.11 to r26.06 of server, core and the backends",
+        depends=("triton_models.check", "tests.triton_models.test_check_against_triton"),
+        decided_by=DecidedBy.BY_HAND,
+        command="`make fuzz` with the server of a newer image on the PATH",
+        if_false="Correct the rule that disagrees",
+    ),
+    Belief(
+        id="server-log-lines",
+        belief="Every release logs loads, failed loads and unloads in the lines that alarms and queries look "
+        "for",
+        grade=Grade.SOURCE_READ,
+        source="model_lifecycle.cc of core and sagemaker_server.cc of server at r24.12 to r26.06, read on "
+        "2026-11-22; the lines of 24.10 were seen here",
+        depends=("triton_fleet.metrics.server_log", "EndpointAlarms"),
+        decided_by=DecidedBy.BY_HAND,
+        command="in a newer image: load, fail to load and unload a model over the SageMaker port, and read "
+        "the server's log",
+        if_false="Correct triton_fleet/metrics/server_log.py",
+    ),
+    Belief(
+        id="weights-from-hub",
+        belief="Weights by `hf://` address are fetched and fit the networks",
+        grade=Grade.ASSUMPTION,
+        source="Fetched from a hub of the tests here",
+        depends=("triton_models.declaring.weights", "weights"),
+        decided_by=DecidedBy.HUB,
+        command="`ROBERTA_WEIGHTS=hf://FacebookAI/roberta-base@<commit> fleet build roberta_onnx`",
+        if_false="Read the error: it names the file, its address and what was expected",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Probes in an AWS account, deployed under a name of their own and removed again."""

@@ -1,0 +1,55 @@
+"""What probes cost, from the price table, and how long they take together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from triton_models.instances import InstanceType
+from triton_models.prices import CODEBUILD_PRICES, PRICES, Price
+from triton_models.probe.account.probe import AccountProbe
+
+ENDPOINT, JOB, GPU_BUILD, CPU_BUILD = "endpoint", "job", "gpu-build", "cpu-build"
+CPU_ENDPOINT = "cpu-endpoint"
+
+CPU_TYPE = "ml.m5.xlarge"
+"""The instance type of what is asked of an endpoint without a GPU, at a fifth of the price."""
+
+_CODEBUILD: Mapping[str, str] = MappingProxyType(
+    {GPU_BUILD: "LINUX_GPU_CONTAINER", CPU_BUILD: "LINUX_CONTAINER"}
+)
+
+REMOVAL_MINUTES = 2.0
+"""How long it usually takes to remove everything: an endpoint is gone after one or two minutes."""
+
+
+def hourly(what: str, instance: InstanceType) -> Price | None:
+    """What an hour of it costs; None if the table does not say."""
+    if what in _CODEBUILD:
+        return CODEBUILD_PRICES[_CODEBUILD[what]]
+    return PRICES.get(CPU_TYPE if what == CPU_ENDPOINT else instance.name)
+
+
+def usd(probe: AccountProbe, instance: InstanceType) -> float | None:
+    """What a probe costs; None if a price is unknown."""
+    total = 0.0
+    for what, hours in probe.pays:
+        price = hourly(what, instance)
+        if price is None:
+            return None
+        total += price.usd_per_hour * hours
+    return total
+
+
+def minutes(probes: Sequence[AccountProbe]) -> float:
+    """How long probes take side by side, and until everything is removed."""
+    ends: dict[str, float] = {}
+    left = list(probes)
+    known = {each.id for each in probes}
+    while left:
+        for probe in left:
+            before = [each for each in (*probe.needs, *probe.after) if each in known]
+            if all(each in ends for each in before):
+                ends[probe.id] = max((ends[each] for each in before), default=0.0) + probe.minutes
+        left = [each for each in left if each.id not in ends]
+    return max(ends.values(), default=0.0) + REMOVAL_MINUTES

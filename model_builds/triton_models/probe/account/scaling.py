@@ -1,0 +1,116 @@
+"""The probe of auto scaling: what its policies see, and what SageMaker refuses of a scaled variant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triton_models.probe.account import trouble
+from triton_models.probe.account.costs import ENDPOINT
+from triton_models.probe.account.endpoint import START, endpoint_name, in_service, serving
+from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError
+from triton_models.probe.account.work import SHARED, Work
+from triton_models.probe.verdict import decide
+
+
+def _scaling(work: Work) -> Steps:
+    """Let a policy follow GPUUtilization, wait until its alarm has data, and try to change the type."""
+    belief, name = "scaling-on-gpu-utilization", serving(work)
+    client = work.clients("application-autoscaling")
+    resource = f"endpoint/{name}/variant/AllTraffic"
+    where = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": resource,
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    }
+    # One instance at most: what is asked is whether the policy sees its metric, not for a second instance.
+    work.create(
+        "scaling", resource, lambda: client.register_scalable_target(**where, MinCapacity=1, MaxCapacity=1)
+    )
+    refused = _type_change_refusal(work)
+    yield from in_service(work, minutes=45)
+    dimensions = [{"Name": "EndpointName", "Value": name}, {"Name": "VariantName", "Value": "AllTraffic"}]
+    client.put_scaling_policy(
+        **where,
+        PolicyName=work.name("gpu"),
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": 60.0,
+            "CustomizedMetricSpecification": {
+                "MetricName": "GPUUtilization",
+                "Namespace": "/aws/sagemaker/Endpoints",
+                "Dimensions": dimensions,
+                "Statistic": "Average",
+                "Unit": "Percent",
+            },
+        },
+    )
+    alarms = f"TargetTracking-{resource}"
+
+    def state() -> str | None:
+        found = work.clients("cloudwatch").describe_alarms(AlarmNamePrefix=alarms)["MetricAlarms"]
+        states = {each["StateValue"] for each in found} - {"INSUFFICIENT_DATA"}
+        return ", ".join(sorted(states)) or None
+
+    try:
+        seen = yield from work.until(state, minutes=10, what="data of the policy's alarms")
+    except UndecidedError as error:
+        return [decide(belief, str(error), holds=False), refused]
+    return [decide(belief, f"the policy's alarms have data: {seen}", holds=True), refused]
+
+
+def _type_change_refusal(work: Work) -> Any:
+    """Ask to update to another instance type while the variant is a scalable target."""
+    from botocore.exceptions import ClientError
+
+    belief, name, sagemaker = "update-with-scaling-refused", endpoint_name(work), work.clients("sagemaker")
+    other = work.another_type
+    config = work.name("other-type")
+    variants = [
+        {
+            "VariantName": "AllTraffic",
+            "ModelName": name,
+            "InitialInstanceCount": 1,
+            "InstanceType": other,
+            "InferenceAmiVersion": work.place.release.inference_ami,
+        }
+    ]
+    work.create(
+        "endpoint-config",
+        config,
+        lambda: sagemaker.create_endpoint_config(
+            EndpointConfigName=config, ProductionVariants=variants, Tags=work.tags
+        ),
+        owner=SHARED,  # the endpoint may get it
+    )
+    try:
+        sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config)
+    except ClientError as error:
+        if trouble.denied(error):
+            raise
+        return decide(belief, f"{trouble.code(error)}: {trouble.message(error)}", holds=True)
+    return decide(belief, f"UpdateEndpoint to {other} was accepted", holds=False)
+
+
+PROBES = (
+    AccountProbe(
+        id="scaling",
+        what="lets a scaling policy follow GPUUtilization",
+        decides=("scaling-on-gpu-utilization", "update-with-scaling-refused"),
+        run=_scaling,
+        creates="a scalable target with a policy and its alarms, a configuration",
+        allowed=(
+            "application-autoscaling:RegisterScalableTarget",
+            "application-autoscaling:PutScalingPolicy",
+            "application-autoscaling:DeregisterScalableTarget",
+            "cloudwatch:PutMetricAlarm",
+            "cloudwatch:DescribeAlarms",
+            "cloudwatch:DeleteAlarms",
+            "iam:CreateServiceLinkedRole",
+            "sagemaker:UpdateEndpoint",
+            "sagemaker:UpdateEndpointWeightsAndCapacities",
+        ),
+        minutes=6,
+        pays=((ENDPOINT, 6 / 60),),
+        needs=(START,),
+    ),
+)

@@ -1,0 +1,37 @@
+"""What every place of `fleet probe` does with its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from triton_models.errors import FleetError, Problem, raise_if_any
+from triton_models.probe.probes import Probe
+from triton_models.suggest import did_you_mean
+
+_P = TypeVar("_P", bound=Probe)
+
+
+def chosen(probes: Sequence[_P], only: Sequence[str] | None) -> tuple[_P, ...]:
+    """The probes that `--only` names, by their own ids or by those of beliefs; all if it was not given.
+
+    Raises:
+        FleetError: No probe has such an id, nor decides such a belief.
+    """
+    if only is None:
+        return tuple(probes)
+    known = {probe.id for probe in probes} | {belief for probe in probes for belief in probe.decides}
+    raise_if_any(_unknown(each, known) for each in only if each not in known)
+    wanted = set(only)
+    return tuple(probe for probe in probes if probe.id in wanted or wanted & set(probe.decides))
+
+
+def _unknown(given: str, known: set[str]) -> Problem:
+    (problem,) = FleetError.of(
+        what=f"no probe is called {given!r}, or decides a belief of that id",
+        where="--only",
+        expected="the id of a probe or of a belief that one decides",
+        fix=did_you_mean(given, sorted(known), otherwise=f"choose from {', '.join(sorted(known))}"),
+        rule="unknown-probe",
+    ).problems
+    return problem

@@ -1,0 +1,1 @@
+"""Probes on a machine with a GPU, inside a release's image."""

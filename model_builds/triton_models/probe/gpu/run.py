@@ -1,0 +1,184 @@
+"""`fleet probe gpu`: every probe on this machine, a verdict on each belief, and a transcript."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from triton_models.declaring.reading import MODELS, load_builds, model_names
+from triton_models.delivering.worker import Worker
+from triton_models.errors import FleetError
+from triton_models.instances import GPUS, Gpu
+from triton_models.instances import gpu as gpu_named
+from triton_models.outcome import progress
+from triton_models.probe.chosen import chosen
+from triton_models.probe.gpu.image import NUMPY
+from triton_models.probe.gpu.machine import (
+    IMAGE_VARIABLE,
+    SeenGpu,
+    image_release,
+    python_says,
+    ran,
+    seen_gpus,
+)
+from triton_models.probe.gpu.probes import PROBES
+from triton_models.probe.gpu.situation import GpuProbe, Situation
+from triton_models.probe.result import Probed
+from triton_models.probe.transcript import Transcript, today, tool_version
+from triton_models.probe.verdict import Verdict, undecided
+from triton_models.processes import stopped_by_sigterm
+from triton_models.releases import DEFAULT_RELEASE, Release
+from triton_models.releases import release as release_named
+from triton_models.tensorrt.machine import is_model
+
+NO_GPU = "no GPU"
+
+
+def run(arguments: argparse.Namespace) -> Probed:
+    """`fleet probe gpu [--release R] [--gpu GPU] [--only ID...] [--output FILE]`.
+
+    Raises:
+        FleetError: The image is of another release, the machine has another GPU than the one named, or a name
+            is unknown. Nothing was begun then.
+    """
+    image, seen = image_release(), seen_gpus()
+    release = _release(arguments.release, image)
+    gpu = _gpu(arguments.gpu, seen)
+    probes = chosen(PROBES, arguments.only)
+    names = _names(arguments)
+    place = gpu.name if gpu else seen[0].name if seen else NO_GPU
+    with (
+        stopped_by_sigterm(),
+        tempfile.TemporaryDirectory(prefix="fleet-probe-", ignore_cleanup_errors=True) as folder,
+        Worker() as worker,
+    ):
+        situation = Situation(
+            release=release,
+            gpus=seen,
+            gpu=gpu,
+            environment=dict(os.environ),
+            image=image,
+            folder=Path(folder),
+            worker=worker,
+            names=names,
+            models=arguments.models,
+        )
+        verdicts = tuple(verdict for probe in probes for verdict in verdicts_of(probe, situation))
+    transcript = Transcript(
+        kind="gpu",
+        date=today(),
+        release=release.name,
+        place=place,
+        tool=tool_version(),
+        verdicts=verdicts,
+        observations=tuple(situation.observations),
+    )
+    path = arguments.output or Path(f"probe-gpu-{place.replace(' ', '-').lower()}-{release.name}.json")
+    transcript.write(path)
+    return Probed(transcript=transcript, path=path, facts=_facts(image, seen))
+
+
+def verdicts_of(probe: GpuProbe, situation: Situation) -> Iterator[Verdict]:
+    """A verdict on each belief that a probe decides, whatever becomes of the probe."""
+    progress(f"{probe.id}: {probe.what} ...")
+    open_beliefs = dict.fromkeys(probe.decides)
+    reason = _hindrance(probe, situation)
+    begun = time.monotonic()
+    if reason is None:
+        reason = "the probe gave no verdict"
+        try:
+            for verdict in probe.ask(situation):
+                open_beliefs.pop(verdict.belief, None)
+                yield _timed(verdict, begun)
+                begun = time.monotonic()
+        except FleetError as error:
+            reason = f"{error.problems[0].what} [{error.problems[0].rule}]"
+        except Exception as error:  # noqa: BLE001  one probe's failure leaves the others their verdicts
+            reason = f"the probe fails: {type(error).__name__}: {error}"
+    for belief in open_beliefs:
+        yield _timed(undecided(belief, reason), begun)
+
+
+def _hindrance(probe: GpuProbe, situation: Situation) -> str | None:
+    """Why a probe cannot be made here; None if it can."""
+    if probe.needs_image and situation.image is None:
+        return f"this is not a Triton image: {IMAGE_VARIABLE} is not set"
+    if probe.needs_gpu and not situation.gpus:
+        return "this machine has no NVIDIA GPU: nvidia-smi shows none"
+    if probe.needs_gpu and probe.needs_image and situation.gpu is None:
+        return f"{situation.gpus[0].name} is not in the GPU table"
+    return None
+
+
+def _names(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The models that were named, else all that are declared; none where there is no folder of models.
+
+    Raises:
+        FleetError: A declaration that was named has a mistake, or the folder that was named is missing.
+    """
+    if arguments.names:
+        load_builds(arguments.names, arguments.models)
+        return tuple(dict.fromkeys(arguments.names))
+    if arguments.models is None and not MODELS.is_dir():
+        return ()
+    return tuple(model_names(arguments.models))
+
+
+def _timed(verdict: Verdict, begun: float) -> Verdict:
+    return Verdict(
+        belief=verdict.belief,
+        outcome=verdict.outcome,
+        evidence=verdict.evidence,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _release(wanted: str | None, image: str | None) -> Release:
+    """The release that was named, else the image's."""
+    release = release_named(wanted or image or DEFAULT_RELEASE)
+    if image is None or image == release.name:
+        return release
+    raise FleetError.of(
+        what=f"this container is of release {image}",
+        where=f"{IMAGE_VARIABLE}, and --release {release.name}",
+        expected=f"the image of release {release.name}",
+        why="what one image shows says nothing about another",
+        fix=f"run it in the image of {release.name}, or leave --release out",
+        rule="other-release",
+    )
+
+
+def _gpu(wanted: str | None, seen: Sequence[SeenGpu]) -> Gpu | None:
+    """The GPU of the table that all of the machine's are; None without one."""
+    for gpu in [gpu_named(wanted)] if wanted else GPUS.values():
+        if seen and all(is_model(each.name, gpu) for each in seen):
+            return gpu
+    if wanted is None:
+        return None
+    raise FleetError.of(
+        what=f"this machine has {', '.join(each.name for each in seen) or 'no NVIDIA GPU'}, not {wanted}",
+        where=f"--gpu {wanted}, and `nvidia-smi --query-gpu=name`",
+        expected=f"every GPU of the machine to be {wanted}",
+        fix="leave --gpu out, or run it on such a machine",
+        rule="gpu-absent",
+    )
+
+
+def _facts(image: str | None, seen: Sequence[SeenGpu]) -> Mapping[str, str]:
+    """What a reader wants to know of the machine first."""
+    numpy = python_says(NUMPY)
+    listed = ran("dpkg-query", "-W", "-f", "${Package} ${Version}\\n", "libnvinfer*")
+    packages = [
+        line for line in listed.output.splitlines() if line.startswith("libnvinfer") and line.count(" ")
+    ]
+    gpus = [f"{each.name}, {each.capability}, {each.memory_mib} MiB, driver {each.driver}" for each in seen]
+    return {
+        "image": f"Triton {image}" if image else "not a Triton image",
+        "GPU": "; ".join(gpus) or NO_GPU,
+        "TensorRT": "; ".join(packages) or "not installed",
+        "NumPy": "not installed" if numpy.status else numpy.last,
+    }

@@ -1,0 +1,77 @@
+"""A verdict: what a probe found out about a belief."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Outcome(str, Enum):
+    """What became of a belief."""
+
+    TRUE = "true"
+    FALSE = "false"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a probe found out about a belief.
+
+    Attributes:
+        belief: The belief's id in the ledger.
+        outcome: Whether it is true. Undecided where the probe could not find out.
+        evidence: What was seen, or why nothing could be: one sentence, or an answer quoted.
+        seconds: How long its probe took.
+    """
+
+    belief: str
+    outcome: Outcome
+    evidence: str
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The verdict as JSON-ready data."""
+        return {
+            "belief": self.belief,
+            "outcome": self.outcome.value,
+            "evidence": self.evidence,
+            "seconds": round(self.seconds, 1),
+        }
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Verdict:
+        """The verdict, from JSON.
+
+        Raises:
+            KeyError: A field is missing.
+            ValueError: The outcome is not one.
+        """
+        return cls(
+            belief=document["belief"],
+            outcome=Outcome(document["outcome"]),
+            evidence=document["evidence"],
+            seconds=document["seconds"],
+        )
+
+
+def true(belief: str, evidence: str) -> Verdict:
+    """The verdict that a belief is true."""
+    return Verdict(belief=belief, outcome=Outcome.TRUE, evidence=evidence)
+
+
+def false(belief: str, evidence: str) -> Verdict:
+    """The verdict that a belief is false."""
+    return Verdict(belief=belief, outcome=Outcome.FALSE, evidence=evidence)
+
+
+def undecided(belief: str, reason: str) -> Verdict:
+    """The verdict that nothing could be found out, with the reason."""
+    return Verdict(belief=belief, outcome=Outcome.UNDECIDED, evidence=reason)
+
+
+def decide(belief: str, evidence: str, *, holds: bool) -> Verdict:
+    """The verdict true or false."""
+    return true(belief, evidence) if holds else false(belief, evidence)

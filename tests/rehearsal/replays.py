@@ -1,0 +1,203 @@
+"""What the rehearsal answers to the questions that probes have asked a GPU, an image or an account.
+
+A transcript in docs/transcripts/ holds questions with the real answers. Those that are listed here are put to
+the rehearsal, or to the tables and checks that stand in for what is missing here, and must be answered alike.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from rehearsal.triton.backend_directory import STAND_INS
+from rehearsal.triton.machine import Machine
+from tests.models.trtexec_options import options_of
+from triton_models.export.dali import VERSIONS
+from triton_models.instances import GPUS
+from triton_models.plan_header import PlanHeader
+from triton_models.probe.transcript import Observation, Transcript
+from triton_models.releases import release
+from triton_models.tensorrt.complaints import unknown_operators
+from triton_models.tensorrt.machine import is_model
+
+Asked = Mapping[str, Any]
+Answered = Mapping[str, Any]
+
+
+def _equal(recorded: Answered, rehearsed: Answered) -> bool:
+    """Whether all that is answered here is in the record."""
+    return all(recorded.get(name) == value for name, value in rehearsed.items())
+
+
+def _versions(recorded: Answered, rehearsed: Answered) -> bool:
+    """Whether versions are equal in the numbers that both state."""
+    return all(PlanHeader(tensorrt=recorded[name]).loads_in(value) for name, value in rehearsed.items())
+
+
+def _within(recorded: Answered, rehearsed: Answered) -> bool:
+    """Whether texts are in the record's, which name models and places as well; and lists."""
+    return all(
+        set(value) <= set(recorded[name]) if isinstance(value, list) else value in recorded[name]
+        for name, value in rehearsed.items()
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """How a question is answered here.
+
+    Attributes:
+        answer: The answer; None where the rehearsal cannot answer this question.
+        agrees: Whether the record and the answer say the same.
+    """
+
+    answer: Callable[[Asked], Answered | None]
+    agrees: Callable[[Answered, Answered], bool] = _equal
+
+
+def _variables(asked: Asked) -> Answered:
+    return Machine(release=release(asked["release"]), gpu=GPUS["A10G"]).variables()
+
+
+def _same_variables(recorded: Answered, rehearsed: Answered) -> bool:
+    """Whether variables are equal, but for what NVIDIA's packages add to a version: "+cuda13.0"."""
+    return all((recorded[name] or "").partition("+")[0] == value for name, value in rehearsed.items())
+
+
+def _gpus(asked: Asked) -> Answered:
+    """What the rehearsal's nvidia-smi says, for each GPU of the table."""
+    answers = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for gpu in GPUS.values():
+            Machine(gpu=gpu).install(Path(folder))
+            query = [f"{folder}/nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+            answers[gpu.name] = subprocess.run(
+                query, capture_output=True, text=True, check=True
+            ).stdout.strip()
+    return answers
+
+
+def _same_gpus(recorded: Answered, rehearsed: Answered) -> bool:
+    return all(
+        rehearsed[gpu.name] == capability
+        for name, capability, _ in recorded["gpus"]
+        for gpu in GPUS.values()
+        if is_model(name, gpu)
+    )
+
+
+def _refused_plan(asked: Asked) -> Answered:
+    """The text with which the stand-in for TensorRT refuses a plan of another version."""
+    stand_in = _backend("tensorrt")
+    with mock.patch.dict("os.environ", {"TRT_VERSION": asked["own"]}):
+        try:
+            stand_in._refuse_other_version(asked["plan"])
+        except stand_in.pb_utils.TritonModelException as error:
+            return {"error": str(error)}
+    return {"error": "loaded"}
+
+
+def _started(asked: Asked) -> Answered | None:
+    """What the release table says of a driver; an older one may run by NVIDIA's forward compatibility."""
+    from triton_models.releases import CUDA_MAJORS
+
+    needed = CUDA_MAJORS[asked["cuda"].partition(".")[0]].min_driver
+    newer = [int(part) for part in asked["driver"].split(".")] >= [int(part) for part in needed.split(".")]
+    return {"starts": True} if newer else None
+
+
+@functools.cache
+def _backend(name: str) -> Any:
+    """A stand-in for a backend, loaded without the server that it runs in."""
+    fake = types.ModuleType("triton_python_backend_utils")
+    fake.TritonModelException = type("TritonModelException", (Exception,), {})  # type: ignore[attr-defined]
+    onnx_model = types.ModuleType("onnx_model")
+    onnx_model.OnnxModel = object  # type: ignore[attr-defined]
+    path = STAND_INS / name / "model.py"
+    spec = importlib.util.spec_from_file_location(f"stand_in_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with mock.patch.dict(sys.modules, {fake.__name__: fake, onnx_model.__name__: onnx_model}):
+        spec.loader.exec_module(module)
+    return module
+
+
+REPLAYS: Mapping[str, Replay] = {
+    "variables-of-image": Replay(answer=_variables, agrees=_same_variables),
+    "python-of-image": Replay(answer=lambda asked: {"python": release(asked["release"]).python}),
+    "cuda-of-image": Replay(answer=lambda asked: {"cuda": release(asked["release"]).cuda}, agrees=_versions),
+    "tensorrt-of-image": Replay(
+        answer=lambda asked: {"tensorrt": release(asked["release"]).tensorrt}, agrees=_versions
+    ),
+    "onnxruntime-of-image": Replay(answer=lambda asked: {"version": release(asked["release"]).onnxruntime}),
+    "dali-of-image": Replay(answer=lambda asked: {"version": VERSIONS[asked["release"]]}, agrees=_versions),
+    "backends-of-image": Replay(
+        answer=lambda asked: {
+            "backends": sorted(path.name for path in STAND_INS.iterdir() if (path / "model.py").is_file())
+        },
+        agrees=_within,
+    ),
+    "gpus": Replay(answer=_gpus, agrees=_same_gpus),
+    "cuda-on-driver": Replay(answer=_started),
+    "trtexec-options": Replay(
+        answer=lambda asked: {
+            "unknown": [each for each in asked["options"] if each not in options_of(asked["tensorrt"])]
+        }
+    ),
+    "unknown-operator": Replay(answer=lambda asked: {"operators": list(unknown_operators(asked["log"]))}),
+    "plan-of-another-version": Replay(answer=_refused_plan, agrees=_within),
+}
+
+
+# What AWS does, and not what an account has: the probes that observe it are run against the embedded AWS.
+_BEHAVIOUR = ("configuration-", "error-wording", "eviction-order", "head-bucket", "not-ready")
+_BEHAVIOUR += ("object-overwritten", "old-endpoint-deletion", "payload-limit", "s3-")
+# Differs from place to place and from clock to clock.
+_OF_THE_PLACE = frozenset({"region", "seconds", "load_seconds"})
+
+
+def disagreements(transcript: Transcript) -> Iterator[str]:
+    """What the rehearsal answers otherwise than the record does, a line for each."""
+    for observation in transcript.observations:
+        replay = REPLAYS.get(observation.id)
+        rehearsed = replay.answer(observation.asked) if replay else None
+        if replay and rehearsed is not None and not replay.agrees(observation.answered, rehearsed):
+            yield _line(observation, rehearsed)
+
+
+def account_disagreements(record: Transcript, rehearsed: Transcript) -> Iterator[str]:
+    """What the embedded AWS answers otherwise than an account did, a line for each.
+
+    Args:
+        record: The transcript of `fleet probe account` in an account.
+        rehearsed: That of the same probes against the embedded AWS.
+    """
+    answers = {_question(each): _placeless(each.answered) for each in rehearsed.observations}
+    for observation in record.observations:
+        answer = answers.get(_question(observation)) if observation.id.startswith(_BEHAVIOUR) else None
+        if answer is not None and answer != _placeless(observation.answered):
+            yield _line(observation, answer)
+
+
+def _question(observation: Observation) -> str:
+    return f"{observation.id} {json.dumps(_placeless(observation.asked), sort_keys=True)}"
+
+
+def _placeless(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in fields.items() if name not in _OF_THE_PLACE}
+
+
+def _line(observation: Observation, rehearsed: Answered) -> str:
+    asked, recorded = dict(observation.asked), dict(observation.answered)
+    return f"{observation.id} {asked}: the record says {recorded}, the rehearsal {dict(rehearsed)}"
