@@ -1,12 +1,20 @@
-"""An endpoint's alias: a name that stays, while the endpoint behind it is replaced by another."""
+"""An endpoint's alias: a name that stays, while the endpoint behind it is replaced by another.
+
+It holds the endpoint's name and its target in one value, so that no reader gets an old one with a new one:
+{"endpoint": "TritonFleet-g5-2xlarge-25-09", "target": "sm86-trt10.13.3"}. An endpoint's name alone is what
+aliases held before there were targets.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from triton_models.errors import FleetError
+from triton_models.targets import ArtifactTarget
 
 # For how long an alias is taken from memory, in seconds. Systems Manager answers 40 reads a second for an
 # account by default, which is a thousand clients at this age. Read on 2026-11-21:
@@ -19,13 +27,54 @@ def alias_name(fleet: str) -> str:
     return f"/triton-fleet/{fleet}/endpoint"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aliased:
+    """What an alias names.
+
+    Attributes:
+        endpoint: The endpoint's name.
+        target: Its target; None if the alias does not say.
+    """
+
+    endpoint: str
+    target: ArtifactTarget | None = None
+
+    @classmethod
+    def parse(cls, value: str) -> Aliased:
+        """What the value of an alias names.
+
+        Raises:
+            FleetError: It is not the value of an alias.
+        """
+        if not value.startswith("{"):
+            return cls(endpoint=value)
+        try:
+            document = json.loads(value)
+            endpoint, target = document["endpoint"], document["target"]
+        except (ValueError, KeyError) as error:
+            raise FleetError.of(
+                what=f"{value!r} is not the value of an alias: {type(error).__name__} {error}",
+                where="the alias",
+                expected='{"endpoint": NAME, "target": TARGET}, or an endpoint\'s name',
+                fix="deploy the inference stack again, which writes it",
+                rule="alias",
+            ) from None
+        return cls(endpoint=endpoint, target=ArtifactTarget.parse(target))
+
+    def __str__(self) -> str:
+        """The value that `parse` reads."""
+        if self.target is None:
+            return self.endpoint
+        return json.dumps({"endpoint": self.endpoint, "target": str(self.target)})
+
+
 class Alias:
     """An alias as a client follows it; safe to use from many threads.
 
     Args:
         name: The parameter's name.
         ssm: A boto3 client of Systems Manager.
-        age_s: For how long the endpoint is known before the alias is read again.
+        age_s: For how long what it names is known before the alias is read again.
     """
 
     def __init__(self, name: str, *, ssm: Any, age_s: float = ALIAS_AGE_S) -> None:
@@ -33,42 +82,42 @@ class Alias:
         self._ssm = ssm
         self._age_s = age_s
         self._lock = threading.Lock()
-        self._endpoint: str | None = None
+        self._known: Aliased | None = None
         self._read_at = 0.0
 
-    def endpoint(self) -> str:
-        """The name of the endpoint.
+    def names(self) -> Aliased:
+        """The endpoint that serves now, with its target.
 
         Raises:
             FleetError: There is no such alias, or it must not be read.
         """
         with self._lock:
-            if self._endpoint is None:
+            if self._known is None:
                 return self._read()
             if time.monotonic() - self._read_at < self._age_s:
-                return self._endpoint
+                return self._known
             try:
                 return self._read()
             except Exception:  # noqa: BLE001 (an alias that cannot be read now is no reason to stop serving)
                 self._read_at = time.monotonic()
-                return self._endpoint
+                return self._known
 
-    def after(self, gone: str) -> str:
-        """The name of the endpoint that took the place of one; the same one if none did.
+    def after(self, gone: str) -> Aliased:
+        """The endpoint that took the place of one; the same one if none did.
 
         Args:
             gone: The endpoint that does not answer any more.
 
         Raises:
-            FleetError: As `endpoint`.
+            FleetError: As `names`.
         """
         with self._lock:
             # Another thread may have found out first.
-            if self._endpoint is not None and self._endpoint != gone:
-                return self._endpoint
+            if self._known is not None and self._known.endpoint != gone:
+                return self._known
             return self._read()
 
-    def _read(self) -> str:
+    def _read(self) -> Aliased:
         from botocore.exceptions import ClientError
 
         try:
@@ -85,8 +134,8 @@ class Alias:
                 fix="give the name that the inference stack puts out, and the role EndpointAlias.grant_read",
                 rule="alias",
             ) from None
-        self._endpoint, self._read_at = value, time.monotonic()
-        return value
+        self._known, self._read_at = Aliased.parse(value), time.monotonic()
+        return self._known
 
 
 _MISTAKES = {

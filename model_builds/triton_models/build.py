@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,20 +14,33 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.errors import FleetError, Problem, raise_if_any
+from triton_models.image_contents import OWN_IMAGE_ADDS
 from triton_models.instances import gpu as gpu_named
 from triton_models.layout import BUILD_FILE
 from triton_models.making import make
-from triton_models.publishing.plans import PORTABLE_VARIABLE
+from triton_models.publishing.plans import is_rehearsal
 from triton_models.releases import DEFAULT_RELEASE
 from triton_models.releases import release as release_named
-from triton_models.spec import BuildJob, ModelBuild, blame, folder_of, load_build, load_builds
+from triton_models.spec import (
+    BuildJob,
+    ModelBuild,
+    SeededWeights,
+    blame,
+    folder_of,
+    load_build,
+    load_builds,
+)
 from triton_models.staging import refuse_foreign, replace_folder, staging_folder
-from triton_models.tensorrt import find_compiler
+from triton_models.tensorrt import Compiler, StandIn, find_compiler, stand_in
 from triton_models.tensorrt.compiler import COMPILE_TIMEOUT_S
 from triton_models.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
 
 LOGS = ".logs"
 """The folder beside the artifact roots with what compilers said, by model: a "*" does not match it."""
+
+
+# What exporters colour their messages with.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,18 +136,19 @@ def build(
     """
     declaration = load_build(name, models)
     served_by = release_named(release)
-    cache = timing_cache or os.environ.get(TIMING_CACHE_VARIABLE)
-    compiler = (
-        find_compiler(
+    rehearsed = is_rehearsal()
+    compiler: Compiler | StandIn | None = None
+    if gpu and rehearsed:
+        compiler = stand_in(release=served_by, gpu=gpu_named(gpu))
+    elif gpu:
+        cache = timing_cache or os.environ.get(TIMING_CACHE_VARIABLE)
+        compiler = find_compiler(
             release=served_by,
             gpu=gpu_named(gpu),
             logs=output / LOGS / declaration.name,
             timing_cache=TimingCache.at(cache) if cache else None,
             timeout_s=compile_timeout_s,
         )
-        if gpu
-        else None
-    )
     target = output / declaration.name
     refuse_foreign(target)
     with staging_folder(output, declaration.name) as staging:
@@ -146,10 +161,12 @@ def build(
             source=source,
             compiler=compiler,
             cpu=cpu,
-            rehearsed=os.environ.get(PORTABLE_VARIABLE) == "1",
+            rehearsed=rehearsed,
             check_tolerance=declaration.check_tolerance,
         )
         _write(declaration, job)
+        if isinstance(declaration.weights, SeededWeights):
+            sys.stderr.write(f"warning: {name} has random weights, so its answers mean nothing\n")
         (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")
         replace_folder(root, target, aside=staging / "earlier")
     return target
@@ -166,13 +183,14 @@ def _write(declaration: ModelBuild, job: BuildJob) -> None:
             for problem in error.problems
         ) from error
     except Exception as error:
+        said = _COLOUR.sub("", str(error))
         raise FleetError.of(
-            what=f"building {declaration.name!r} failed: {type(error).__name__}: {error}",
+            what=f"building {declaration.name!r} failed: {type(error).__name__}: {said}",
             where=blame(error, job.source),
             expected="write() to fill the model directories",
             fix="install what models are built with: pip install -r model_builds/requirements.txt"
             if isinstance(error, ModuleNotFoundError)
-            else "mend that line, then build again; nothing of this attempt was kept",
+            else "fix that line, then build again; nothing of this attempt was kept",
             rule="build-failed",
         ) from error
     if not any(job.root.glob("*/config.pbtxt")):
@@ -200,4 +218,5 @@ def _about(declaration: ModelBuild, job: BuildJob) -> dict[str, Any]:
         "sources": dict(sorted(job.sources.items())),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),
+        **({OWN_IMAGE_ADDS: sorted(declaration.own_image_adds)} if declaration.own_image_adds else {}),
     }

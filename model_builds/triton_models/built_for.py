@@ -9,6 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from triton_models.instances import GPUS, Gpu
+
+# How trtexec spells the levels of hardware compatibility, and the first compute capability of Ampere.
+# https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html, read 2026-11-22
+SAME_COMPUTE_CAPABILITY, AMPERE_PLUS = "sameComputeCapability", "ampere+"
+AMPERE = "8.0"
+
 
 def built_gpus(record: Mapping[str, Any]) -> tuple[str, ...]:
     """The GPU models that an artifact has plans for; empty if it has no plan, or nobody said.
@@ -35,3 +42,34 @@ def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
         return str(plan["gpu"])
     gpus = built_gpus(record)
     return gpus[0] if len(gpus) == 1 else None
+
+
+def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
+    """Whether a plan was compiled to run on a GPU that did not compile it.
+
+    Args:
+        record: What build.json says.
+        path: The plan's path in the artifact.
+        gpu: The GPU.
+    """
+    plans = record.get("plans")
+    plan = plans.get(path) if isinstance(plans, Mapping) else None
+    level = plan.get("hardware") if isinstance(plan, Mapping) else None
+    return runs_on(level, built=GPUS.get(plan_gpu(record, path) or ""), gpu=gpu)
+
+
+def runs_on(level: str | None, *, built: Gpu | None, gpu: Gpu) -> bool:
+    """Whether a level of hardware compatibility lets a plan run on a GPU that did not compile it.
+
+    Args:
+        level: As trtexec spells it; None if it was compiled with none.
+        built: The GPU that compiled it, if it is known.
+        gpu: The GPU.
+    """
+    if level == AMPERE_PLUS:
+        return float(gpu.compute_capability) >= float(AMPERE)
+    return (
+        level == SAME_COMPUTE_CAPABILITY
+        and built is not None
+        and built.compute_capability == gpu.compute_capability
+    )

@@ -5,7 +5,7 @@ when an artifact was published. A model has not changed if they are those of its
 
 After a `fleet rollback` the sources are still those of the artifact that was rolled back from, and building
 them again would silently undo the rollback. Such a model is held until its declaration or its weights change,
-or the release or the hardware it is built for; better tools do not mend it. `fleet deliver` with its name
+or the release or the hardware it is built for; better tools do not fix it. `fleet deliver` with its name
 builds it at any time.
 
 Declarations are read in a worker process: one that hangs or ends it is broken, and the others are read.
@@ -23,17 +23,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from triton_models.delivering.building import Order
 from triton_models.delivering.places import Place
 from triton_models.delivering.record import Record
-from triton_models.delivering.steps import Order, find
+from triton_models.delivering.steps import find
 from triton_models.delivering.verdicts import Verdict
 from triton_models.delivering.worker import Ended, Worker
 from triton_models.errors import FleetError, Problem
 from triton_models.inputs import Found, Inputs, differences, entity_tag, tools_digest, with_objects
-from triton_models.manifest import Manifest, ModelRecord, Repository
+from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord, Repository
 from triton_models.publishing.s3 import aws_errors, repository_client, wanted_repository, workers
 from triton_models.publishing.stored_manifest import read
 from triton_models.spec import model_names
+from triton_models.targets import ANY, ArtifactTarget, built_target
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -46,6 +48,8 @@ _READ_BY_ONE = 200
 
 # What may change and leaves a model that was rolled back the one that it was rolled back from.
 _HOLDS = frozenset({"tools", "packages"})
+# What differs between builds of the same sources for two targets.
+_OF_A_TARGET = frozenset({"release", "hardware"})
 
 State = Literal["changed", "unchanged", "held", "broken"]
 
@@ -185,7 +189,8 @@ def changed(
     ]
     found = _found(orders, seconds=read_seconds)
     tags = _tags(sorted({each for ended in found.values() for each in _objects(ended)}), s3)
-    return [_state(name, ended, manifest, tags) for name, ended in found.items()]
+    target = built_target(release=release, gpu=gpu, cpu=cpu) or ANY
+    return [_state(name, ended, manifest, tags, target) for name, ended in found.items()]
 
 
 def _found(orders: Sequence[Order], *, seconds: float) -> dict[str, Ended[Found]]:
@@ -207,7 +212,11 @@ def _found(orders: Sequence[Order], *, seconds: float) -> dict[str, Ended[Found]
 
 
 def _state(
-    name: str, ended: Ended[Found], manifest: Manifest, tags: dict[str, str | FleetError]
+    name: str,
+    ended: Ended[Found],
+    manifest: Manifest,
+    tags: dict[str, str | FleetError],
+    target: ArtifactTarget,
 ) -> ModelState:
     if ended.answer is None:
         return ModelState(model=name, state="broken", problems=ended.problems)
@@ -218,22 +227,41 @@ def _state(
     record = manifest.models.get(ended.answer.model)
     if record is None:
         return ModelState(model=name, state="changed", differs=("new",))
-    return _compared(name, inputs, record)
+    return _compared(name, inputs, record, target)
 
 
-def _compared(name: str, inputs: Inputs, record: ModelRecord) -> ModelState:
-    current = record.artifacts[record.current].inputs
+def _compared(name: str, inputs: Inputs, record: ModelRecord, target: ArtifactTarget) -> ModelState:
+    moved = record.moved_for(target)
+    if moved is None:  # what runs there as well serves until the target's own is built
+        held = any(_held(inputs, record, each, also=_OF_A_TARGET) for each in record.current)
+        return ModelState(
+            model=name, state="held" if held else "changed", differs=() if held else ("target",)
+        )
+    current = record.artifacts[record.current[moved]].inputs
     if dict(current) == dict(inputs):
         return ModelState(model=name, state="unchanged")
-    # After a rollback the sources have moved on from the newest artifact, not from the current one.
-    newest = record.by_publication()[-1]
-    known = record.artifacts[newest].inputs or current
+    known = _newest(record, target).inputs or current
     if not known:
         return ModelState(model=name, state="changed", differs=("published without its inputs",))
-    differs = differences(known, inputs)
-    if newest != record.current and _HOLDS.issuperset(differs):
+    if _held(inputs, record, target):
         return ModelState(model=name, state="held")
-    return ModelState(model=name, state="changed", differs=differs)
+    return ModelState(model=name, state="changed", differs=differences(known, inputs))
+
+
+def _newest(record: ModelRecord, target: ArtifactTarget) -> ArtifactRecord:
+    """What was published last for a target; after a rollback the sources have moved on from that."""
+    published = record.by_publication(target) or (record.on(target) or "",)
+    return record.artifacts[published[-1]]
+
+
+def _held(
+    inputs: Inputs, record: ModelRecord, target: ArtifactTarget, *, also: frozenset[str] = frozenset()
+) -> bool:
+    """Whether a build would make again what was rolled back from on a target."""
+    newest = _newest(record, target)
+    if newest is record.artifacts.get(record.on(target) or "") or not newest.inputs:
+        return False
+    return (_HOLDS | also).issuperset(differences(newest.inputs, inputs))
 
 
 def _objects(ended: Ended[Found]) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """What Triton or SageMaker would refuse or silently get wrong, found in milliseconds and without either.
 
 A model is checked for a target: what nobody said about the release, the GPU or the endpoint is not checked.
-What only loading can show is not found here: a file that the backend cannot read, names and shapes that are
-not the file's, a GPU or a library that the host lacks, and what a model's own code does.
+What only loading can show is not found here: a file that the backend cannot read, a GPU or a library that the
+host lacks, and what a model's own code does.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from triton_models.config import CONFIG_FILE
 from triton_models.errors import FleetError, Problem
 from triton_models.layout import BUILD_FILE, Layout, read_layout
 from triton_models.rules import (
+    calls,
     config,
     ensemble,
     environment,
+    images,
+    imports,
     instances,
     layout,
+    networks,
     parameters,
     release,
     sagemaker,
@@ -35,14 +39,18 @@ from triton_models.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, Target, targ
 RULES = (
     *layout.RULES,
     *sagemaker.RULES,
+    *calls.RULES,
     *config.RULES,
     *scheduling.RULES,
+    *images.RULES,
     *instances.RULES,
     *warm_up.RULES,
     *parameters.RULES,
     *release.RULES,
     *ensemble.RULES,
     *environment.RULES,
+    *networks.RULES,
+    *imports.RULES,
     *shared_memory.RULES,
 )
 
@@ -106,12 +114,17 @@ class Checked:
 
 
 def run(arguments: argparse.Namespace) -> Checked:
-    """`fleet check PATH... [--release R] [--gpu G] [--endpoint E]`.
+    """`fleet check PATH... [--release R] [--gpu G | --instance-type T] [--endpoint E]`.
 
     Without --endpoint, what `fleet build` made, packed or not, is checked for the multi-model endpoint that
     it is made for, and everything else for a plain Triton server.
     """
-    asked = target(release=arguments.release, gpu=arguments.gpu, endpoint=arguments.endpoint)
+    asked = target(
+        release=arguments.release,
+        gpu=arguments.gpu,
+        instance_type=arguments.instance_type,
+        endpoint=arguments.endpoint,
+    )
     paths: list[Path] = arguments.paths
     return Checked(problems={str(path): tuple(_check_as_asked(path, asked)) for path in paths})
 

@@ -10,7 +10,16 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from triton_models.arguments import account, comparing, delivering, making, rehearsing, reporting, repository
+from triton_models.arguments import (
+    account,
+    comparing,
+    delivering,
+    making,
+    probing,
+    rehearsing,
+    reporting,
+    repository,
+)
 
 if TYPE_CHECKING:
     from triton_models.errors import FleetError
@@ -74,6 +83,9 @@ VERBS = {
     ),
     "quotas": Verb(
         "find service quotas that are too low for a fleet", account.quotas, "triton_models.quotas:run"
+    ),
+    "probe": Verb(
+        "decide what only a GPU or an account can decide", probing.probe, "triton_models.probe.command:run"
     ),
     "compare": Verb(
         "measure models side by side: size, cold start, latency", comparing.compare, "rehearsal.compare:run"

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from triton_models.alias import ALIAS_AGE_S, Alias
+from triton_models.alias import ALIAS_AGE_S, Alias, Aliased
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.manifest import Repository
 from triton_models.payload import PAYLOAD_LIMIT
+from triton_models.targets import ArtifactTarget
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,11 +43,16 @@ _NOT_READY = "ModelNotReadyException"
 class Client:
     """A client of one endpoint, or of whichever an alias names; safe to use from many threads.
 
+    A model's name is resolved for the target of the endpoint that is called: `ModelRecord.on` says how. An
+    alias names endpoint and target together. Of an endpoint without an alias the target is an argument; while
+    each name stands for one artifact it is not needed, and what a name stood for last is kept until then.
+
     Args:
         endpoint_name: The endpoint. Either this or an alias.
         alias: A fleet's alias, such as /triton-fleet/TritonFleet/endpoint. The client follows it: when the
             fleet moves to another endpoint, requests go there from then on, and one that comes too late for
             the old endpoint is sent again at once.
+        target: The target of `endpoint_name`, such as sm86-trt10.13.3; an alias names its own.
         repository: The model repository behind it, such as s3://bucket/models/.
         session: A boto3 session; the default one if None.
         ready_limit_s: How long to wait for a model that is not loaded yet.
@@ -56,8 +62,8 @@ class Client:
         wait: Called with the seconds to wait before asking again.
 
     Raises:
-        FleetError: The repository is not such a URL, AWS is not configured, or not exactly one of endpoint
-            and alias is given.
+        FleetError: The repository is not such a URL, the target is no target, AWS is not configured, or not
+            exactly one of endpoint and alias is given.
     """
 
     def __init__(
@@ -65,6 +71,7 @@ class Client:
         *,
         endpoint_name: str | None = None,
         alias: str | None = None,
+        target: str | None = None,
         repository: str,
         session: Any = None,
         ready_limit_s: float = READY_LIMIT_S,
@@ -77,8 +84,10 @@ class Client:
 
         from triton_models.publishing.s3 import aws_errors
 
-        raise_if_any(_either(endpoint_name, alias))
-        self._endpoint_name = endpoint_name
+        raise_if_any(_either(endpoint_name, alias, target))
+        self._fixed = Aliased(
+            endpoint=endpoint_name or "", target=ArtifactTarget.parse(target) if target else None
+        )
         self.repository = Repository.parse(repository)
         config = Config(
             read_timeout=READ_TIMEOUT_S,
@@ -96,6 +105,7 @@ class Client:
         self._lock = threading.Lock()
         self._stored: StoredManifest | None = None
         self._read_at = 0.0
+        self._last: dict[str, str] = {}
 
     @property
     def endpoint_name(self) -> str:
@@ -104,25 +114,36 @@ class Client:
         Raises:
             FleetError: There is no such alias, or it must not be read.
         """
-        return self._alias.endpoint() if self._alias else self._endpoint_name or ""
+        return self._serving().endpoint
+
+    def _serving(self) -> Aliased:
+        return self._alias.names() if self._alias else self._fixed
 
     def target_model(self, model: str) -> str:
-        """The artifact that a model's name stands for.
+        """The artifact that a model's name stands for on the endpoint that requests go to now.
 
         Raises:
-            FleetError: No model of the repository has that name, or the manifest cannot be read.
+            FleetError: No model of the repository has that name, it has no artifact for the endpoint's
+                target, or the manifest cannot be read.
         """
+        return self._artifact(model, self._serving().target)
+
+    def _artifact(self, model: str, target: ArtifactTarget | None) -> str:
         with self._lock:
             age = time.monotonic() - self._read_at
             stored = self._stored
-            if stored is None or model not in stored.manifest.models:
+            if stored is None or not stored.manifest.knows(model, target):
                 stored = self._read_manifest()
             elif age >= self._manifest_age_s:
                 try:
                     stored = self._read_manifest()
                 except FleetError:  # a manifest that cannot be read now is no reason to stop serving
                     self._read_at = time.monotonic()
-            return stored.manifest.target_model(model)
+            if target is not None:
+                return stored.manifest.target_model(model, target)
+            if stored.manifest.knows(model, None) or model not in self._last:
+                self._last[model] = stored.manifest.target_model(model)
+            return self._last[model]
 
     def _read_manifest(self) -> StoredManifest:
         from triton_models.publishing.s3 import aws_errors
@@ -149,8 +170,9 @@ class Client:
             FleetError: Artifacts that the endpoint would refuse, all of them; no such model or endpoint, or
                 AWS refuses.
         """
-        from triton_models.publishing.preflight import deployed, preflight
+        from triton_models.publishing.preflight import preflight
         from triton_models.publishing.s3 import aws_errors
+        from triton_models.publishing.serving import deployed
 
         endpoint = self.endpoint_name
         with aws_errors(f"endpoint {endpoint}"):
@@ -184,8 +206,7 @@ class Client:
                 is longer than the API takes.
             botocore.exceptions.ClientError: The endpoint failed.
         """
-        target = self.target_model(model)
-        return self.invoke_target(target_model=target, inputs=inputs, outputs=outputs, content=content)
+        return self._ask(model, artifact=None, inputs=inputs, outputs=outputs, content=content)
 
     def invoke_target(
         self,
@@ -196,7 +217,20 @@ class Client:
         content: Content = "binary",
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Ask a certain artifact, whatever the names stand for; otherwise as `infer`."""
-        where = f"a request for {target_model} of endpoint {self.endpoint_name}"
+        return self._ask(target_model, artifact=target_model, inputs=inputs, outputs=outputs, content=content)
+
+    def _ask(
+        self,
+        model: str,
+        *,
+        artifact: str | None,
+        inputs: Tensors,
+        outputs: Sequence[str] | None,
+        content: Content,
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        if artifact is None:
+            self.target_model(model)  # an unknown name is found before anything is encoded
+        where = f"a request for {model} of endpoint {self.endpoint_name}"
         body, content_type = encode(inputs, outputs=outputs, content=content, where=where)
         if len(body) > PAYLOAD_LIMIT:
             raise FleetError.of(
@@ -207,15 +241,15 @@ class Client:
                 fix="send fewer rows at a time" + (', or content="binary"' if content == "json" else ""),
                 rule="payload",
             )
-        answer = self._invoke(target_model, body, content_type, where)
+        answer = self._invoke(model, artifact, {"ContentType": content_type, "Body": body}, where)
         return decode(answer["Body"].read(), answer["ContentType"])
 
-    def _invoke(self, target: str, body: bytes, content_type: str, where: str) -> Any:
+    def _invoke(self, model: str, artifact: str | None, request: Mapping[str, Any], where: str) -> Any:
         from botocore.exceptions import ClientError
 
         for seconds in (*waits(self._ready_limit_s), None):
             try:
-                return self._send(target, body, content_type)
+                return self._send(model, artifact, request)
             except ClientError as error:
                 if error.response["Error"]["Code"] != _NOT_READY or seconds is None:
                     problem = _mistake(error.response, where)
@@ -225,32 +259,47 @@ class Client:
                 self._wait(seconds)
         raise AssertionError  # the last wait is None
 
-    def _send(self, target: str, body: bytes, content_type: str) -> Any:
-        """Send a request to the endpoint; to the one after it, if it was removed meanwhile."""
+    def _send(self, model: str, artifact: str | None, request: Mapping[str, Any]) -> Any:
+        """Send a request to the endpoint; to the one after it, if it was removed meanwhile.
+
+        The name is resolved for the very endpoint that gets the request.
+        """
         from botocore.exceptions import ClientError
 
-        request = {"TargetModel": target, "ContentType": content_type, "Body": body}
-        name = self.endpoint_name
+        def send(to: Aliased) -> Any:
+            name = artifact or self._artifact(model, to.target)
+            return self._runtime.invoke_endpoint(EndpointName=to.endpoint, TargetModel=name, **request)
+
+        serving = self._serving()
         try:
-            return self._runtime.invoke_endpoint(EndpointName=name, **request)
+            return send(serving)
         except ClientError as error:
             if self._alias is None or not _about_the_endpoint(error.response):
                 raise
-            follower = self._alias.after(name)
-            if follower == name:
+            follower = self._alias.after(serving.endpoint)
+            if follower.endpoint == serving.endpoint:
                 raise
-            return self._runtime.invoke_endpoint(EndpointName=follower, **request)
+            return send(follower)
 
 
-def _either(endpoint_name: str | None, alias: str | None) -> Iterator[Problem]:
+def _either(endpoint_name: str | None, alias: str | None, target: str | None) -> Iterator[Problem]:
+    if alias and target and not endpoint_name:
+        yield Problem(
+            what="both an alias and a target",
+            where="the arguments of Client",
+            expected="a target with endpoint_name only",
+            why="an alias names the target of its endpoint",
+            fix="leave the target out",
+            rule="client-endpoint",
+        )
     if bool(endpoint_name) != bool(alias):
         return
     yield Problem(
         what="both an endpoint's name and an alias" if alias else "neither an endpoint's name nor an alias",
         where="the arguments of Client",
-        expected='one of alias="/triton-fleet/TritonFleet/endpoint", endpoint_name="TritonFleet-g5-2xlarge"',
+        expected='one of alias="/triton-fleet/TritonFleet/endpoint", endpoint_name="Search-g5-2xlarge-25-09"',
         why="requests go to one endpoint",
-        fix="give the alias, which stays when the instance type changes",
+        fix="give the alias, which stays when the release or the GPU changes",
         rule="client-endpoint",
     )
 

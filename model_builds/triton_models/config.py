@@ -255,7 +255,7 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
         where=place,
         expected="the text format of NVIDIA's ModelConfig message",
         why="Triton refuses the model",
-        fix="mend the file there; docs.nvidia.com names every field under 'Model Configuration'",
+        fix="fix the file there; docs.nvidia.com names every field under 'Model Configuration'",
         rule="config-syntax",
     )
 

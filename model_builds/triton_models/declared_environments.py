@@ -8,7 +8,6 @@ folder for the model, so nothing is shared there.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from triton_models.declaring.declaration import ModelBuild
 from triton_models.declaring.environments import PackedEnvironment, Wheels, pin_mistakes, pins
 from triton_models.declaring.mistakes import Mistake
 from triton_models.declaring.models import Ensemble, PythonModel
+from triton_models.digests import file_digest
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.job import BuildJob
 from triton_models.packed_environment import packed_problems
@@ -28,7 +28,6 @@ from triton_models.slim_environment import make_environment
 
 FOLDER = "environment"
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
-_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +71,7 @@ class _Packed:
 
     def describe(self) -> str:
         """What build.json says about it."""
-        digest = hashlib.sha256()
-        with self.archive.open("rb") as file:
-            while chunk := file.read(_CHUNK_BYTES):
-                digest.update(chunk)
-        return f"sha256:{digest.hexdigest()}"
+        return f"sha256:{file_digest(self.archive)}"
 
 
 _Content: TypeAlias = _Slim | _Packed
@@ -94,17 +89,12 @@ def check_environments(build: ModelBuild, job: BuildJob) -> None:
 def lay_environments(build: ModelBuild, job: BuildJob) -> None:
     """Lay the environments of a declaration whose model directories are made, and name them to Triton.
 
-    A portable build leaves them out, and says so in the job: the rehearsal's Python is another.
-
     Raises:
         FleetError: pip cannot get a wheel.
     """
     users: dict[_Content, list[str]] = {}
     for model in _with_environment(build):
-        if job.portable:
-            job.left_out.append(f"the environment of {model.name}")
-        else:
-            users.setdefault(_content(model, job), []).append(model.name)
+        users.setdefault(_content(model, job), []).append(model.name)
     ensembles = any(isinstance(model, Ensemble) for model in build.models)
     free = _free_names({model.name for model in build.models})
     for content, names in users.items():
@@ -180,8 +170,7 @@ def _problems(model: PythonModel, job: BuildJob) -> Iterator[Problem]:
     where = _where(model, job.release)
     if isinstance(model.environment, PackedEnvironment):
         archive = job.source / model.environment.path
-        if not job.portable or archive.exists():  # a rehearsal does without
-            yield from packed_problems(archive, release=job.release, where=where)
+        yield from packed_problems(archive, release=job.release, where=where)
         return
     try:
         wheels = _wheels(model, job)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,23 +17,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from triton_models.build import LOGS
+from triton_models.delivering.building import Order
 from triton_models.delivering.logs import log_file, service_log
 from triton_models.delivering.places import Place
 from triton_models.delivering.publisher import Publisher
 from triton_models.delivering.record import Record, say
-from triton_models.delivering.steps import Made, Order, make
+from triton_models.delivering.steps import Made, make
 from triton_models.delivering.verdicts import Step, Verdict, Verdicts
 from triton_models.delivering.worker import Ended, Worker
 from triton_models.errors import FleetError, Problem
 from triton_models.instances import gpu as gpu_named
 from triton_models.manifest import Repository
+from triton_models.processes import stopped_by_sigterm
 from triton_models.publish import Published, publish
-from triton_models.publishing.plans import PORTABLE_VARIABLE
+from triton_models.publishing.plans import is_rehearsal
 from triton_models.publishing.s3 import aws_errors, repository_client, wanted_repository
 from triton_models.publishing.stored_manifest import read
 from triton_models.releases import DEFAULT_RELEASE
 from triton_models.releases import release as release_named
-from triton_models.tensorrt import find_compiler
+from triton_models.targets import ArtifactTarget, built_target
+from triton_models.tensorrt import find_compiler, stand_in
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -75,6 +76,11 @@ class Delivery:
     output: Path | None = None
     logs: Path = Path("build") / LOGS
 
+    @property
+    def target(self) -> ArtifactTarget | None:
+        """The target of the endpoint that is built for; None if it is built for none."""
+        return built_target(release=self.release, gpu=self.gpu, cpu=self.cpu)
+
     def order(self, name: str, output: Path) -> Order:
         """What is to be made of a model."""
         return Order(
@@ -96,14 +102,14 @@ def run(arguments: argparse.Namespace) -> Verdicts:
         gpu=arguments.gpu,
         cpu=arguments.cpu,
         models=arguments.models,
-        portable=arguments.portable or os.environ.get(PORTABLE_VARIABLE) == "1",
+        portable=arguments.portable or is_rehearsal(),
         verify=not arguments.unverified,
         model_seconds=arguments.model_timeout,
         output=arguments.output,
         logs=arguments.logs,
     )
     place = Place(address=arguments.verdicts) if arguments.verdicts else None
-    with _stopped_by_sigterm():
+    with stopped_by_sigterm():
         return deliver(arguments.names, delivery, place=place)
 
 
@@ -216,6 +222,7 @@ class _Run:
             s3=self._s3,
             portable=self._delivery.portable,
             inputs={each.artifact.model: each.inputs for each in made},
+            target=self._delivery.target,
         )
 
     def _published(self, made: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:
@@ -266,12 +273,15 @@ def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
     release = release_named(delivery.release)
     if service_log() is None:
         _make(delivery.logs)
-    if delivery.gpu:
+    if delivery.gpu and is_rehearsal():
+        stand_in(release=release, gpu=gpu_named(delivery.gpu))
+    elif delivery.gpu:
         find_compiler(release=release, gpu=gpu_named(delivery.gpu), logs=delivery.logs)
     if delivery.verify:
-        from triton_models.verifying.serving import find_server
+        from triton_models.verifying.program import find_server, numpy_of_models
 
         find_server()
+        say(numpy_of_models())
     where = Repository.parse(delivery.repository)
     with aws_errors(where.url):
         client = s3 if s3 is not None else repository_client()
@@ -311,17 +321,3 @@ def _folder(delivery: Delivery) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="fleet-deliver-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
-
-
-@contextlib.contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """Let what a build service sends to end a build do what Ctrl-C does."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

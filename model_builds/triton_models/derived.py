@@ -231,7 +231,7 @@ def _declared_problems(inputs: Sequence[Tensor], declared: Sequence[Tensor]) -> 
                 f"input {tensor.name!r} is declared as {tensor.full_type} {list(tensor.sizes)}",
                 expected=f"what the network has: {has}",
                 why="a request as declared would be refused",
-                fix="mend the declaration, or cast inside the network",
+                fix="correct the declaration, or cast inside the network",
             )
     for name in by_name:
         yield _problem(

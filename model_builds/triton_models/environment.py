@@ -11,6 +11,10 @@ version. With packages laid beside the model, NumPy stays the image's own, and w
 any CPython that may serve it: a pure Python package or one built for the stable ABI loads in the release's
 Python and in the rehearsal's alike, from the same bytes. A package built for a single Python version is taken
 if that is the release's.
+
+Neither way outranks PYTHONPATH. The images with DALI set it to the folder of DALI's packages, and its
+packages come before an environment's, before those next to the model, and before the image's others. A
+build job prints which NumPy that gives: see `verifying.program.numpy_of_models`.
 """
 
 from __future__ import annotations

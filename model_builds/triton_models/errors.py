@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake, with everything needed to mend it.
+    """One mistake, with everything needed to fix it.
 
     Attributes:
         what: What was given, with its value quoted.

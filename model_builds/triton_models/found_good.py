@@ -14,8 +14,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from triton_models.servable import Judged
 from triton_models.source_files import contents
@@ -90,7 +91,7 @@ def recall(source: Path, circumstances: str) -> dict[str, Good]:
         document = json.loads((source / FOLDER / _FILE).read_bytes())
         if document["circumstances"] != circumstances:
             return {}
-        return {asked: _good(*row) for asked, row in document["good"].items()}
+        return {asked: _good(row) for asked, row in document["good"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}  # there is none, or somebody else's
 
@@ -98,7 +99,12 @@ def recall(source: Path, circumstances: str) -> dict[str, Good]:
 def remember(source: Path, circumstances: str, good: Mapping[str, Good]) -> None:
     """Keep what was found good, if the source folder can be written to."""
     rows = {
-        asked: (each.digest, each.judged.artifact, each.judged.names, each.forms, each.variables)
+        asked: {
+            "digest": each.digest,
+            "judged": asdict(each.judged),
+            "forms": each.forms,
+            "variables": each.variables,
+        }
         for asked, each in good.items()
     }
     folder = source / FOLDER
@@ -110,14 +116,12 @@ def remember(source: Path, circumstances: str, good: Mapping[str, Good]) -> None
         Path(file.name).replace(folder / _FILE)
 
 
-def _good(
-    digest: str, artifact: str, names: Iterable[str], forms: Iterable[str], variables: Mapping[str, str]
-) -> Good:
+def _good(row: Mapping[str, Any]) -> Good:
     return Good(
-        digest=digest,
-        judged=Judged(artifact=artifact, names=tuple(names)),
-        forms=tuple(forms),
-        variables=dict(variables),
+        digest=row["digest"],
+        judged=Judged.of(row["judged"]),
+        forms=tuple(row["forms"]),
+        variables=dict(row["variables"]),
     )
 
 

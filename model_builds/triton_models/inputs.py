@@ -21,10 +21,11 @@ from triton_models.declaring.declaration import ModelBuild
 from triton_models.declaring.environments import PackedEnvironment
 from triton_models.declaring.models import PythonModel
 from triton_models.declaring.weights import LocalWeights, PackageWeights, S3Weights, Weights
+from triton_models.digests import file_digest
 from triton_models.errors import FleetError
 from triton_models.instances import gpu as gpu_named
 from triton_models.releases import release as release_named
-from triton_models.source_files import content, contents
+from triton_models.source_files import contents
 from triton_models.spec import folder_of, load_build
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ _NOT_MAKING = frozenset(
         "inputs.py",
         "instances.py",
         "manifest.py",
+        "manifest_document.py",
         "merge.py",
+        "model_record.py",
         "new.py",
         "outcome.py",
         "payload.py",
@@ -77,6 +80,7 @@ _NOT_MAKING = frozenset(
         "suggest.py",
         "survey.py",
         "target.py",
+        "targets.py",
         "variables.py",
         "verify.py",
         "verifying/",
@@ -231,7 +235,7 @@ def _local(path: Path) -> str:
     """
     if not path.exists():
         return "absent"
-    return _digest(contents(path)) if path.is_dir() else content(path)
+    return _digest(contents(path)) if path.is_dir() else file_digest(path)
 
 
 def _no_weights(address: str, what: str) -> FleetError:

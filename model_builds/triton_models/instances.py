@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from triton_models.errors import FleetError
-from triton_models.suggest import did_you_mean
+from triton_models.suggest import CLOSER, did_you_mean
 
 SOURCE_DATE = "2026-11-21"
 DEFAULT_INSTANCE_TYPE = "ml.g5.2xlarge"
@@ -29,11 +29,12 @@ DEFAULT_INSTANCE_TYPE = "ml.g5.2xlarge"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU model. A TensorRT plan belongs to exactly one of these, whatever its compute capability.
+    """A GPU model. A TensorRT plan loads on its compute capability only, and is tuned for the model.
 
     Attributes:
         name: The name used everywhere here, such as "A10G" or "A100-40GB".
-        compute_capability: NVIDIA's number, such as "8.6". L4 and L40S share 8.9 and still need a plan each.
+        compute_capability: NVIDIA's number, such as "8.6". L4 and L40S share 8.9, and TensorRT warns of
+            a plan of the other.
         memory_gib: Memory of one GPU in GiB as AWS reports it (an A10G shows 22 of its nominal 24).
     """
 
@@ -242,9 +243,12 @@ def gpu(name: str) -> Gpu:
             what=f"unknown GPU {name!r}",
             where="the GPU a model is built for",
             expected=f"one of {', '.join(GPUS)}",
-            why="a TensorRT plan runs only on the GPU model it was compiled on",
+            why="a TensorRT plan is compiled for one GPU model",
             fix=did_you_mean(
-                name, GPUS, otherwise="name the GPU of the endpoint's instance type, for ml.g5 that is A10G"
+                name,
+                GPUS,
+                otherwise="name the GPU of the endpoint's instance type, for ml.g5 that is A10G",
+                cutoff=CLOSER,
             ),
             rule="unknown-gpu",
         ) from None

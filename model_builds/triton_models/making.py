@@ -50,9 +50,10 @@ def make(build: ModelBuild, job: BuildJob) -> None:
     from triton_models.export.weights import described, fetch
 
     check_backends(build, job.release)
-    check_requires(build.requires)
+    check_requires(build.requires, release=job.release)
+    compiles = job.compiler is not None and not job.rehearsed
     for model in build.models:
-        if job.compiler and not isinstance(model, Ensemble) and isinstance(model.backend, TensorRt):
+        if compiles and not isinstance(model, Ensemble) and isinstance(model.backend, TensorRt):
             check_precision(job.release, model.backend.precision)
     check_environments(build, job)
     build.check_tolerance(_precisions(build, job))
@@ -73,10 +74,11 @@ def make(build: ModelBuild, job: BuildJob) -> None:
 
 
 def _precisions(build: ModelBuild, job: BuildJob) -> set[Precision]:
-    """What the build will calculate in, as far as it is declared: without a plan, FP32."""
-    backends = [model.backend for model in build.models if not isinstance(model, Ensemble)]
-    compiled = {each.precision for each in backends if job.compiler and isinstance(each, TensorRt)}
-    return compiled or ({"fp32"} if build.write is None else set())
+    """What the build will calculate in, as far as it is declared: without a GPU, FP32."""
+    declared = set(build.precisions) if job.compiler else set()
+    if job.rehearsed:  # what stands in for a plan calculates in FP32
+        declared.add("fp32")
+    return declared or ({"fp32"} if build.write is None else set())
 
 
 def _make_python(model: PythonModel, build: ModelBuild, job: BuildJob) -> ModelConfig:
@@ -95,7 +97,7 @@ def _make_python(model: PythonModel, build: ModelBuild, job: BuildJob) -> ModelC
 
 
 def _make_pytorch(model: PyTorchNetwork, build: ModelBuild, job: BuildJob) -> ModelConfig:
-    from triton_models.export.onnx import example_tensors, export_onnx
+    from triton_models.export.onnx import OPSET, example_tensors, export_onnx
 
     if isinstance(model.backend, LibTorch):
         return _make_torchscript(model, model.backend, build, job)
@@ -107,6 +109,7 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelBuild, job: BuildJob) -> Mo
         inputs=example_tensors(model.inputs, batches=batches),
         outputs=model.outputs,
         dynamic={tensor.name: _open_axes(tensor, batches=batches) for tensor in model.inputs},
+        opset=job.release.plan_opset if isinstance(model.backend, TensorRt) else OPSET,
     )
     config = _configure_network(model, build, job, onnx_signature(path))
     if isinstance(model.backend, TensorRt):
@@ -129,6 +132,8 @@ def _make_torchscript(
         batches=model.max_batch_size > 0,
         how=backend.export,
         cpu=job.cpu,
+        tf32=backend.tf32,
+        cudnn=backend.cudnn is not False,
     )
     return _configure_network(model, build, job, signature)
 
@@ -190,6 +195,7 @@ def _compile(job: BuildJob, onnx: Path, shapes: Mapping[str, ShapeRange], backen
         onnx,
         shapes=shapes,
         precision=backend.precision,
+        hardware=backend.hardware,
         workspace_mb=backend.workspace_mb,
         optimization_level=backend.optimization_level,
     )
@@ -203,7 +209,7 @@ def _copy(source: Path, target: Path, model: ServedModel) -> None:
             what=f"{source.name!r} cannot be copied: {error.strerror}",
             where=f"the files of the model {model.name!r}: {source}",
             expected="a file that can be read",
-            fix="mend its name in the declaration, or add the file",
+            fix="correct its name in the declaration, or add the file",
             rule="model-file",
         ) from error
 
@@ -246,6 +252,10 @@ def _configure(
     )
     backend = OnnxRuntime() if job.cpu and isinstance(model.backend, TensorRt) else model.backend
     backend.configure(config)
+    if isinstance(backend, OnnxRuntime) and not job.cpu and job.release.switches_tf32:
+        backend.configure_cuda(config)
+    if isinstance(backend, OnnxRuntime | LibTorch) and backend.tf32 and job.compiler and not job.rehearsed:
+        job.precisions.append(backend.precision)
     directory = job.root / model.name
     add_warm_up(model, config, directory, examples=build.examples)
     write_config(config, directory / CONFIG_FILE)

@@ -1,4 +1,4 @@
-"""The repository's list: which artifact each model's name stands for now, and which ones before.
+"""The repository's list: which artifact each model's name stands for on each target, and which before.
 
 A manifest is one JSON document with one line for each model. 5,000 models with two artifacts each are 7 MB,
 read in a tenth of a second; `fleet prune` keeps it from growing with every publication.
@@ -12,13 +12,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal
 
 from triton_models.errors import FleetError
+from triton_models.manifest_document import in_json, model_document, model_record, model_record_1
+from triton_models.model_record import NEW, ArtifactRecord, Change, ModelRecord, Publication
 from triton_models.suggest import did_you_mean
+from triton_models.targets import ArtifactTarget
+
+__all__ = [
+    "MANIFEST_NAME",
+    "VERSION",
+    "ArtifactRecord",
+    "Change",
+    "Manifest",
+    "ModelRecord",
+    "Publication",
+    "Repository",
+    "in_json",
+]
 
 MANIFEST_NAME = "manifest.json"
-VERSION = 1
+VERSION = 2
+_READERS = MappingProxyType({1: model_record_1, VERSION: model_record})
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html, read 2026-11-21
 _URL = re.compile(r"s3://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(?P<prefix>.*))?")
@@ -71,99 +86,6 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArtifactRecord:
-    """What the manifest keeps about an artifact.
-
-    Attributes:
-        size: In bytes.
-        sha256: Hexadecimal.
-        build: What it was built from and for: its build.json.
-        plans: The TensorRT versions that compiled the plans in it, as the plans themselves say.
-        portable: A TensorRT model in it has an ONNX file in the place of its plan: it was built without a
-            GPU and runs only where something stands in for TensorRT, as in a rehearsal.
-        inputs: What its build depended on, by topic: see `triton_models.inputs`. Empty if nobody noted it.
-    """
-
-    size: int
-    sha256: str
-    build: Mapping[str, Any]
-    plans: tuple[str, ...] = ()
-    portable: bool = False
-    inputs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A moment at which a model's name began to stand for an artifact.
-
-    Attributes:
-        artifact: The artifact.
-        how: It was published, or rolled back to.
-        at: When, in UTC, by S3's clock.
-        by: Who, as the publisher said. CloudTrail knows who it was.
-    """
-
-    artifact: str
-    how: Literal["publish", "rollback"]
-    at: datetime
-    by: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
-    """An artifact to make its model's current one."""
-
-    model: str
-    artifact: str
-    record: ArtifactRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRecord:
-    """One model.
-
-    Attributes:
-        current: The artifact its name stands for.
-        history: What it stood for, newest last.
-        artifacts: The artifacts by their file names.
-    """
-
-    current: str
-    history: tuple[Change, ...]
-    artifacts: Mapping[str, ArtifactRecord]
-
-    def earlier(self) -> tuple[str, ...]:
-        """The artifacts that `fleet rollback` goes back to, the next one last.
-
-        A publication comes on top of what was current; a rollback takes away what it leaves behind. So one
-        rollback after another goes further back, and never to an artifact that was rolled back from.
-        """
-        stack: list[str] = []
-        for change in self.history:
-            if change.how == "rollback" and change.artifact in stack:
-                del stack[stack.index(change.artifact) + 1 :]
-            else:
-                stack = [name for name in stack if name != change.artifact] + [change.artifact]
-        return tuple(name for name in stack if name != self.current)
-
-    def by_publication(self) -> tuple[str, ...]:
-        """The artifacts in the order in which they were last published."""
-        order = dict.fromkeys(self.artifacts, -1)
-        for number, change in enumerate(self.history):
-            if change.how == "publish" and change.artifact in order:
-                order[change.artifact] = number
-        return tuple(sorted(order, key=lambda name: order[name]))
-
-    def left_at(self, artifact: str) -> datetime | None:
-        """When the name last ceased to stand for an artifact; None if it still does, or nobody noted it."""
-        left = None
-        for before, after in zip(self.history, self.history[1:], strict=False):
-            if before.artifact == artifact and after.artifact != artifact:
-                left = after.at
-        return left if artifact != self.current else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """The repository's models.
 
@@ -188,13 +110,14 @@ class Manifest:
         try:
             document = json.loads(text)
             version = document["version"]
-            if version == VERSION:
+            if version in _READERS:
+                read = _READERS[version]
                 return cls(
-                    models={name: _model_record(model) for name, model in document["models"].items()},
+                    models={name: read(model) for name, model in document["models"].items()},
                     deleting=dict(document.get("deleting", {})),
                     where=where,
                 )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, FleetError) as error:
             raise FleetError.of(
                 what=f"not a manifest: {type(error).__name__} {error}",
                 where=where,
@@ -206,7 +129,7 @@ class Manifest:
         raise FleetError.of(
             what=f"a manifest of version {version!r}",
             where=where,
-            expected=f"version {VERSION}",
+            expected=f"version 1 or {VERSION}",
             why="this Triton Fleet would lose what it does not understand",
             fix="use the version of Triton Fleet that wrote it",
             rule="manifest",
@@ -215,19 +138,59 @@ class Manifest:
     def to_json(self) -> str:
         """The manifest as a JSON document: the same manifest always gives the same text."""
         models = ",\n".join(
-            f"{json.dumps(name)}: {json.dumps(_model_document(model), sort_keys=True)}"
+            f"{json.dumps(name)}: {json.dumps(model_document(model), sort_keys=True)}"
             for name, model in sorted(self.models.items())
         )
         deleting = json.dumps(dict(self.deleting), sort_keys=True)
         return f'{{"version": {VERSION}, "deleting": {deleting}, "models": {{\n{models}\n}}}}\n'
 
-    def target_model(self, name: str) -> str:
+    def target_model(self, name: str, target: ArtifactTarget | None = None) -> str:
         """The target model, an artifact's file name, that a model's name stands for.
 
+        Args:
+            name: The model's name.
+            target: The target of the endpoint that is asked; see `ModelRecord.on`. None if it is not known:
+                then the name must stand for one artifact everywhere.
+
         Raises:
-            FleetError: No model has that name.
+            FleetError: No model has that name, it has no artifact for the target, or several without one.
         """
-        return self.model(name).current
+        model = self.model(name)
+        if target is None:
+            return self._only(name, model)
+        artifact = model.on(target)
+        if artifact is not None:
+            return artifact
+        raise FleetError.of(
+            what=f"there is no artifact of {name!r} for {target}",
+            where=self.where,
+            expected=f"one of its targets: {_some(map(str, model.current))}",
+            why="an artifact for another target does not load there",
+            fix="build it for that release and GPU, or ask an endpoint that it was built for",
+            rule="no-artifact-for-target",
+        )
+
+    def knows(self, name: str, target: ArtifactTarget | None) -> bool:
+        """Whether `target_model` has an answer."""
+        model = self.models.get(name)
+        if model is None:
+            return False
+        if target is None:
+            return len(set(model.current.values())) == 1
+        return model.on(target) is not None
+
+    def _only(self, name: str, model: ModelRecord) -> str:
+        artifacts = dict.fromkeys(model.current.values())
+        if len(artifacts) == 1:
+            return next(iter(artifacts))
+        raise FleetError.of(
+            what=f"{name!r} stands for {len(artifacts)} artifacts: of {_some(map(str, model.current))}",
+            where=self.where,
+            expected="the target of the endpoint that is asked",
+            why="which of them loads depends on its release and GPU",
+            fix="give the fleet's alias, which names the target, or the target itself",
+            rule="ambiguous-target",
+        )
 
     def model(self, name: str) -> ModelRecord:
         """A model's record.
@@ -251,25 +214,25 @@ class Manifest:
         return known.artifacts.get(artifact) if known is not None else None
 
     def with_published(self, wanted: Iterable[Publication], *, at: datetime, by: str) -> Manifest:
-        """This manifest with each artifact made its model's current one; itself if all of them are."""
+        """This manifest with each artifact made current for its targets; itself if all of them are."""
         models = dict(self.models)
         for each in wanted:
-            models[each.model] = _with_current(models.get(each.model), each, at=at, by=by)
+            models[each.model] = models.get(each.model, NEW).with_published(each, at=at, by=by)
         unchanged = all(models[name] is self.models.get(name) for name in models)
         return self if unchanged else replace(self, models=models)
 
-    def with_rollback(self, *, model: str, to: str, at: datetime, by: str) -> Manifest:
-        """This manifest with an artifact that the model had before made current again."""
-        old = self.models[model]
-        change = Change(artifact=to, how="rollback", at=at, by=by)
-        new = replace(old, current=to, history=(*old.history, change))
-        return replace(self, models={**self.models, model: new})
+    def with_rollback(
+        self, *, model: str, to: str, at: datetime, by: str, target: ArtifactTarget
+    ) -> Manifest:
+        """This manifest with an artifact that the model had before made current again for a target."""
+        change = Change(target=target, artifact=to, how="rollback", at=at, by=by)
+        return replace(self, models={**self.models, model: self.models[model].with_changes([change])})
 
     def without(self, artifacts: Iterable[str], *, run: str) -> Manifest:
         """This manifest as it is while a run deletes artifacts: they are no model's, and listed as such."""
         gone = set(artifacts)
         models = {
-            name: _without(record, gone) if gone & record.artifacts.keys() else record
+            name: record.without(gone) if gone & record.artifacts.keys() else record
             for name, record in self.models.items()
         }
         return replace(self, models=models, deleting={**self.deleting, **dict.fromkeys(gone, run)})
@@ -281,90 +244,8 @@ class Manifest:
         return replace(self, deleting=left)
 
 
-def _with_current(old: ModelRecord | None, wanted: Publication, *, at: datetime, by: str) -> ModelRecord:
-    known = old.artifacts if old is not None else {}
-    if old is not None and old.current == wanted.artifact and known.get(wanted.artifact) == wanted.record:
-        return old
-    history = old.history if old is not None else ()
-    if not history or history[-1].artifact != wanted.artifact:
-        history = (*history, Change(artifact=wanted.artifact, how="publish", at=at, by=by))
-    return ModelRecord(
-        current=wanted.artifact, history=history, artifacts={**known, wanted.artifact: wanted.record}
-    )
-
-
-def in_json(moment: datetime) -> str:
-    """A moment in UTC, such as "2026-11-21T13:20:05Z"."""
-    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
-
-
-def _parsed(moment: str) -> datetime:
-    # fromisoformat is a tenth of strptime's time, and reads a "Z" only from Python 3.11 on.
-    return datetime.fromisoformat(moment.removesuffix("Z") + "+00:00")
-
-
-def _without(record: ModelRecord, gone: set[str]) -> ModelRecord:
-    return replace(
-        record,
-        history=tuple(change for change in record.history if change.artifact not in gone),
-        artifacts={name: each for name, each in record.artifacts.items() if name not in gone},
-    )
-
-
 def _some(names: Iterable[str], *, at_most: int = 20) -> str:
     """Names for an error: thousands would hide it."""
     ordered = sorted(names)
     shown = ", ".join(ordered[:at_most]) or "none yet"
     return f"{shown} and {len(ordered) - at_most} more" if len(ordered) > at_most else shown
-
-
-def _model_document(model: ModelRecord) -> dict[str, Any]:
-    return {
-        "current": model.current,
-        "history": [
-            {
-                "artifact": change.artifact,
-                "how": change.how,
-                "at": in_json(change.at),
-                "by": change.by,
-            }
-            for change in model.history
-        ],
-        "artifacts": {
-            name: {
-                "size": each.size,
-                "sha256": each.sha256,
-                "build": dict(each.build),
-                "plans": each.plans,
-                "portable": each.portable,
-                **({"inputs": dict(each.inputs)} if each.inputs else {}),
-            }
-            for name, each in model.artifacts.items()
-        },
-    }
-
-
-def _model_record(document: dict[str, Any]) -> ModelRecord:
-    return ModelRecord(
-        current=document["current"],
-        history=tuple(
-            Change(
-                artifact=change["artifact"],
-                how=change["how"],
-                at=_parsed(change["at"]),
-                by=change["by"],
-            )
-            for change in document["history"]
-        ),
-        artifacts={
-            name: ArtifactRecord(
-                size=each["size"],
-                sha256=each["sha256"],
-                build=each["build"],
-                plans=tuple(each["plans"]),
-                portable=each["portable"],
-                inputs=each.get("inputs", {}),
-            )
-            for name, each in document["artifacts"].items()
-        },
-    )

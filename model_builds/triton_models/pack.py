@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import os
 import re
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from triton_models.check import check_layout
+from triton_models.digests import file_digest
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.layout import ARCHIVE_SUFFIX, Layout, read_layout
 from triton_models.outcome import progress
@@ -34,8 +34,6 @@ from triton_models.packing.deflate import COMPRESSOR
 from triton_models.verifying.mark import refused
 
 DIGEST_LENGTH = 16
-
-_CHUNK_BYTES = 1 << 20
 
 # A pipeline is some kilobytes. Anything longer is no pipeline, and stays as it is.
 _MAX_PIPELINE_BYTES = 64 << 20
@@ -88,7 +86,7 @@ class Artifact:
                 fix=f"`fleet pack {path} -o DIR`, and give the path it prints",
                 rule="artifact-name",
             )
-        sha256 = _hash(path)
+        sha256 = file_digest(path)
         if not sha256.startswith(match["digest"]):
             raise FleetError.of(
                 what=f"the content's SHA-256 begins with {sha256[:DIGEST_LENGTH]}",
@@ -264,11 +262,3 @@ def _parts(
         yield from stream.stretches(content, compress=name in compress)
         before = tar.padding(content.size)
     yield stream.Header(before + tar.END)
-
-
-def _hash(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()

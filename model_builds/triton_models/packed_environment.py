@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import posixpath
 import re
 import tarfile
@@ -10,6 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, cast
 
 from triton_models.errors import Problem
 from triton_models.releases import Release
@@ -17,7 +19,10 @@ from triton_models.releases import Release
 _RULE = "packed-environment"
 _ACTIVATE = "bin/activate"
 _LIBRARY = re.compile(r"lib/python(\d+\.\d+)(?:/|$)")
-_NUMPY = re.compile(r"lib/python[\d.]+/site-packages/numpy-([0-9][^/-]*)\.dist-info(?:/|$)")
+_NUMPY = re.compile(
+    r"lib/python[\d.]+/site-packages/(?:numpy-([0-9][^/-]*)\.dist-info|numpy|[^/]*\.pth)(?:/|$)"
+)
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(kw_only=True)
@@ -28,11 +33,13 @@ class _Found:
         activate: Where a bin/activate is.
         pythons: The versions of Python that it has packages for.
         numpy: The versions of NumPy.
+        may_have_numpy: It has NumPy, or a .pth file that may lead to it.
     """
 
     activate: set[str] = field(default_factory=set)
     pythons: set[str] = field(default_factory=set)
     numpy: set[str] = field(default_factory=set)
+    may_have_numpy: bool = False
 
 
 def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[Problem]:
@@ -44,7 +51,8 @@ def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[
         where: The place in the declaration, for the errors.
     """
     try:
-        found = _read(archive)
+        with archive.open("rb") as content:
+            yield from problems_of(content, name=archive.name, release=release, where=where)
     except FileNotFoundError:
         yield _problem(
             where,
@@ -52,22 +60,38 @@ def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[
             expected="the .tar.gz, beside the declaration or at an absolute path",
             fix="pack it: conda-pack -n NAME -o environment.tar.gz",
         )
-        return
+
+
+def problems_of(content: IO[bytes], *, name: str, release: Release | None, where: str) -> Iterator[Problem]:
+    """The same of an archive that is open.
+
+    Args:
+        content: The archive's content; it is read once, from front to back.
+        name: Its name.
+        release: The release that would serve it; None if it is not known.
+        where: Where it is, for the errors.
+    """
+    try:
+        found = _read(content)
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         yield _problem(
             where,
-            what=f"{archive.name} is not a whole gzipped tar archive: {error}",
+            what=f"{name} is not a complete gzipped tar archive: {error}",
             expected="what conda-pack or venv-pack wrote",
             fix="pack it again; if it was copied, copy it again",
         )
         return
-    yield from _misfits(found, archive.name, release, where)
+    yield from _misfits(found, name, release, where)
 
 
-def _read(archive: Path) -> _Found:
+def _read(content: IO[bytes]) -> _Found:
     found = _Found()
-    # Not tarfile's own "r|gz": it raises a TypeError on a short header, and never checks the end.
-    with gzip.open(archive) as content, tarfile.open(fileobj=content, mode="r|") as members:
+    buffered = io.BufferedReader(cast("io.RawIOBase", content))  # to look at the beginning without taking it
+    packed = buffered.peek(len(_GZIP)).startswith(_GZIP)
+    # Triton takes both. Not tarfile's own "r|gz": it raises a TypeError on a short header, and never checks
+    # the end.
+    unpacked = cast("IO[bytes]", gzip.GzipFile(fileobj=buffered) if packed else buffered)
+    with tarfile.open(fileobj=unpacked, mode="r|") as members:
         for member in members:
             path = posixpath.normpath(member.name)
             if posixpath.basename(path) == "activate" and path.endswith(_ACTIVATE):
@@ -75,13 +99,14 @@ def _read(archive: Path) -> _Found:
             if match := _LIBRARY.match(path):
                 found.pythons.add(match[1])
             if match := _NUMPY.match(path):
-                found.numpy.add(match[1])
-        while content.read(1 << 20):
-            pass
+                found.may_have_numpy = True
+                found.numpy |= {match[1]} if match[1] else set()
+    while unpacked.read(1 << 20):
+        pass
     return found
 
 
-def _misfits(found: _Found, name: str, release: Release, where: str) -> Iterator[Problem]:
+def _misfits(found: _Found, name: str, release: Release | None, where: str) -> Iterator[Problem]:
     if _ACTIVATE not in found.activate:
         deeper = sorted(found.activate)
         yield _problem(
@@ -90,9 +115,9 @@ def _misfits(found: _Found, name: str, release: Release, where: str) -> Iterator
             expected=f"{_ACTIVATE} at the top of the archive",
             fix=f"pack what is in the folder, not the folder: tar -czf {name} -C FOLDER ."
             if deeper
-            else "pack a whole environment: conda-pack, or venv-pack",
+            else "pack a complete environment: conda-pack, or venv-pack",
         )
-    elif release.python not in found.pythons:
+    elif release is not None and release.python not in found.pythons:
         had = ", ".join(sorted(found.pythons))
         yield _problem(
             where,
@@ -100,16 +125,16 @@ def _misfits(found: _Found, name: str, release: Release, where: str) -> Iterator
             expected=f"Python {release.python}, which release {release.name} runs models with",
             fix=f"make it again with python={release.python}, or build for a release with its Python",
         )
-    elif not found.numpy:
+    elif not found.may_have_numpy:
         yield _problem(
             where,
             what=f"{name} has no NumPy",
             expected="numpy among its packages: the Python backend itself imports it",
             fix="install numpy into the environment, and pack it again",
         )
-    below = release.numpy_below
+    below = release.numpy_below if release is not None else None
     for version in sorted(found.numpy):
-        if below is not None and int(version.partition(".")[0]) >= below:
+        if release is not None and below is not None and int(version.partition(".")[0]) >= below:
             yield _problem(
                 where,
                 what=f"{name} has NumPy {version}",

@@ -34,6 +34,12 @@ class PlanHeader:
         )
 
 
+def plan_beginning(tensorrt: str) -> bytes:
+    """The first bytes of a plan of that version of TensorRT; numbers that it does not state are 0."""
+    numbers = [int(number) for number in tensorrt.split(".")]
+    return struct.pack("<II16x4B", _TAG, _LAYOUT, *numbers, *[0] * (4 - len(numbers)))
+
+
 def read_plan_header(beginning: bytes) -> PlanHeader | None:
     """The header at the beginning of a file; None if that is not the beginning of a plan.
 

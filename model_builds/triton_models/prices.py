@@ -57,6 +57,7 @@ _ROWS: tuple[_Row, ...] = (
             "ml.p3.16xlarge": 28.152,
         },
     ),
+    ("us-east-1", _PUBLISHED, "2025", {"ml.m5.xlarge": 0.269}),
     (
         "us-east-1",
         _PUBLISHED,
@@ -95,3 +96,12 @@ PRICES: Mapping[str, Price] = MappingProxyType(
     }
 )
 """The price of each instance type that is known, by its name."""
+
+CODEBUILD_PRICES: Mapping[str, Price] = MappingProxyType(
+    {
+        "LINUX_GPU_CONTAINER": Price(usd_per_hour=6.0, source="an upper bound: no price was found"),
+        "LINUX_CONTAINER": Price(usd_per_hour=1.2, source=_PUBLISHED, region="us-east-1", dated="2026"),
+    }
+)
+"""What an hour of a CodeBuild machine costs, by the type of its environment: the one with an A10G, and
+general1.large."""

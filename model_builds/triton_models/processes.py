@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_SECONDS = 5.0
@@ -42,3 +43,17 @@ def _signal_group(group: int, number: signal.Signals) -> None:
     # The group may be gone, or hold only processes that are ending.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+@contextlib.contextmanager
+def stopped_by_sigterm() -> Iterator[None]:
+    """Let what a build service sends to end a build do what Ctrl-C does."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

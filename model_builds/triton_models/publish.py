@@ -8,17 +8,16 @@ publication has changed no name, or all of them; the next one sends what is miss
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from triton_models.errors import FleetError, raise_if_any
+from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.manifest import ArtifactRecord, Publication, Repository
 from triton_models.pack import Artifact
 from triton_models.publishing.local import read_artifacts, records
-from triton_models.publishing.plans import PORTABLE_VARIABLE, refused
+from triton_models.publishing.plans import is_rehearsal, refused
 from triton_models.publishing.presence import missing
 from triton_models.publishing.s3 import (
     aws_errors,
@@ -29,6 +28,7 @@ from triton_models.publishing.s3 import (
 )
 from triton_models.publishing.stored_manifest import ROUNDS, StoredManifest, read, read_manifest, replaced
 from triton_models.publishing.upload import PART_BYTES, upload
+from triton_models.targets import ArtifactTarget
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -81,6 +81,7 @@ def publish(
     by: str | None = None,
     part_bytes: int = PART_BYTES,
     inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    target: ArtifactTarget | None = None,
 ) -> Published:
     """Upload artifacts and make each its model's current one.
 
@@ -96,9 +97,12 @@ def publish(
         part_bytes: From which size on an artifact is sent in parts, and their least size.
         inputs: What the builds depended on, by model: see `triton_models.inputs`. An artifact that is there
             already keeps what was noted of it, unless something is given here.
+        target: The target for which the names move, such as that of the endpoint which a build is for. By
+            default all that each artifact runs on.
 
     Raises:
-        FleetError: `check` refuses an artifact, two are of one model, one is portable, an object of that name
+        FleetError: `check` refuses an artifact, two are of one model, one is portable or does not run on
+            the target, an object of that name
             has other content, or S3 refuses: no such bucket, no credentials, no access, no answer.
     """
     wanted = tuple(artifacts)
@@ -116,18 +120,20 @@ def publish(
             by=by,
             part_bytes=part_bytes,
             inputs=inputs,
+            target=target,
         )
 
 
 def run(arguments: argparse.Namespace) -> Published:
-    """`fleet publish ARTIFACT... [--repository URL] [--portable]`."""
+    """`fleet publish ARTIFACT... [--repository URL] [--portable] [--target TARGET]`."""
+    target = ArtifactTarget.parse(arguments.target) if arguments.target else None
     where = Repository.parse(wanted_repository(arguments.repository))
     with aws_errors(where.url):
         client = repository_client()
         stored = read(where, client)
         artifacts = read_artifacts(arguments.artifacts, stored.manifest)
-        portable = arguments.portable or os.environ.get(PORTABLE_VARIABLE) == "1"
-        return _published(artifacts, where, client, stored, portable=portable)
+        portable = arguments.portable or is_rehearsal()
+        return _published(artifacts, where, client, stored, portable=portable, target=target)
 
 
 def _published(
@@ -140,6 +146,7 @@ def _published(
     by: str | None = None,
     part_bytes: int = PART_BYTES,
     inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    target: ArtifactTarget | None = None,
 ) -> Published:
     kept = [
         replace(record, inputs=inputs.get(artifact.model, record.inputs))
@@ -148,6 +155,9 @@ def _published(
     if not portable:
         stand_ins = (a.path.name for a, record in zip(wanted, kept, strict=True) if record.portable)
         raise_if_any(refused(stand_ins, repository=where.url))
+    if target is not None:
+        raise_if_any(_not_for(target, wanted, kept))
+    publications = list(_publications(wanted, kept, target))
     sent: set[str] = set()
     for _ in range(ROUNDS):
         _refuse_deleting(wanted, stored, where)
@@ -155,30 +165,45 @@ def _published(
         # and if it begins to after that, the manifest is another one by the time it is to be replaced.
         absent = missing(wanted, stored.manifest, where, s3)
         sent.update(upload(absent, where, s3, part_bytes=part_bytes))
-        new = stored.manifest.with_published(
-            _publications(wanted, kept), at=stored.at, by=publisher() if by is None else by
-        )
+        new = stored.manifest.with_published(publications, at=stored.at, by=publisher() if by is None else by)
         if new is stored.manifest or replaced(stored, new, where, s3):
             names = tuple(artifact.path.name for artifact in wanted)
             return Published(
                 repository=where.url,
                 uploaded=tuple(name for name in names if name in sent),
                 present=tuple(name for name in names if name not in sent),
-                targets={artifact.model: new.target_model(artifact.model) for artifact in wanted},
-                unchanged=tuple(each.model for each in wanted if _is_current(each, stored)),
+                targets={each.model: each.artifact for each in publications},
+                unchanged=tuple(each.model for each in publications if _is_current(each, stored)),
             )
         stored = read(where, s3)  # another publisher wrote or removed it: start from that
     raise contended(where.manifest_url)
 
 
-def _is_current(artifact: Artifact, stored: StoredManifest) -> bool:
-    model = stored.manifest.models.get(artifact.model)
-    return model is not None and model.current == artifact.path.name
+def _is_current(wanted: Publication, stored: StoredManifest) -> bool:
+    model = stored.manifest.models.get(wanted.model)
+    return model is not None and all(model.on(target) == wanted.artifact for target in wanted.targets)
 
 
-def _publications(wanted: Iterable[Artifact], kept: Iterable[ArtifactRecord]) -> Iterator[Publication]:
+def _publications(
+    wanted: Iterable[Artifact], kept: Iterable[ArtifactRecord], target: ArtifactTarget | None
+) -> Iterator[Publication]:
     for artifact, record in zip(wanted, kept, strict=True):
-        yield Publication(model=artifact.model, artifact=artifact.path.name, record=record)
+        yield Publication(model=artifact.model, artifact=artifact.path.name, record=record, target=target)
+
+
+def _not_for(
+    target: ArtifactTarget, wanted: Iterable[Artifact], kept: Iterable[ArtifactRecord]
+) -> Iterator[Problem]:
+    for artifact, record in zip(wanted, kept, strict=True):
+        if not record.runs_on(target):
+            yield Problem(
+                what=f"{artifact.path.name} runs on {', '.join(map(str, record.targets))}",
+                where="the target to publish for",
+                expected=f"an artifact for {target}",
+                why="an endpoint of that target would answer every request for the model with an error",
+                fix="build it for that release and GPU, or leave the target out",
+                rule="publication-target",
+            )
 
 
 def _refuse_deleting(wanted: Iterable[Artifact], stored: StoredManifest, where: Repository) -> None:

@@ -4,10 +4,7 @@ In a new account the quotas of GPU instances are 0, and a deployment finds that 
 takes AWS from minutes to days.
 
 The codes of SageMaker's quotas differ for every instance type and are in no document, so a quota is found by
-its name. Sources, read 2026-11-21:
-
-* https://docs.aws.amazon.com/general/latest/gr/sagemaker.md
-* https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html
+its name. What a fleet needs of them is in `quota_needs`.
 """
 
 from __future__ import annotations
@@ -16,43 +13,14 @@ import argparse
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
-from triton_models.build_machines.automatic import Automatic, automatic_machine
-from triton_models.build_machines.on_demand import BUILD_MACHINES
-from triton_models.build_machines.processing import processing_type
 from triton_models.errors import FleetError, Problem, raise_if_any
-from triton_models.instances import InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.outcome import progress
+from triton_models.quota_needs import Need, needs
 
-MACHINES = ("automatic", "on-demand", "processing-job", "none")
-
-_AS_MACHINE: Mapping[Automatic | None, str] = MappingProxyType(
-    {"on demand": "on-demand", "processing job": "processing-job", None: "none"}
-)
 _RULE = "service-quotas"
-_SMALL_GPU = "Concurrently running builds for Linux GPU Small environment"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """A quota that something of the fleet runs into.
-
-    Attributes:
-        service: The service's code in Service Quotas.
-        name: The quota's name there.
-        least: The value that is needed.
-        what: What needs it.
-        code: Its code where it is documented; None where the name has to be looked up.
-    """
-
-    service: str
-    name: str
-    least: float
-    what: str
-    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,49 +106,6 @@ class Quotas:
         )
 
 
-def needs(
-    instance: InstanceType,
-    *,
-    region: str,
-    instances: int = 1,
-    builds: int = 1,
-    machine: str = "automatic",
-    build_type: str | None = None,
-) -> tuple[Need, ...]:
-    """The quotas that a fleet on this instance type runs into.
-
-    Args:
-        instance: The endpoint's instance type.
-        region: Where it is deployed.
-        instances: The most that it scales to.
-        builds: The most builds at a time.
-        machine: What builds run on, one of MACHINES. "automatic" is what `ModelBuilds` chooses unasked.
-        build_type: The instance type of Processing jobs; the endpoint's by default.
-    """
-    endpoint = Need(
-        service="sagemaker",
-        name=f"{instance.name} for endpoint usage",
-        least=instances,
-        what=f"an endpoint of {instances} {instance.name}, and twice that while a blue/green deployment runs",
-    )
-    if machine == "automatic":
-        machine = _automatic(instance, region)
-    if machine == "on-demand":
-        what = f"{_builds(builds)} on CodeBuild's {' or '.join(BUILD_MACHINES)}"
-        small = Need(service="codebuild", name=_SMALL_GPU, least=builds, what=what, code="L-F1FE1B52")
-        return endpoint, small
-    if machine == "processing-job":
-        name = build_type or processing_type(instance) or instance.name
-        job = f"{name} for processing job usage"
-        what = f"{_builds(builds)} in {'a job' if builds == 1 else 'jobs'} on {name}"
-        return endpoint, Need(service="sagemaker", name=job, least=builds, what=what)
-    return (endpoint,)
-
-
-def _builds(count: int) -> str:
-    return "a build" if count == 1 else f"{count} builds at a time"
-
-
 def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
     """The account's values.
 
@@ -189,7 +114,7 @@ def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
         client: A client of Service Quotas, in the region.
 
     Raises:
-        FleetError: Service Quotas has no quota of a name; all such are told.
+        FleetError: Service Quotas has no quota of a name; all such are details.
         botocore.exceptions.ClientError: It must not be read.
     """
     listed: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -229,13 +154,6 @@ def run(arguments: argparse.Namespace) -> Quotas:
         )
         progress(f"reading {len(wanted)} quotas in {region}")
         return Quotas(region=region, quotas=read(wanted, session.client("service-quotas")))
-
-
-def _automatic(instance: InstanceType, region: str) -> str:
-    """What builds run on unasked, as the construct chooses it."""
-    if instance.gpu is None:
-        return "none"  # CodeBuild's machines without a GPU are there in every account
-    return _AS_MACHINE[automatic_machine(instance, region)]
 
 
 def _by_name(service: str, names: set[str], client: Any) -> dict[str, Mapping[str, Any]]:
@@ -304,12 +222,12 @@ def _aws_errors() -> Iterator[None]:
     try:
         yield
     except aws.ClientError as error:
-        told = error.response.get("Error", {})
+        details = error.response.get("Error", {})
         raise FleetError.of(
-            what=f"Service Quotas refused {error.operation_name}: {told.get('Code')}",
+            what=f"Service Quotas refused {error.operation_name}: {details.get('Code')}",
             where="Service Quotas",
-            expected="leave to read quotas: servicequotas:Get* and servicequotas:List*",
-            why=str(told.get("Message", "")),
+            expected="permission to read quotas: servicequotas:Get* and servicequotas:List*",
+            why=str(details.get("Message", "")),
             fix="use a role that may read quotas, such as one with ServiceQuotasReadOnlyAccess",
             rule=_RULE,
         ) from None
@@ -317,7 +235,7 @@ def _aws_errors() -> Iterator[None]:
         raise FleetError.of(
             what="Service Quotas cannot be asked",
             where="Service Quotas",
-            expected="credentials, and a region that there is",
+            expected="valid credentials and an existing region",
             why=str(error),
             fix="sign in (`aws sso login`), or check --region and the AWS_* environment variables",
             rule=_RULE,

@@ -2,11 +2,15 @@
 
 Sources, as read on 2026-11-21:
 
-* What AWS publishes, in which regions and from which account: image_uri_config/sagemaker-tritonserver.json of
-  sagemaker-core 2.27.0 (2026-10-21).
+* Which releases AWS publishes: docs/src/data/sagemaker-tritonserver/ of aws/deep-learning-containers (read on
+  2026-11-22). It lists 25.12, 26.03 and 26.04, which the SDK's table lacks.
+* In which regions and from which account: image_uri_config/sagemaker-tritonserver.json of sagemaker-core
+  2.27.0 (2026-10-21). The three that it lacks are taken to be where 25.09 and 26.05 are.
 * TensorRT, CUDA and Python: NVIDIA's release notes and docs/introduction/compatibility.md of
   triton-inference-server/server, and the issues named in a row's notes. A version here is what the notes say;
   `dpkg -l | grep tensorrt` inside the image is the last word, and the build job records it.
+* TensorRT of 26.05 and 26.06 is unsure: build.py of r26.05 is made from NVIDIA's image of 26.04, and that of
+  r26.06 from 26.05 (`upstream_container_version`, read 2026-11-22), an image earlier than their names say.
 * NumPy: server issues 8019, 8373 and 8404, and commit 09c3537 of python_backend (2024-11-01), with which the
   stub of release 24.12 takes both majors.
 * Drivers: the CUDA toolkit release notes, table "CUDA Toolkit and Minimum Required Driver Version for CUDA
@@ -22,7 +26,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from triton_models.errors import FleetError
-from triton_models.suggest import did_you_mean
+from triton_models.suggest import CLOSER, did_you_mean
 
 SOURCE_DATE = "2026-11-21"
 DEFAULT_RELEASE = "25.09"
@@ -30,6 +34,54 @@ IMAGE_REPOSITORY = "sagemaker-tritonserver"
 
 REMOVED_BACKENDS: Mapping[str, str] = MappingProxyType({"tensorflow": "25.03"})
 """Backend -> the first release without it. Read 2026-11-21 in NVIDIA's release notes of 25.03."""
+
+# The first release whose ONNX Runtime backend passes options of CUDA on to ONNX Runtime, use_tf32 among them;
+# src/onnxruntime.cc of the branches r24.05 and r24.06 of onnxruntime_backend, read 2026-11-22.
+_TF32_SWITCH_SINCE = "24.06"
+
+# The ONNX Runtime of each release: docs/introduction/compatibility.md of triton-inference-server/server (main
+# of 2026-08-19), and before 24.04 TRITON_VERSION_MAP in build.py of its branches. Read 2026-11-22.
+_ONNX_RUNTIMES: Mapping[str, str] = MappingProxyType(
+    {
+        "23.12": "1.16.3",
+        "24.01": "1.16.3",
+        "24.03": "1.17.2",
+        "24.05": "1.18.0",
+        "24.09": "1.19.2",
+        "24.10": "1.19.2",
+        "24.12": "1.20.1",
+        "25.04": "1.21.0",
+        "25.06": "1.22.0",
+        "25.09": "1.23.0",
+        "25.12": "1.23.2",
+        "26.03": "1.24.2",
+        "26.04": "1.24.4",
+        "26.05": "1.24.4",
+        "26.06": "1.24.4",
+    }
+)
+
+# What each ONNX Runtime takes at most: IR version and opset. Found on 2026-11-22 by loading networks of every
+# version in the wheels 1.16.3, 1.17.1, 1.17.3, 1.18.0, 1.19.2, 1.20.1, 1.21.0, 1.22.0, 1.23.0, 1.23.2, 1.24.2
+# and 1.24.4 of PyPI.
+_ONNX_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "1.16": (9, 19),
+        "1.17": (9, 20),
+        "1.18": (10, 21),
+        "1.19": (10, 21),
+        "1.20": (10, 21),
+        "1.21": (10, 22),
+        "1.22": (10, 22),
+        "1.23": (11, 23),
+        "1.24": (13, 25),
+    }
+)
+
+# The newest opset that TensorRT reads, by its major version, where that is less than what is exported here:
+# docs/operators.md and builtin_op_importers.cpp of onnx-tensorrt, release/8.6-GA, read 2026-11-22. It takes a
+# ReduceMean of opset 18, whose axes are an input, for one over all axes, and says nothing.
+_PLAN_OPSETS: Mapping[str, int] = MappingProxyType({"8": 17})
 
 # The first release whose Python backend takes tensors of NumPy 2. With an earlier one a model loads under
 # NumPy 2, and then answers with empty tensors and status 200.
@@ -88,13 +140,46 @@ class Release:
         return 2 if self.name < _NUMPY_2_SINCE else None
 
     @property
+    def onnxruntime(self) -> str:
+        """The ONNX Runtime version, such as "1.23.0"."""
+        return _ONNX_RUNTIMES[self.name]
+
+    @property
+    def onnx_ir_version(self) -> int:
+        """The newest IR version of an ONNX file that its ONNX Runtime loads."""
+        return _ONNX_LIMITS[self.onnxruntime.rpartition(".")[0]][0]
+
+    @property
+    def onnx_opset(self) -> int:
+        """The newest opset of an ONNX file that its ONNX Runtime loads."""
+        return _ONNX_LIMITS[self.onnxruntime.rpartition(".")[0]][1]
+
+    @property
+    def plan_opset(self) -> int:
+        """The newest opset of an ONNX file that its TensorRT compiles and its ONNX Runtime loads."""
+        return min(self.onnx_opset, _PLAN_OPSETS.get(self.tensorrt.partition(".")[0], self.onnx_opset))
+
+    @property
+    def switches_tf32(self) -> bool:
+        """Whether TF32 can be turned off per model of ONNX Runtime; before, only for all of a server."""
+        return self.name >= _TF32_SWITCH_SINCE
+
+    @property
+    def server_variables(self) -> Mapping[str, str]:
+        """Environment variables without which its server calculates otherwise than models declare.
+
+        NVIDIA's libraries read NVIDIA_TF32_OVERRIDE. A plan keeps the kernels it was compiled with.
+        """
+        return {} if self.switches_tf32 else {"NVIDIA_TF32_OVERRIDE": "0"}
+
+    @property
     def image_tag(self) -> str:
         """The tag of the GPU image, such as "25.09-py3"."""
         return f"{self.name}-py3"
 
 
-# NVIDIA's numbers for "minor version compatibility", and the SageMaker AMI whose driver satisfies them:
-# gpu-3-1 has driver 550 (CUDA 12.4), gpu-4-1 has driver 580 (CUDA 13.0).
+# NVIDIA's numbers for "minor version compatibility", and the SageMaker AMI whose driver satisfies them: see
+# triton_models.host_amis.
 CUDA_MAJORS: Mapping[str, Cuda] = MappingProxyType(
     {
         "12": Cuda(min_driver="525.60.13", inference_ami="al2-ami-sagemaker-inference-gpu-3-1"),
@@ -241,10 +326,20 @@ RELEASES: Mapping[str, Release] = _releases(
         "13.1",
         "3.12",
         "7.5",
-        _NOWHERE,
+        _REGIONS_SINCE_25_09,
         "an unload stalls every invocation from here on",
     ),
-    ("26.05", "10.16.1.11", "13.2.1", "3.12", "7.5", _REGIONS_SINCE_25_09, "refuses '/' in a target model"),
+    ("26.03", "10.16.0", "13.2.0", "3.12", "7.5", _REGIONS_SINCE_25_09, "refuses '/' in a target model"),
+    ("26.04", "10.16.1.11", "13.2.1", "3.12", "7.5", _REGIONS_SINCE_25_09, "refuses '/' in a target model"),
+    (
+        "26.05",
+        "10.16.1.11",
+        "13.2.1",
+        "3.12",
+        "7.5",
+        _REGIONS_SINCE_25_09,
+        "refuses '/' in a target model; TensorRT unsure",
+    ),
     (
         "26.06",
         "11.0",
@@ -252,7 +347,7 @@ RELEASES: Mapping[str, Release] = _releases(
         "3.12",
         "7.5",
         _NOWHERE,
-        "TensorRT 11 has no --fp16; networks are strongly typed",
+        "TensorRT unsure; TensorRT 11 has no --fp16, networks are strongly typed",
     ),
 )
 
@@ -272,7 +367,9 @@ def release(name: str) -> Release:
             where="the release a model is built for and served with",
             expected=f"a release that AWS publishes: {', '.join(offered)}",
             why="the release fixes TensorRT, CUDA, Python and the host driver, so its content must be known",
-            fix=did_you_mean(name.removesuffix("-py3"), offered, otherwise=f"use {DEFAULT_RELEASE}"),
+            fix=did_you_mean(
+                name.removesuffix("-py3"), offered, otherwise=f"use {DEFAULT_RELEASE}", cutoff=CLOSER
+            ),
             rule="unknown-release",
         ) from None
 

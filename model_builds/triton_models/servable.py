@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from triton_models.declared_environments import check_environments
 from triton_models.declaring.backends import TensorRt
 from triton_models.declaring.declaration import ModelBuild
-from triton_models.declaring.models import Ensemble, PythonModel, PyTorchNetwork
+from triton_models.declaring.environments import Wheels
+from triton_models.declaring.models import DaliPipeline, Ensemble, OnnxFile, PythonModel, PyTorchNetwork
 from triton_models.declaring.requires import check_backends
 from triton_models.derived import type_problems
 from triton_models.errors import FleetError, Problem
@@ -22,6 +24,8 @@ from triton_models.job import BuildJob
 from triton_models.payload import PAYLOAD_LIMIT
 from triton_models.releases import Release
 from triton_models.shared_memory import too_many_instances
+from triton_models.tensorrt import hardware_problems
+from triton_models.written_plans import written_plans
 
 PAYLOAD_RULE = "payload"
 NAME_RULE = "composing-name-taken"
@@ -36,11 +40,32 @@ class Judged:
         names: The names that no other artifact of a repository may have: its own, and of an ensemble those of
             its steps.
         problems: What is wrong with it.
+        plans: The hardware of its plans, as `TensorRt` says it; also of those that its `write` makes.
+        environments: Whether a model of it carries a Python environment.
+        pipelines: Whether a model of it is a DALI pipeline.
+        any_gpu: Whether it needs a GPU, of whatever model. A DALI pipeline of a build for GPUs decodes on
+            one, and a function that names wheels may name others for it.
     """
 
     artifact: str = ""
     names: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    plans: tuple[str, ...] = ()
+    environments: bool = False
+    pipelines: bool = False
+    any_gpu: bool = False
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Judged:
+        """What was found, from the JSON of its fields."""
+        return cls(
+            **{
+                **document,
+                "names": tuple(document["names"]),
+                "problems": tuple(Problem(**each) for each in document["problems"]),
+                "plans": tuple(document["plans"]),
+            }
+        )
 
 
 def unservable(
@@ -70,10 +95,17 @@ def judge(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Ju
         gpu: As for `unservable`.
     """
     problems = _alone(build, source=source, release=release, gpu=gpu)
+    environments = [model.environment for model in build.models if isinstance(model, PythonModel)]
+    pipelines = any(isinstance(model, DaliPipeline) for model in build.models)
+    chosen = any(isinstance(each, Wheels) and callable(each.wheels) for each in environments)
     return Judged(
         artifact=build.name,
         names=_names(build),
         problems=tuple(replace(each, where=f"model {build.name!r}: {each.where}") for each in problems),
+        plans=tuple(sorted(_plans(build, source))) if gpu else (),
+        environments=any(each is not None for each in environments),
+        pipelines=pipelines,
+        any_gpu=gpu and (pipelines or chosen),
     )
 
 
@@ -98,6 +130,9 @@ def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> I
     except FleetError as error:
         yield from error.problems
     for model in build.models:
+        if gpu and isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt):
+            where = f"the backend of {model.name!r}"
+            yield from hardware_problems(model.backend.hardware, release=release, gpu=None, where=where)
         if gpu and isinstance(model, PyTorchNetwork) and isinstance(model.backend, TensorRt):
             inputs = [
                 NetworkTensor(name=each.name, data_type=each.full_type, dims=()) for each in model.inputs
@@ -121,7 +156,7 @@ def _payload(build: ModelBuild) -> Iterator[Problem]:
             what=f"the smallest request has {least:,} bytes: {', '.join(tensor.name for tensor in inputs)}",
             where="`inputs` of its model",
             expected=f"at most {PAYLOAD_LIMIT:,}",
-            why="InvokeEndpoint takes no longer request, so that nobody could ask the model anything",
+            why="InvokeEndpoint refuses longer requests, so the model could never be invoked",
             fix="take less in, such as a compressed image that a step before decodes",
             rule=PAYLOAD_RULE,
         )
@@ -145,6 +180,15 @@ def _names(build: ModelBuild) -> tuple[str, ...]:
     """The artifact's name, and of an ensemble those of its steps."""
     composing = [model.name for model in build.models if not isinstance(model, Ensemble)]
     return tuple(dict.fromkeys([build.name, *composing]))
+
+
+def _plans(build: ModelBuild, source: Path) -> set[str]:
+    compiled = {
+        model.backend.hardware
+        for model in build.models
+        if isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt)
+    }
+    return {*compiled, *(written_plans(source) if build.write is not None else ())}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ the image's. `PythonModel.packages` is lighter, for packages that load in any Py
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -69,7 +70,9 @@ def _install(wheels: Sequence[str], packages: Path, python: str) -> None:
     command += ["--python-version", python, "--target", str(packages)]
     for platform in _PLATFORMS:
         command += ["--platform", platform]
-    run = subprocess.run([*command, *wheels], capture_output=True, text=True, check=False)
+    # A build job installs for its user (PIP_USER), which pip refuses to combine with a target.
+    own = {**os.environ, "PIP_USER": "0"}
+    run = subprocess.run([*command, *wheels], env=own, capture_output=True, text=True, check=False)
     if run.returncode:
         said = [line for line in run.stderr.splitlines() if line.startswith("ERROR: ")]
         raise FleetError.of(
@@ -77,7 +80,7 @@ def _install(wheels: Sequence[str], packages: Path, python: str) -> None:
             where=f"the environment {packages}",
             expected=f"a wheel of each for Python {python} on Linux x86-64, and an index that pip can reach",
             why="the model would have no packages to run with",
-            fix="mend the names and versions, or name an index (PIP_INDEX_URL) or a folder (PIP_FIND_LINKS)",
+            fix="fix the names and versions, or name an index (PIP_INDEX_URL) or a folder (PIP_FIND_LINKS)",
             rule="environment-wheels",
         )
     shutil.rmtree(packages / "bin", ignore_errors=True)  # scripts, with the path of this machine in them

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
+from triton_models.digests import file_digest
 from triton_models.errors import FleetError
 
 LEFTOVERS: Final = (
@@ -24,7 +24,6 @@ LEFTOVERS: Final = (
 """The names of files and folders that tools leave behind: shell patterns, which gitignore reads alike."""
 
 _LEFTOVER = re.compile("|".join(map(fnmatch.translate, LEFTOVERS)))
-_CHUNK_BYTES = 1 << 20
 
 
 def source_files(folder: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
@@ -51,29 +50,16 @@ def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
         FleetError: A file or folder cannot be read.
     """
     try:
-        return {name: content(path) for name, path in _walk(str(folder), "", without)}
+        return {name: file_digest(path) for name, path in _walk(str(folder), "", without)}
     except OSError as error:
         raise FleetError.of(
             what=f"a file of the source folder cannot be read: {error.strerror or error}",
             where=str(error.filename or folder),
             expected="files that can be read",
             why="builds are made from all of them, and whether a model has changed depends on them",
-            fix="mend or remove it",
+            fix="fix or remove it",
             rule="unreadable",
         ) from None
-
-
-def content(path: Path | str) -> str:
-    """The digest of a file's content.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    digest = hashlib.sha256()
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  thousands of them: a Path costs as much again
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _walk(folder: str, prefix: str, without: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -61,13 +61,8 @@ class Seen:
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Seen:
         """What was found, from JSON."""
-        judged = document["judged"]
         return cls(
-            judged=Judged(
-                artifact=judged["artifact"],
-                names=tuple(judged["names"]),
-                problems=tuple(Problem(**each) for each in judged["problems"]),
-            ),
+            judged=Judged.of(document["judged"]),
             forms=tuple(document["forms"]),
             variables=tuple(document["variables"]),
         )
@@ -111,6 +106,9 @@ class Question:
 class Survey:
     """Declarations that are read and judged from now on, in the background if they are many.
 
+    Attributes:
+        names: The models: folders, or `folder:form`; each once.
+
     Args:
         names: The models: folders, or `folder:form`; each counts once.
         source: The folder that holds models/.
@@ -130,17 +128,17 @@ class Survey:
         gpu: bool,
         processes: int | None = None,
     ) -> None:
-        self._names = tuple(dict.fromkeys(names))
+        self.names = tuple(dict.fromkeys(names))
         self._source = source
         self._circumstances = circumstances(files, release=release.name, gpu=gpu)
         self._digests = folder_digests(files)
         recalled = recall(source, self._circumstances)
         self._known = {
             name: recalled[name]
-            for name in self._names
+            for name in self.names
             if name in recalled and recalled[name].is_still(self._digests, _folder(name))
         }
-        unknown = tuple(name for name in self._names if name not in self._known)
+        unknown = tuple(name for name in self.names if name not in self._known)
         each = max(-(-len(unknown) // (processes or os.cpu_count() or 1)), _LEAST_FOR_A_PROCESS)
         self._questions = [
             Question(
@@ -164,13 +162,21 @@ class Survey:
         Raises:
             FleetError: A process that read some of them did not come to its end.
         """
+        return together(self.judged())
+
+    def judged(self) -> Sequence[Judged]:
+        """What was found about each declaration, in the order of their names; waits for it.
+
+        Raises:
+            FleetError: A process that read some of them did not come to its end.
+        """
         if self._judged is None:
             seen = dict(self._answers())
             self._remember(seen)
             found = {name: good.judged for name, good in self._known.items()}
             found |= {name: each.judged for name, each in seen.items()}
-            self._judged = [found[name] for name in self._names]
-        return together(self._judged)
+            self._judged = [found[name] for name in self.names]
+        return self._judged
 
     def _remember(self, seen: Mapping[str, Seen]) -> None:
         good = {

@@ -10,6 +10,7 @@ from triton_models.built_for import built_gpus
 from triton_models.errors import FleetError
 from triton_models.instances import GPUS, Gpu
 from triton_models.instances import gpu as gpu_named
+from triton_models.instances import instance_type as instance_type_named
 from triton_models.releases import RELEASES, Release
 from triton_models.releases import release as release_named
 from triton_models.suggest import did_you_mean
@@ -26,6 +27,7 @@ class Target:
     Attributes:
         release: The Triton release; None if any may serve it.
         gpu: The GPU of the machines; None if it is not known or there is none.
+        gpu_count: How many GPUs a machine has; 0 without one, None if it is not known.
         endpoint: "multi-model" or "single-model" on SageMaker; None for a Triton server of the user's own,
             with a model repository.
         auto_complete: The server lets backends fill in what a configuration leaves out, as it does unless it
@@ -34,6 +36,7 @@ class Target:
 
     release: Release | None = None
     gpu: Gpu | None = None
+    gpu_count: int | None = None
     endpoint: str | None = None
     auto_complete: bool = True
 
@@ -57,12 +60,19 @@ MULTI_MODEL = Target(endpoint=MULTI_MODEL_ENDPOINT, auto_complete=False)
 SINGLE_MODEL = Target(endpoint=SINGLE_MODEL_ENDPOINT, auto_complete=False)
 
 
-def target(*, release: str | None = None, gpu: str | None = None, endpoint: str | None = None) -> Target:
+def target(
+    *,
+    release: str | None = None,
+    gpu: str | None = None,
+    instance_type: str | None = None,
+    endpoint: str | None = None,
+) -> Target:
     """A target by the names that a person gives.
 
     Args:
         release: Such as "25.09".
         gpu: Such as "A10G".
+        instance_type: Such as "ml.g5.2xlarge", which says the GPU as well.
         endpoint: One of `ENDPOINTS`, or None for a plain Triton server.
 
     Raises:
@@ -77,9 +87,12 @@ def target(*, release: str | None = None, gpu: str | None = None, endpoint: str 
             fix=did_you_mean(endpoint, ENDPOINTS, otherwise="leave it out for a plain Triton server"),
             rule="unknown-endpoint",
         )
+    instance = instance_type_named(instance_type) if instance_type else None
+    named = gpu_named(gpu) if gpu else None
     return Target(
         release=release_named(release) if release else None,
-        gpu=gpu_named(gpu) if gpu else None,
+        gpu=instance.gpu if instance else named,
+        gpu_count=instance.gpu_count if instance else None,
         endpoint=endpoint,
         auto_complete=endpoint is None,
     )

@@ -323,7 +323,7 @@ def _own(called: str, function: Callable[[], _T]) -> _T:
             why="a model that cannot be verified is not published",
             fix="install what models are built with: pip install -r model_builds/requirements.txt"
             if isinstance(error, ModuleNotFoundError)
-            else "mend that line, then verify again",
+            else "fix that line, then verify again",
             rule="declaration-failed",
         ) from error
 
@@ -351,7 +351,7 @@ def _other_shape(served: Array, expected: Array, place: str) -> Problem:
         where=place,
         expected=f"{list(expected.shape)}, the shape of the reference",
         why="it is not what the model's source answers",
-        fix="mend the model's code or its export, then build and verify again",
+        fix="fix the model's code or its export, then build and verify again",
         rule="outside-tolerance",
     )
 
@@ -376,7 +376,7 @@ def _outside(found: Difference, allowed: float, precision: str, place: str) -> P
         where=place,
         expected=f"a difference of at most {allowed:g}, the declared tolerance in {precision}",
         why="the built model does not answer as its source does; it is not published",
-        fix="mend the model, or build it in a finer precision; raise `tolerance` in build.py only if "
+        fix="fix the model, or build it in a finer precision; raise `tolerance` in build.py only if "
         "applications can bear the difference; then build and verify again",
         rule="outside-tolerance",
     )

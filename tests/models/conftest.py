@@ -9,6 +9,7 @@ from typing import Any
 import gpu_machine
 import pytest
 from buildable import buildable_names
+from wheel_shelf import put_numpy, put_wheel
 
 from triton_models.build import build
 
@@ -45,11 +46,22 @@ BUILD = ModelBuild(
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the packages of the environments of the models, empty except for NumPy."""
+    folder = tmp_path_factory.mktemp("wheels")
+    put_numpy(folder)
+    put_wheel(folder, "onnxruntime", {}, version="1.31.1")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
     """A folder with the artifact root of every model that can be built here, portable."""
     output = tmp_path_factory.mktemp("built")
-    for name in buildable_names():
-        build(name, output=output)
+    with pytest.MonkeyPatch.context() as patch:
+        only_index(wheels, patch)
+        for name in buildable_names():
+            build(name, output=output)
     return output
 
 
@@ -93,7 +105,12 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of wheels, the only index that pip has."""
     folder = tmp_path / "shelf"
     folder.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    only_index(folder, monkeypatch)
     return folder
+
+
+def only_index(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let pip look in a folder and nowhere else."""
+    patch.setenv("PIP_NO_INDEX", "1")
+    patch.setenv("PIP_FIND_LINKS", str(folder))
+    patch.setenv("PIP_CONFIG_FILE", "/dev/null")

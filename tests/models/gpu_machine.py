@@ -11,7 +11,7 @@ BANNER = "&&&& RUNNING TensorRT.trtexec [TensorRT v101303] [b9] # trtexec"
 
 TRTEXEC = """#!/bin/sh
 echo '{banner}'
-[ "$1" = --help ] && exit 0
+[ "$1" = --help ] && echo ' {options} ' && exit 0
 echo "$@" >> {log}
 for argument; do
   case ' {options} ' in

@@ -22,7 +22,7 @@ ENDPOINT = {
 @contextmanager
 def serving(*roots: Path, folder: Path) -> Iterator[MultiModelContract]:
     """A server that has loaded the artifacts in some folders, each under its folder's name."""
-    with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.url) as contract:
+    with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.socket) as contract:
         for root in roots:
             answer = contract.load(model_id=root.name, target_model=root.name, folder=str(root))
             assert answer.ok, f"{answer.text}\n{server.log_tail()}"

@@ -40,6 +40,14 @@ def test_a_build_is_the_artifact_root_with_its_record(declare, models, tmp_path)
     }
 
 
+def test_a_build_says_that_its_weights_are_random(declare, models, tmp_path, capsys):
+    path = declare("tiny")
+    seeded = path.read_text().replace("ModelBuild(", "ModelBuild(weights=SeededWeights(seed=1), ", 1)
+    path.write_text(f"from triton_models.spec import SeededWeights\n{seeded}")
+    build("tiny", output=tmp_path / "out", models=models)
+    assert "tiny has random weights" in capsys.readouterr().err
+
+
 def test_nothing_else_is_left_in_the_output_folder(declare, models, tmp_path):
     declare("tiny")
     build("tiny", output=tmp_path / "out", models=models)
@@ -88,6 +96,13 @@ def test_an_interrupted_build_leaves_nothing(declare, models, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         build("tiny", output=tmp_path / "out", models=models)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_colours_of_an_exporters_message_are_left_out(declare, models, tmp_path):
+    declare("tiny", r'raise RuntimeError("\x1b[31mno such\x1b[0m layer")')
+    with pytest.raises(FleetError) as caught:
+        build("tiny", output=tmp_path / "out", models=models)
+    assert caught.value.problems[0].what == "building 'tiny' failed: RuntimeError: no such layer"
 
 
 def test_a_package_missing_from_the_build_environment_is_said_to_be_installable(declare, models, tmp_path):
@@ -150,7 +165,7 @@ def test_a_model_that_fails_does_not_keep_the_others_from_being_built(declare, m
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["good"]
 
 
-def test_a_mistake_that_all_models_share_is_told_once(declare, models, tmp_path):
+def test_a_mistake_that_all_models_share_is_reported_once(declare, models, tmp_path):
     declare("one")
     declare("two")
     with pytest.raises(FleetError) as caught:

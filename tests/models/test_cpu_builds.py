@@ -98,7 +98,7 @@ def test_a_real_server_answers_without_tensorrt(models: Path, tmp_path: Path) ->
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
     }
-    with TritonServer(endpoint, tmp_path / "server") as server, MultiModelContract(server.url) as contract:
+    with TritonServer(endpoint, tmp_path / "server") as server, MultiModelContract(server.socket) as contract:
         loaded = contract.load(model_id="1", target_model="encoder", folder=str(root))
         assert loaded.ok, f"{loaded.text}\n{server.log_tail()}"
         answer = contract.invoke(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import urllib3
 from buildable import lacking
 from one_server import ENDPOINT, ask, serving
 
@@ -21,9 +20,11 @@ from triton_models.check import check_path
 from triton_models.client import decode, encode
 from triton_models.config import read_config, schema
 from triton_models.errors import FleetError
+from triton_models.export.dali import run_pipeline
 from triton_models.pack import pack
-from triton_models.spec import MODELS, ModelBuild, load_build
+from triton_models.spec import MODELS, DaliPipeline, ModelBuild, PyTorchNetwork, Tensor, load_build
 from triton_models.target import SINGLE_MODEL
+from triton_models.unix_http import UnixSocketPool
 
 NAME = "dali_inception"
 SIZE = 299
@@ -156,9 +157,8 @@ def test_a_single_model_endpoint_answers_the_same(built, declared, tmp_path):
     example = declared.examples()[1].inputs
     body, content_type = encode(example, outputs=None, content="binary", where="a request")
     with TritonServer(environment, tmp_path / "server") as server:
-        answer = urllib3.request(
-            "POST", f"{server.url}/invocations", body=body, headers={"Content-Type": content_type}
-        )
+        pool = UnixSocketPool(server.socket)
+        answer = pool.urlopen("POST", "/invocations", body=body, headers={"Content-Type": content_type})
     answered = decode(answer.data, answer.headers["content-type"])["OUTPUT"]
     np.testing.assert_allclose(answered, declared.reference(example)["OUTPUT"], rtol=0, atol=1e-4)
 
@@ -241,3 +241,87 @@ def test_a_portable_build_says_which_dali_made_its_pipeline_and_which_would_serv
     about = json.loads((built / NAME / "build.json").read_text())
     assert about["sources"]["dali"] == dali.__version__
     assert about["left_out"] == [f"a pipeline of {NAME}_images by DALI 1.51.2 (it is by {dali.__version__})"]
+
+
+def repeated(small: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """A chroma plane of half the size as a GPU's decoder enlarges it by default."""
+    return np.repeat(np.repeat(small, 2, 0), 2, 1)[: shape[0], : shape[1]]
+
+
+def interpolation(size: int) -> np.ndarray:
+    """What enlarges one axis as libjpeg does: three parts of a value, and one of its nearer neighbour."""
+    matrix = np.zeros((2 * ((size + 1) // 2), (size + 1) // 2))
+    for i in range(matrix.shape[1]):
+        matrix[2 * i : 2 * i + 2, i] += 0.75
+        matrix[2 * i, max(i - 1, 0)] += 0.25
+        matrix[2 * i + 1, min(i + 1, matrix.shape[1] - 1)] += 0.25
+    return matrix[:size]
+
+
+def decoded_with(pixels: np.ndarray, *, fancy: bool) -> np.ndarray:
+    """An image with 4:2:0 subsampling as another decoder gives it, from what the CPU's gives.
+
+    Fancy upsampling is linear, so the file's chroma planes follow from the pixels; they are integers.
+    """
+    red, green, blue = np.moveaxis(pixels.astype(float), -1, 0)
+    luma = 0.299 * red + 0.587 * green + 0.114 * blue
+    shape = luma.shape
+    rows, columns = map(interpolation, shape)
+    planes = []
+    for difference, scale in ((blue - luma, 1.772), (red - luma, 1.402)):
+        small = np.round(np.linalg.pinv(rows) @ (difference / scale) @ np.linalg.pinv(columns).T)
+        planes.append(rows @ small @ columns.T if fancy else repeated(small, shape))
+    luma, (cb, cr) = np.round(luma), planes
+    colours = (luma + 1.402 * cr, luma - 0.344136 * cb - 0.714136 * cr, luma + 1.772 * cb)
+    return np.clip(np.round(np.stack(colours, -1)), 0, 255).astype(np.uint8)
+
+
+def pixels_of(name: str) -> np.ndarray:
+    """An image as the CPU decodes it."""
+
+    def decode(device: str):
+        from nvidia.dali import fn, types
+
+        file = fn.external_source(name="FILE", device="cpu", dtype=types.UINT8, ndim=1)
+        return fn.decoders.image(file, device=device)
+
+    return run_pipeline(_pipeline(decode), {"FILE": encoded(name)[np.newaxis]})["OUT"][0]
+
+
+def answers_to(images: np.ndarray, declared: ModelBuild) -> np.ndarray:
+    """The network's answers to images that are decoded already."""
+
+    def resize(_: str):
+        from nvidia.dali import fn, types
+
+        image = fn.external_source(name="IMAGE", device="cpu", dtype=types.UINT8, ndim=3, layout="HWC")
+        image = fn.resize(image, resize_x=SIZE, resize_y=SIZE)
+        return fn.crop_mirror_normalize(
+            image, dtype=types.FLOAT, output_layout="HWC", mean=[127.5] * 3, std=[127.5] * 3
+        )
+
+    prepared = run_pipeline(_pipeline(resize), {"IMAGE": images})["OUT"]
+    network = next(each.network for each in declared.models if isinstance(each, PyTorchNetwork))()
+    with torch.inference_mode():
+        return network(torch.from_numpy(prepared)).numpy()
+
+
+def _pipeline(function: Callable[[str], object]) -> DaliPipeline:
+    tensors = {"inputs": [Tensor("FILE", "UINT8", [-1])], "outputs": [Tensor("OUT", "FP32", [-1])]}
+    return DaliPipeline(name="images", pipeline=function, max_batch_size=1, **tensors)
+
+
+@needs_dali
+def test_only_fancy_upsampling_brings_a_gpus_decoder_within_the_tolerance(declared):
+    exact = pixels_of("landscape")
+    interpolated, nearest = (decoded_with(exact, fancy=fancy) for fancy in (True, False))
+    levels = [np.abs(each.astype(int) - exact).max() for each in (interpolated, nearest)]
+    assert levels == [2, 6]
+    answer, with_fancy, without = answers_to(np.stack([exact, interpolated, nearest]), declared)
+    assert np.abs(with_fancy - answer).max() < declared.allowed() < np.abs(without - answer).max()
+
+
+@needs_dali
+def test_the_pipeline_asks_for_fancy_upsampling(built):
+    content = (built / NAME / f"{NAME}_images" / "1" / "model.dali").read_bytes()
+    assert b"jpeg_fancy_upsampling" in content

@@ -109,12 +109,17 @@ def test_a_gpu_build_decodes_on_the_gpu(images, models, machine, tmp_path, monke
 
 
 @needs_dali
-def test_a_newer_dali_than_the_releases_builds_nothing_for_an_endpoint(images, models, tmp_path, monkeypatch):
-    monkeypatch.setattr("triton_models.export.dali.VERSIONS", {"25.09": "1.51.2"})
-    (problem,) = _problems(build, "images", output=tmp_path / "out", models=models, cpu=True)
+@pytest.mark.parametrize(
+    ("release", "version", "way"),
+    [("25.09", "1.51.2", "the Triton image of 25.09"), ("24.03", "1.31", "build for release 24.05 or newer")],
+)
+def test_a_newer_dali_than_the_releases_builds_nothing_for_an_endpoint(
+    release, version, way, *, images, models, tmp_path
+):
+    (problem,) = _problems(build, "images", output=tmp_path / "out", models=models, cpu=True, release=release)
     assert problem.rule == "dali-version"
-    assert "DALI 1.51.2" in problem.expected
-    assert "the Triton image of 25.09" in problem.fix
+    assert f"DALI {version}" in problem.expected
+    assert way in problem.fix
 
 
 @needs_dali
@@ -149,6 +154,12 @@ def test_a_build_without_dali_says_what_to_install(images, models, tmp_path, no_
     assert list(tmp_path.glob("images*")) == []
 
 
+def test_a_build_for_a_release_whose_image_has_no_dali_names_one_whose_has(images, models, tmp_path, no_dali):
+    (problem,) = _problems(build, "images", output=tmp_path, models=models, release="24.03")
+    assert problem.rule == "build-requires"
+    assert problem.fix.startswith("build for release 24.05 or newer")
+
+
 def test_reading_a_declaration_needs_no_dali(images, models, no_dali):
     assert load_build("images", models).requires == ["nvidia.dali"]
 
@@ -175,7 +186,7 @@ def test_the_images_module_is_found_where_another_distribution_has_its_parent(tm
     assert missing(["some_vendor.wanted"]) == []
 
 
-def test_everything_that_is_missing_is_told_at_once():
+def test_everything_that_is_missing_is_reported_at_once():
     problems = _problems(check_requires, ["no_such_package", "json", "no_parent.either"])
     assert [problem.what.split()[3] for problem in problems] == ["no_such_package", "no_parent.either"]
 
@@ -190,7 +201,7 @@ def test_everything_that_is_missing_is_told_at_once():
         (("max_batch_size=8", "max_batch_size=-1"), "max_batch_size -1"),
     ],
 )
-def test_a_mistake_in_a_pipelines_declaration_is_told_with_its_line(change, what, images, models):
+def test_a_mistake_in_a_pipelines_declaration_is_reported_with_its_line(change, what, images, models):
     images.write_text(DECLARATION.replace(*change))
     (problem,) = _problems(load_build, "images", models)
     assert what in problem.what

@@ -114,7 +114,7 @@ def test_a_mistake_is_named_with_its_line(mistake, read, models):
     assert found.where.startswith(str(models / "text" / "build.py"))
 
 
-def test_all_mistakes_are_told_at_once(read):
+def test_all_mistakes_are_reported_at_once(read):
     problems = read(("preferred=[4, 8]", "preferred=8"), ("min=16", 'min="16"'), ('"owner/name"', "7"))
     assert {problem.what for problem in problems} == {
         "HubWeights.id is 7",
@@ -124,7 +124,7 @@ def test_all_mistakes_are_told_at_once(read):
     assert len(problems) == 3
 
 
-def test_one_mistake_in_two_places_is_told_of_both(read, models):
+def test_one_mistake_in_two_places_is_reported_of_both(read, models):
     problems = read(("max_batch_size=8", "max_batch_size=-8"), ("max_batch_size=8", "max_batch_size=-8"))
     first = line_of("max_batch_size=8")
     second = first + line_of("max_batch_size=8", SOUND[SOUND.index("max_batch_size=8") + 5 :]) - 1
@@ -133,7 +133,7 @@ def test_one_mistake_in_two_places_is_told_of_both(read, models):
     assert places == [f"{path}:{first}", f"{path}:{second}"]
 
 
-def test_arguments_that_no_class_has_are_told_at_once_with_a_guess(read, models):
+def test_arguments_that_no_class_has_are_reported_at_once_with_a_guess(read, models):
     problems = read(("opt_batch=4", "optbatch=4"), ("preferred=", "prefered="), ("min=16", 'min="16"'))
     told = {problem.what: (problem.where, problem.fix) for problem in problems}
     path = models / "text" / "build.py"
@@ -173,7 +173,7 @@ def test_several_declarations_are_read_together_and_blamed_together(declare, mod
     assert [build.name for build in load_builds(["two"], models)] == ["two"]
 
 
-def test_a_wrong_declaration_is_told_before_any_model_is_built(declare, models, tmp_path):
+def test_a_wrong_declaration_is_reported_before_any_model_is_built(declare, models, tmp_path):
     from argparse import Namespace
 
     declare("good")

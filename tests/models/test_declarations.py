@@ -9,7 +9,7 @@ from buildable import every_model
 
 from triton_models.config import read_config, schema
 from triton_models.errors import FleetError
-from triton_models.spec import load_build, model_names
+from triton_models.spec import Tensor, load_build, model_names
 
 HEAVY = (
     "torch",
@@ -148,3 +148,11 @@ def test_a_changed_declaration_is_read_afresh_with_the_files_beside_it(declare, 
     for description in ("made up", "made up anew"):
         path.with_name("network.py").write_text(f"NAME = {description!r}\n")
         assert load_build("tiny", models).description == description
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("float32", "FP32"), ("torch.long", "INT64"), ("FP3", "FP32"), ("int8", "INT8")]
+)
+def test_a_data_type_by_another_name_is_answered_with_tritons(given, meant):
+    (mistake,) = Tensor("scores", given, [1]).mistakes()
+    assert mistake.fix.startswith(f"did you mean {meant}")

@@ -93,7 +93,7 @@ def test_a_profile_that_does_not_fit_the_file_is_refused_without_a_gpu(declared,
     assert [problem.rule for problem in caught.value.problems] == ["plan-shapes"]
 
 
-def test_weights_that_are_not_there_are_told_before_anything_is_exported(declared, models):
+def test_weights_that_are_not_there_are_reported_before_anything_is_exported(declared, models):
     text = (
         'weights=LocalWeights(path="/nowhere/weights.pt"), models=[PyTorchNetwork(name="m", network=None or '
     )
@@ -165,7 +165,7 @@ def test_onnx_runtime_loads_a_model_with_every_cpu_option_and_is_warmed_up(decla
     )
     root = declared(relu.replace("OPTIONS", options))
     assert check_path(root) == []
-    with _server(tmp_path) as server, MultiModelContract(server.url) as contract:
+    with _server(tmp_path) as server, MultiModelContract(server.socket) as contract:
         loaded = contract.load(model_id="1", target_model="m", folder=str(root))
         assert loaded.ok, f"{loaded.text}\n{server.log_tail()}"
 
@@ -175,7 +175,7 @@ def test_an_example_is_run_while_the_model_loads(declared, tmp_path):
     root = declared(PYTHON.replace("WARM", warm))
     assert (root / "m" / "warmup" / "TEXT").read_bytes() == struct.pack("<I", 3) + b"h\xc3\xa9"
     assert check_path(root) == []
-    with _server(tmp_path) as server, MultiModelContract(server.url) as contract:
+    with _server(tmp_path) as server, MultiModelContract(server.socket) as contract:
         loaded = contract.load(model_id="1", target_model="m", folder=str(root))
         assert loaded.ok, f"{loaded.text}\n{server.log_tail()}"
     runs = (tmp_path / "log.txt").read_text().splitlines()

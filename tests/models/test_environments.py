@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from wheel_shelf import put_numpy, put_wheel
 
+from triton_fleet.repository.build_commands import ENVIRONMENT
 from triton_models.build import build
 from triton_models.check import check_path
 from triton_models.config import read_config
@@ -119,7 +120,7 @@ def refused(act: Callable[[], object]) -> list[Problem]:
         ('["numpy==2.2.6"]', "PythonModel.environment is ['numpy==2.2.6']"),
     ],
 )
-def test_a_mistake_is_told_when_the_declaration_is_read(
+def test_a_mistake_is_reported_when_the_declaration_is_read(
     environment: str, what: str, given: Given, models: Path
 ) -> None:
     given(environment)
@@ -222,27 +223,25 @@ def test_an_environment_lies_in_its_model_and_is_named_there(given: Given, make:
     assert check_path(root) == []
 
 
-def test_a_portable_build_leaves_it_out_and_is_no_artifact_for_an_endpoint(given: Given, make: Made) -> None:
+def test_a_portable_build_has_it_too(given: Given, make: Made, stocked: Path) -> None:
     given(WHEELS)
 
     root = make(cpu=False)
 
-    assert path_of(root / "sums") is None
-    assert json.loads((root / "build.json").read_text())["left_out"] == ["the environment of sums"]
-    assert is_portable(read_layout(root))
-    assert check_path(root) == []
+    assert path_of(root / "sums") == "$$TRITON_MODEL_DIRECTORY/environment"
+    assert (root / "sums/environment/lib/python3.12/site-packages/greeting.py").is_file()
 
 
-def test_a_rehearsal_of_an_endpoint_without_gpus_leaves_it_out_too(
-    given: Given, make: Made, monkeypatch: pytest.MonkeyPatch
+def test_it_is_made_under_the_variables_of_the_build_job(
+    given: Given, make: Made, stocked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FLEET_PORTABLE", "1")
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
     given(WHEELS)
 
     root = make()
 
-    assert path_of(root / "sums") is None
-    assert is_portable(read_layout(root))
+    assert (root / "sums/environment/lib/python3.12/site-packages/greeting.py").is_file()
 
 
 def test_a_build_for_an_endpoint_leaves_nothing_out(given: Given, make: Made, stocked: Path) -> None:
@@ -412,7 +411,7 @@ def test_what_is_no_archive_is_refused(content: bytes, packed: Path, make: Made)
     (problem,) = refused(make)
 
     assert problem.rule == "packed-environment"
-    assert "is not a whole gzipped tar archive" in problem.what or "has no bin/activate" in problem.what
+    assert "is not a complete gzipped tar archive" in problem.what or "has no bin/activate" in problem.what
 
 
 def test_an_archive_without_its_end_is_refused(packed: Path, make: Made) -> None:
@@ -422,7 +421,7 @@ def test_an_archive_without_its_end_is_refused(packed: Path, make: Made) -> None
 
     (problem,) = refused(make)
 
-    assert "is not a whole gzipped tar archive" in problem.what
+    assert "is not a complete gzipped tar archive" in problem.what
 
 
 def test_a_packed_environment_that_is_not_there_is_asked_for(packed: Path, make: Made) -> None:
@@ -430,9 +429,3 @@ def test_a_packed_environment_that_is_not_there_is_asked_for(packed: Path, make:
 
     assert problem.what == f"there is no packed environment '{packed}'"
     assert "conda-pack" in problem.fix
-
-
-def test_a_rehearsal_needs_no_packed_environment(packed: Path, make: Made) -> None:
-    assert not packed.exists()
-
-    assert is_portable(read_layout(make(cpu=False)))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import urllib3
 from one_server import ENDPOINT, ask
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
@@ -23,6 +21,7 @@ from triton_models.pack import pack
 from triton_models.releases import release
 from triton_models.spec import load_build
 from triton_models.target import SINGLE_MODEL
+from triton_models.unix_http import UnixSocketPool
 
 DECLARATION = """
 from triton_models.spec import *
@@ -94,16 +93,9 @@ def artifact(models: Path, shelf: Path, tmp_path: Path) -> Path:
     return tmp_path / "sums"
 
 
-@pytest.fixture
-def port() -> int:
-    with socket.create_server(("", 0)) as probe:
-        free: int = probe.getsockname()[1]
-    return free
-
-
 def test_both_steps_import_from_the_one_environment(artifact: Path, tmp_path: Path) -> None:
     assert {path.name for path in artifact.iterdir()} == {"environment", "first", "second", "sums"}
-    with TritonServer(ENDPOINT, tmp_path / "server") as server, MultiModelContract(server.url) as contract:
+    with TritonServer(ENDPOINT, tmp_path / "server") as server, MultiModelContract(server.socket) as contract:
         answer = contract.load(model_id="sums", target_model="sums", folder=str(artifact))
         assert answer.ok, f"{answer.text}\n{server.log_tail()}"
         answered = ask(contract, "sums", {"x": np.array([5], dtype=np.int32)})
@@ -113,17 +105,16 @@ def test_both_steps_import_from_the_one_environment(artifact: Path, tmp_path: Pa
 
 
 def test_the_folder_beside_the_ensemble_does_not_disturb_a_single_model_endpoint(
-    artifact: Path, tmp_path: Path, port: int
+    artifact: Path, tmp_path: Path
 ) -> None:
     """With the flags that the start script makes of SAGEMAKER_TRITON_DEFAULT_MODEL_NAME=sums."""
     assert check_path(artifact, target=SINGLE_MODEL) == []
-    flags = f"--model-repository={artifact} --load-model=sums --allow-http=true --http-port={port}"
+    flags = f"--model-repository={artifact} --load-model=sums --allow-http=true --http-port=8000"
     environment = {**ENDPOINT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": flags}
     body = {"inputs": [{"name": "x", "shape": [1], "datatype": "INT32", "data": [5]}]}
 
-    with TritonServer(environment, tmp_path / "server"):
-        answer = urllib3.request(
-            "POST", f"http://localhost:{port}/v2/models/sums/infer", body=json.dumps(body).encode()
-        )
+    with TritonServer(environment, tmp_path / "server") as server:
+        pool = UnixSocketPool(server.sockets / "8000")
+        answer = pool.urlopen("POST", "/v2/models/sums/infer", body=json.dumps(body).encode())
 
     assert answer.json()["outputs"][0]["data"] == [512]

@@ -9,6 +9,11 @@ import torch
 
 from triton_models.errors import FleetError
 from triton_models.export.onnx import OPSET, export_onnx
+from triton_models.export.onnx_head import read_onnx_file
+from triton_models.export.signature import onnx_signature
+from triton_models.job import BuildJob
+from triton_models.releases import RELEASES, release
+from triton_models.tensorrt import ShapeRange
 
 AXES = {0: "batch", 1: "tokens"}
 ONES = torch.ones((2, 8), dtype=torch.int32)
@@ -60,6 +65,62 @@ def test_names_types_and_open_dimensions_are_those_asked_for(path):
     assert [value.name for value in model.graph.input] == ["first", "second"]
     assert [value.name for value in model.graph.output] == ["sum"]
     assert [(each.domain, each.version) for each in model.opset_import if not each.domain] == [("", OPSET)]
+
+
+class Reduces(torch.nn.Module):
+    """Has the operators that opset 18 changed."""
+
+    def forward(self, first, second):
+        low, high = (first * 1.5 + second).reshape(-1, 2, 4).chunk(2, dim=1)
+        wide = torch.nn.functional.interpolate((low - high)[:, None], scale_factor=2)
+        return wide.mean((2, 3)) + wide.amax((2, 3)) + torch.linalg.vector_norm(low, dim=2)
+
+
+def test_the_file_loads_in_the_oldest_onnx_runtime_of_the_table(path):
+    oldest = min((each.onnx_ir_version, each.onnx_opset) for each in RELEASES.values())
+    model = export(Weighted(), path)
+    assert (model.ir_version, OPSET) <= oldest == (9, 19)
+
+
+def test_an_opset_that_tensorrt_8_reads_gives_the_same_answers(path):
+    from onnx.reference import ReferenceEvaluator
+
+    first, second = (torch.rand(2, 8, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    given = {"inputs": {"first": first, "second": second}, "dynamic": {"first": {0: "b"}, "second": {0: "b"}}}
+    export_onnx(Reduces(), path, outputs=["sum"], opset=release("24.01").plan_opset, **given)
+    model = onnx.load(path)
+    assert [(each.domain, each.version) for each in model.opset_import] == [("", 17)]
+    assert {"ReduceMean", "ReduceMax", "Resize"} <= {node.op_type for node in model.graph.node}
+    (answer,) = ReferenceEvaluator(model).run(None, {"first": first.numpy(), "second": second.numpy()})
+    torch.testing.assert_close(torch.from_numpy(answer), Reduces()(first, second))
+
+
+def test_a_plan_of_an_opset_that_tensorrt_8_misreads_is_refused(path):
+    export(Weighted(), path)
+    shapes = {name: ShapeRange(min=(1, 1), opt=(2, 2), max=(4, 8)) for name in ("first", "second")}
+    root = path.parents[2]
+    BuildJob(root=root, source=root, release=release("24.05")).compile_plan(path, shapes=shapes)
+    with pytest.raises(FleetError) as caught:
+        BuildJob(root=root, source=root, release=release("24.03")).compile_plan(path, shapes=shapes)
+    assert [problem.rule for problem in caught.value.problems] == ["plan-opset"]
+
+
+def test_the_head_of_a_file_is_what_the_onnx_package_reads(path):
+    model = export(Weighted(), path)
+    head = read_onnx_file(path)
+    assert (head.ir_version, head.opset, head.constants) == (model.ir_version, OPSET, frozenset())
+    assert head.signature == onnx_signature(path)
+    weight = model.graph.initializer[0]
+    model.graph.input.append(onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims))
+    onnx.save(model, path)
+    again = read_onnx_file(path)
+    assert (again.signature, again.constants) == (head.signature, {weight.name})
+
+
+@pytest.mark.parametrize("content", [b"", b"weights", b"\x08\x08", b"\x3a\xff"])
+def test_what_is_no_onnx_file_has_no_head(content, path):
+    path.write_bytes(content)
+    assert read_onnx_file(path) is None
 
 
 def test_one_tensor_given_for_two_inputs_stays_two_inputs(path):

@@ -160,7 +160,7 @@ def test_forms_that_are_no_declarations_by_name_are_refused(forms, declare_forms
     assert problem_of(caught).expected == "FORMS = {name: ModelBuild(...)}"
 
 
-def test_a_mistake_in_a_form_is_told_with_its_line(declare_forms, models):
+def test_a_mistake_in_a_form_is_reported_with_its_line(declare_forms, models):
     path = declare_forms(
         more="FORMS = {'fast': dataclasses.replace(FORMS['fast'], models=[Ensemble(name='x', steps=[])])}"
     )

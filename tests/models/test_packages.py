@@ -48,7 +48,7 @@ def test_the_versions_copied_are_returned(tmp_path):
     }
 
 
-def test_what_cannot_travel_is_told_all_at_once_and_nothing_is_copied(tmp_path):
+def test_what_cannot_travel_is_reported_all_at_once_and_nothing_is_copied(tmp_path):
     other = next(each for each in RELEASES.values() if each.python != f"3.{sys.version_info.minor}")
     with pytest.raises(FleetError) as caught:
         install(["pluggy", "numpy", "no-such-package"], folder=tmp_path, release=other)

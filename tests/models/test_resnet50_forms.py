@@ -63,7 +63,7 @@ def test_the_build_is_tuned_as_in_the_post_and_the_untuned_form_is_not(built, ro
         "enable_mem_pattern": "1",
         "execution_mode": "1",
     }
-    assert (dict(untuned.parameters), untuned.HasField("optimization")) == ({}, False)
+    assert (dict(untuned.parameters), untuned.optimization.HasField("graph")) == ({}, False)
     assert (untuned.max_batch_size, untuned.dynamic_batching) == (128, tuned.dynamic_batching)
 
 

@@ -66,7 +66,7 @@ def code(declaration: ModelBuild) -> ModuleType:
 def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
     folder = tmp_path_factory.mktemp("triton")
     shutil.copytree(built / NAME, folder / NAME)
-    with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.url) as contract:
+    with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.socket) as contract:
         answer = contract.load(model_id=NAME, target_model=NAME, folder=str(folder / NAME))
         assert answer.ok, f"{answer.text}\n{server.log_tail()}"
         yield contract
@@ -135,7 +135,7 @@ def test_what_the_mask_hides_has_no_effect(code, served):
         ([[4, 5]], [[1]], "they must be equal"),
     ],
 )
-def test_a_bad_request_is_told_why_and_the_next_is_answered(ids, mask, complaint, code, served):
+def test_a_bad_request_is_reported_why_and_the_next_is_answered(ids, mask, complaint, code, served):
     bad = {"input_ids": np.array(ids, dtype=np.int32), "attention_mask": np.array(mask, dtype=np.int32)}
     assert complaint in ask(served, bad).text
     assert ask(served, code.request(["Das Haus"])).ok
@@ -164,7 +164,7 @@ def test_unloading_frees_what_loading_took(built, code, tmp_path):
     shutil.copytree(built / NAME, tmp_path / NAME)
     with (
         TritonServer(ENDPOINT, tmp_path / "server") as server,
-        MultiModelContract(server.url) as contract,
+        MultiModelContract(server.socket) as contract,
     ):
         request = code.request(["translate English to German: The house is small."])
         assert contract.ping()  # this test's own connection is one of the files that the server has open
@@ -179,11 +179,11 @@ def test_unloading_frees_what_loading_took(built, code, tmp_path):
             assert held(server) == before
 
 
-def test_the_portable_build_brings_no_environment_and_is_for_no_endpoint(built):
-    assert is_portable(read_layout(built / NAME))
+def test_a_build_without_a_gpu_brings_the_environment_and_leaves_nothing_out(built):
+    assert not is_portable(read_layout(built / NAME))
     config = read_config(built / NAME / NAME / "config.pbtxt")
-    assert "EXECUTION_ENV_PATH" not in config.parameters
-    assert {path.name for path in (built / NAME / NAME).iterdir()} == {"1", "config.pbtxt"}
+    assert config.parameters["EXECUTION_ENV_PATH"].string_value == "$$TRITON_MODEL_DIRECTORY/environment"
+    assert {path.name for path in (built / NAME / NAME).iterdir()} == {"1", "config.pbtxt", "environment"}
 
 
 @pytest.mark.parametrize(
@@ -232,15 +232,16 @@ def test_the_model_imports_from_its_environment(built, shelf, tmp_path):
     put_wheel(shelf, "onnxruntime", {"onnxruntime.py": SPY})
     shutil.copytree(built / NAME, tmp_path / NAME)
     model = tmp_path / NAME / NAME
+    shutil.rmtree(model / "environment")
     make_environment(model / "environment", wheels=["numpy==2.2.6", "onnxruntime==1.0"], python=PYTHON)
     use_servers_python(model / "environment")
-    (model / "environment/bin/python3").chmod(0o644)  # bin/activate mends it, where the server runs that
+    (model / "environment/bin/python3").chmod(0o644)  # bin/activate repairs it, where the server runs that
     config = read_config(model / "config.pbtxt")
     config.parameters["EXECUTION_ENV_PATH"].string_value = "$$TRITON_MODEL_DIRECTORY/environment"
     write_config(config, model / "config.pbtxt")
     with (
         TritonServer(ENDPOINT, tmp_path / "server") as server,
-        MultiModelContract(server.url) as contract,
+        MultiModelContract(server.socket) as contract,
     ):
         answer = contract.load(model_id=NAME, target_model=NAME, folder=str(tmp_path / NAME))
     assert "imported from the environment" in answer.text

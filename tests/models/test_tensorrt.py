@@ -19,7 +19,8 @@ axes = ["batch", "tokens"]
 inputs = [helper.make_tensor_value_info(name, TensorProto.INT32, axes) for name in ("ids", "mask")]
 output = helper.make_tensor_value_info("sum", TensorProto.INT32, axes)
 graph = helper.make_graph([helper.make_node("Add", ["ids", "mask"], ["sum"])], "g", inputs, [output])
-onnx.save(helper.make_model(graph), version / "model.onnx")
+network = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+onnx.save(network, version / "model.onnx")
 sizes = ShapeRange(min=(1, 16), opt=(16, 128), max=(32, 256))
 job.compile_plan(version / "model.onnx", shapes={shapes}, precision="{precision}")
 """
@@ -82,6 +83,24 @@ def test_a_portable_build_leaves_the_onnx_file_in_the_place_of_the_plan(declare,
     assert {path.name for path in (root / "tiny" / "1").iterdir()} == {"model.py", "model.onnx"}
 
 
+def test_a_rehearsal_of_a_gpu_needs_none_and_says_what_its_plan_stands_for(
+    declare, models, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FLEET_PORTABLE", "1")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    declare("tiny", encoder(precision="fp16"))
+    root = build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    about = {"gpu": "A10G", "device": "stand-in", "precision": "fp32", "tensorrt": "10.13.3.9"}
+    record = json.loads((root / "build.json").read_text())
+    assert {path.name for path in (root / "tiny" / "1").iterdir()} == {"model.py", "model.plan"}
+    assert record["plans"] == {"tiny/1/model.plan": about}
+    assert (record["gpu"], record["tensorrt"]) == ("A10G", plan_version(root / "tiny" / "1" / "model.plan"))
+    assert record["left_out"] == ["the plan of tiny"]
+    with pytest.raises(FleetError) as caught:
+        build("tiny", output=tmp_path / "out", models=models, gpu="V100")
+    assert rules(caught) == ["gpu-too-old"]
+
+
 def test_trtexec_gets_the_shapes_and_flags_of_the_declaration(machine, declare, models, tmp_path):
     log = machine()
     declare("tiny", encoder())
@@ -99,7 +118,7 @@ def test_trtexec_gets_the_shapes_and_flags_of_the_declaration(machine, declare, 
     ]
 
 
-def test_all_that_is_wrong_with_a_machine_is_told_at_once(monkeypatch, tmp_path):
+def test_all_that_is_wrong_with_a_machine_is_reported_at_once(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("triton_models.tensorrt.machine.IMAGE_TRTEXEC", tmp_path / "trtexec")
     with pytest.raises(FleetError) as caught:

@@ -16,6 +16,7 @@ from triton_models.build import build
 from triton_models.config import plain, read_config, schema
 from triton_models.declaring.mistakes import find_mistakes
 from triton_models.errors import FleetError
+from triton_models.export.script_head import Forward, read_forward
 from triton_models.export.torchscript import export_torchscript
 from triton_models.spec import LibTorch, OpenSize, PyTorchNetwork, Tensor
 
@@ -72,6 +73,16 @@ def test_the_file_answers_as_the_network_does(how, tmp_path):
     x = torch.rand(5, 3)
     torch.testing.assert_close(loaded(x), x * 2)
     assert not list(loaded.parameters())  # frozen: weights are constants
+
+
+@pytest.mark.parametrize("how", ["trace", "script"])
+def test_the_file_says_what_forward_takes_and_gives(how, tmp_path):
+    assert read_forward(tmp_path / "model.pt") is None
+    export(Scale(), tmp_path, how=how)
+    assert read_forward(tmp_path / "model.pt") == Forward(inputs=("x",), outputs=1)
+    inputs = [Tensor("X__0", "FP32", [2, 3]), Tensor("MASK__1", "INT64", [2, 1])]
+    export(Sums(), tmp_path, how=how, inputs=inputs, outputs=["SUM__0", "AT__1", "SAME__2"])
+    assert read_forward(tmp_path / "model.pt") == Forward(inputs=("x", "mask"), outputs=3)
 
 
 def test_the_file_names_no_path_and_no_machine(tmp_path):
@@ -209,7 +220,7 @@ def written(backend: LibTorch) -> dict[str, str]:
 
 
 def test_every_option_is_written_as_the_backend_reads_it():
-    options = {each.name for each in dataclasses.fields(LibTorch)} - {"export"}
+    options = {each.name for each in dataclasses.fields(LibTorch)} - {"export", "tf32"}
     on = {name: True for name in options if not name.endswith("threads")}
     assert written(LibTorch(**on, intra_op_threads=2, inter_op_threads=3)) == {
         "INFERENCE_MODE": "true",

@@ -1,6 +1,7 @@
 """Every command line is one that the trtexec of its release takes, by NVIDIA's own list of options."""
 
 import itertools
+import json
 from pathlib import Path
 from typing import get_args
 
@@ -9,14 +10,17 @@ from trtexec_options import options_of, tag_of
 
 from triton_models.build import build
 from triton_models.errors import FleetError
+from triton_models.instances import gpu
 from triton_models.releases import RELEASES, release
 from triton_models.spec import ShapeRange, TensorRt
-from triton_models.tensorrt import PlanOptions, Precision
+from triton_models.tensorrt import Hardware, PlanOptions, Precision, hardware_problems
 from triton_models.tensorrt.options import WAYS, CommandLine, check_precision
 
 EVERYTHING = [
-    PlanOptions(precision=precision, workspace_mb=workspace, optimization_level=level)
-    for precision, workspace, level in itertools.product(get_args(Precision), (None, 1024), (None, 5))
+    PlanOptions(precision=precision, workspace_mb=workspace, optimization_level=level, hardware=hardware)
+    for precision, workspace, level, hardware in itertools.product(
+        get_args(Precision), (None, 1024), (None, 5), get_args(Hardware)
+    )
 ]
 
 
@@ -80,9 +84,35 @@ def test_the_flags_of_a_precision_are_those_of_the_releases_tensorrt(name, preci
     assert {"--noTF32", "--fp16"} & set(command(name, PlanOptions(precision=precision))) == flags
 
 
-def test_a_workspace_and_an_optimization_level_are_told_to_trtexec():
+def test_a_workspace_and_an_optimization_level_are_reported_to_trtexec():
     given = command("25.09", PlanOptions(workspace_mb=2048, optimization_level=5))
     assert {"--memPoolSize=workspace:2048", "--builderOptimizationLevel=5"} <= set(given)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "level"),
+    [("this-gpu", None), ("same-compute-capability", "sameComputeCapability"), ("ampere+", "ampere+")],
+)
+def test_the_hardware_of_a_plan_is_a_level_of_compatibility(hardware, level):
+    given = command("25.09", PlanOptions(hardware=hardware))
+    flags = [each for each in given if each.startswith("--hardwareCompatibilityLevel")]
+    assert flags == ([f"--hardwareCompatibilityLevel={level}"] if level else [])
+
+
+@pytest.mark.parametrize(
+    ("hardware", "name", "on", "fits"),
+    [
+        ("ampere+", "24.01", "A10G", True),
+        ("ampere+", "25.09", "T4", False),
+        ("same-compute-capability", "25.09", "T4", True),
+        ("same-compute-capability", "24.09", "L4", False),
+        ("same-compute-capability", "24.09", None, False),
+        ("this-gpu", "24.01", "V100", True),
+    ],
+)
+def test_a_plan_for_wider_hardware_needs_a_tensorrt_and_a_gpu_that_have_it(hardware, name, on, fits):
+    found = hardware_problems(hardware, release=release(name), gpu=gpu(on) if on else None, where="here")
+    assert [each.rule for each in found] == ([] if fits else ["plan-hardware"])
 
 
 def test_what_is_not_given_is_left_to_trtexec():
@@ -97,7 +127,10 @@ def test_what_a_declaration_says_reaches_trtexec(machine, declare, models, tmp_p
     log = machine()
     declare("tuned", declaration=TUNED)
     build("tuned", output=tmp_path / "out", models=models, gpu="A10G")
-    assert {"--memPoolSize=workspace:512", "--builderOptimizationLevel=4"} <= set(log.read_text().split())
+    tuned = {"--memPoolSize=workspace:512", "--builderOptimizationLevel=4"}
+    assert tuned | {"--hardwareCompatibilityLevel=ampere+"} <= set(log.read_text().split())
+    (plan,) = json.loads((tmp_path / "out" / "tuned" / "build.json").read_text())["plans"].values()
+    assert plan["hardware"] == "ampere+"
 
 
 def test_a_workspace_without_a_size_is_a_mistake():
@@ -111,7 +144,7 @@ def test_a_level_that_trtexec_does_not_have_is_a_mistake(level, declare, models,
         build("tuned", output=tmp_path / "out", models=models)
 
 
-def test_fp16_of_tensorrt_11_without_autocast_is_told_before_anything_is_exported(
+def test_fp16_of_tensorrt_11_without_autocast_is_reported_before_anything_is_exported(
     machine, declare, models, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("triton_models.tensorrt.autocast.is_installed", lambda: False)
@@ -146,7 +179,7 @@ BUILD = ModelBuild(
             inputs=[Tensor("x", "FP32", [4])],
             outputs=["y"],
             max_batch_size=8,
-            backend=TensorRt(precision="tf32", workspace_mb=512, optimization_level=4),
+            backend=TensorRt(precision="tf32", hardware="ampere+", workspace_mb=512, optimization_level=4),
         )
     ],
     examples=list,

@@ -21,7 +21,8 @@ from triton_models.layout import REFUSED_FILE, read_layout
 from triton_models.pack import pack
 from triton_models.spec import Example, ModelBuild, load_build
 from triton_models.verify import declaration_of, verify
-from triton_models.verifying import serving as serving_module
+from triton_models.verifying import process as process_module
+from triton_models.verifying import program as program_module
 from triton_models.verifying.serving import Limits, Server, serving
 
 # Answers twice what it is asked, as an ONNX network behind a Python model: an ensemble of two.
@@ -302,7 +303,7 @@ def test_a_wrong_answer_is_refused_and_the_next_example_is_still_asked(
     assert found[1].startswith("wrong-answer: output 'Y' has the shape [3]")
 
 
-def test_a_server_that_dies_is_told_and_started_again_for_the_next_model(declarations, twice, moody, server):
+def test_a_server_that_dies_is_reported_and_restarted_for_the_next_model(declarations, twice, moody, server):
     found = refusal(moody, in_a_mood(declarations, "the end", "well"), server)
     assert len(found) == 1
     assert "not-served: the Triton server " in found[0]
@@ -340,7 +341,7 @@ def test_the_mark_is_no_part_of_an_artifact_and_goes_with_a_new_build(declaratio
     assert files(root) == files(roots / "twice")
 
 
-def test_a_mark_that_cannot_be_written_is_told_beside_what_is_wrong(declarations, twice, server):
+def test_a_mark_that_cannot_be_written_is_reported_beside_what_is_wrong(declarations, twice, server):
     (twice / REFUSED_FILE).mkdir()
     found = refusal(twice, replace(load_build("twice", declarations), reference=lambda inputs: {}), server)
     assert [line.partition(":")[0] for line in found] == ["reference", "reference", "unmarked"]
@@ -404,7 +405,7 @@ def test_without_examples_it_is_only_loaded_and_the_line_says_so(declarations, m
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_reference_that_cannot_be_compared_with_is_told(reference, said, declarations, twice, server):
+def test_a_reference_that_cannot_be_compared_with_is_reported(reference, said, declarations, twice, server):
     declaration = replace(load_build("twice", declarations), reference=reference)
     assert said in refusal(twice, declaration, server)[0]
 
@@ -424,7 +425,7 @@ def test_equal_infinities_do_not_differ(declarations, twice, server):
     assert verify(twice, declaration, server=server).largest == 0
 
 
-def test_examples_that_fail_are_told_with_their_line(declarations, twice, server):
+def test_examples_that_fail_are_reported_with_their_line(declarations, twice, server):
     def examples() -> list[Example]:
         raise ValueError("no examples today")
 
@@ -446,7 +447,7 @@ def test_inputs_that_do_not_fit_are_tritons_error(declarations, twice, server):
 
 def test_no_server_is_an_error_that_says_where_there_is_one(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(serving_module, "IMAGE_SERVER", tmp_path / "none")
+    monkeypatch.setattr(program_module, "IMAGE_SERVER", tmp_path / "none")
     with (
         pytest.raises(FleetError, match=r"there is no tritonserver(.|\n)*`fleet rehearse` verifies"),
         serving(),
@@ -456,8 +457,8 @@ def test_no_server_is_an_error_that_says_where_there_is_one(monkeypatch, tmp_pat
 
 def test_the_images_server_is_found_without_path(monkeypatch, tmp_path, program):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(serving_module, "IMAGE_SERVER", program)
-    assert serving_module.find_server() == program
+    monkeypatch.setattr(program_module, "IMAGE_SERVER", program)
+    assert program_module.find_server() == program
 
 
 def test_a_server_that_does_not_start_marks_no_model_and_shows_its_log(declarations, twice, tmp_path):
@@ -484,7 +485,7 @@ def test_a_server_that_is_never_ready_is_given_up_and_nothing_of_it_stays(tmp_pa
         assert not left.exists()
 
 
-def test_what_is_no_program_is_told(tmp_path):
+def test_what_is_no_program_is_reported(tmp_path):
     text = tmp_path / "tritonserver"
     text.write_bytes(b"\x7fELF no program")
     text.chmod(0o755)
@@ -494,9 +495,9 @@ def test_what_is_no_program_is_told(tmp_path):
 
 def test_a_port_that_another_server_took_meanwhile_is_left_to_it(monkeypatch, server, program):
     server.start()
-    free = serving_module._free_port()
+    free = process_module._free_port()
     ports = iter([server._pool.port, free])
-    monkeypatch.setattr(serving_module, "_free_port", lambda: next(ports))
+    monkeypatch.setattr(process_module, "_free_port", lambda: next(ports))
     with serving(program) as other:
         other.start()
         assert other.alive
@@ -511,7 +512,7 @@ def test_nothing_of_a_server_stays(declarations, moody, program):
     assert process is not None
     assert process.poll() is not None
     assert not list(Path("/dev/shm").glob(f"{mark}*"))  # noqa: S108
-    assert not server._repository.exists()
+    assert not server.repository.exists()
 
 
 # The command
@@ -555,7 +556,7 @@ def test_the_command_as_json(declarations, moody, tmp_path, program, capsys):
     assert document["paths"][str(tmp_path / "none")]["problems"][0]["rule"] == "no-build"
 
 
-def test_a_server_that_is_not_there_is_told_by_the_command(moody, tmp_path, capsys):
+def test_a_server_that_is_not_there_is_reported_by_the_command(moody, tmp_path, capsys):
     assert main(["verify", str(moody), "--tritonserver", str(tmp_path / "none")]) == 1
     assert "none is no program" in capsys.readouterr().err
 
@@ -570,7 +571,7 @@ def test_another_form_of_a_network_is_found_by_its_own_name(declarations, tmp_pa
     assert declaration_of(root, folder.parent).name == "twice_small"
 
 
-def test_a_root_without_a_declaration_is_told(declarations, tmp_path):
+def test_a_root_without_a_declaration_is_reported(declarations, tmp_path):
     root = tmp_path / "root"
     root.mkdir()
     (root / "build.json").write_text('{"model": "unknown"}')

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,11 +17,13 @@ from types import TracebackType
 import urllib3
 
 from rehearsal.triton.server import TritonServer
+from triton_models.unix_http import UnixSocketPool
 
 SOURCE = Path(__file__).with_name("null_backend.c")
 COMPILER = shutil.which("cc")
 BACKENDS = ("null", "onnxruntime", "openvino", "pytorch", "tensorflow", "tensorrt")
 
+_PORT = 8000
 _LOAD_LIMIT_S = 60.0
 
 
@@ -76,10 +77,9 @@ class PlainServer:
         )
 
     def _start(self) -> None:
-        port = _free_port()
         flags = [
             "--allow-http=true",
-            f"--http-port={port}",
+            f"--http-port={_PORT}",
             "--log-warning=false",
             "--log-error=true",
             f"--model-repository={self.repository}",
@@ -99,7 +99,7 @@ class PlainServer:
                 shutil.rmtree(backend)
             backend.mkdir()
             shutil.copy(self._library, backend / f"libtriton_{name}.so")
-        self._pool = urllib3.HTTPConnectionPool("localhost", port)
+        self._pool = UnixSocketPool(self._server.sockets / str(_PORT))
 
     def __enter__(self) -> PlainServer:
         return self
@@ -116,9 +116,3 @@ def _compiled(folder: Path) -> Path:
     command = [COMPILER or "cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(SOURCE)]
     subprocess.run(command, check=True, capture_output=True)
     return library
-
-
-def _free_port() -> int:
-    with socket.create_server(("", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port

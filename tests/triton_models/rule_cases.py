@@ -1,429 +1,77 @@
 """Every rule of `fleet check`: what keeps it, and what breaks it and no other rule.
 
 A case is a correct artifact, which has what the rule is about in its right form, and the one thing that makes
-it wrong: a change in it, or another server.
+it wrong: a change in it, or another server. The rules are in the order of the modules in
+`triton_models.rules`; what has no rule is reported in the same way.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from tests.triton_models.model_folders import Edit, tar, write, write_ensemble
-from tests.triton_models.test_check_target import plan, write_plan
-from tests.triton_models.test_environment_rules import OWN, write_environment, write_tag
-from triton_models.check import check_path
-from triton_models.config import ensemble, step, tensor, write_config
-from triton_models.errors import FleetError, Problem
-from triton_models.merge import merge
-from triton_models.target import target
-
-Spoil = Callable[[Path], Path | None]
-"""Makes an artifact wrong; returns where the wrong one is, unless it is where the correct one was."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """What an artifact is checked for; without an endpoint it is a server of one's own.
-
-    Without a release or a GPU it is checked for the one that it was built for.
-    """
-
-    release: str | None = "25.09"
-    gpu: str | None = "A10G"
-    endpoint: str | None = "multi-model"
-
-    def problems(self, path: Path) -> list[Problem]:
-        """What `fleet check` says about an artifact."""
-        try:
-            wanted = target(release=self.release, gpu=self.gpu, endpoint=self.endpoint)
-        except FleetError as error:
-            return list(error.problems)
-        return check_path(path, target=wanted)
-
-
-@dataclass(frozen=True)
-class Correct:
-    """An artifact that breaks no rule on a server."""
-
-    name: str
-    write: Callable[[Path], None]
-    server: Server = field(default_factory=Server)
-
-    def on(self, server: Server) -> Correct:
-        """The same for another server, on which it is correct as well."""
-        return replace(self, server=server)
-
-    def __str__(self) -> str:
-        return f"{self.name}, {self.server.release}, {self.server.endpoint or 'a server of its own'}"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A rule, and how it is broken.
-
-    Attributes:
-        rule: Its id.
-        wrong: What is wrong, in a few words.
-        correct: What keeps the rule.
-        spoil: What breaks it.
-        elsewhere: What is different about the server that breaks it.
-    """
-
-    rule: str
-    wrong: str
-    correct: Correct
-    spoil: Spoil = lambda root: None
-    elsewhere: Mapping[str, str | None] = field(default_factory=dict)
-
-    def problems(self, root: Path) -> list[Problem]:
-        """What `fleet check` says about the correct artifact once it is spoilt."""
-        path = self.spoil(root) or root
-        return replace(self.correct.server, **self.elsewhere).problems(path)
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.wrong}"
-
-
-# What is correct: their configurations, then the artifacts. No file holds real weights.
-
-TENSORRT = "10.13.3.9"  # of release 25.09
-
-_RESNET50 = """\
-name: "resnet50"
-backend: "onnxruntime"
-runtime: "libtriton_onnxruntime.so"
-max_batch_size: 8
-input { name: "image" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [ 3, 224, 224 ] }
-input { name: "mean" data_type: TYPE_FP16 dims: [ 3 ] reshape { shape: [ 3, 1, 1 ] } optional: true }
-output { name: "scores" data_type: TYPE_FP32 dims: [ 1000 ] label_filename: "labels.txt" }
-output { name: "best" data_type: TYPE_INT64 dims: [ 5 ] }
-batch_input { kind: BATCH_ITEM_SHAPE target_name: "sizes" data_type: TYPE_FP32 source_input: "image" }
-dynamic_batching {
-  preferred_batch_size: [ 4, 8 ]
-  priority_levels: 2
-  default_priority_level: 1
-  preserve_ordering: false
-}
-instance_group { count: 2 kind: KIND_GPU gpus: [ 0 ] }
-response_cache { enable: true }
-model_warmup {
-  name: "zeros"
-  batch_size: 8
-  inputs { key: "image" value { data_type: TYPE_FP32 dims: [ 3, 224, 224 ] zero_data: true } }
-}
-optimization {
-  execution_accelerators {
-    gpu_execution_accelerator { name: "tensorrt" parameters { key: "precision_mode" value: "FP16" } }
-  }
-}
-parameters { key: "intra_op_thread_count" value { string_value: "4" } }
-metric_tags { key: "cost_center" value: "7" }
-model_metrics {
-  metric_control {
-    metric_identifier { family: "nv_inference_first_response_histogram_ms" }
-    histogram_options { buckets: [ 10, 100 ] }
-  }
-}
-model_repository_agents { agents { name: "checksum" } }
-"""
-
-_DIALOGUE = """\
-name: "dialogue"
-backend: "onnxruntime"
-max_batch_size: 4
-input { name: "word" data_type: TYPE_INT64 dims: [ 1 ] }
-output { name: "answer" data_type: TYPE_INT64 dims: [ 1 ] }
-sequence_batching {
-  direct { minimum_slot_utilization: 0.5 }
-  control_input { name: "start" control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }
-  control_input { name: "id" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } }
-  state {
-    input_name: "memory"
-    output_name: "new_memory"
-    data_type: TYPE_FP32
-    dims: [ 2 ]
-    initial_state { name: "empty" data_type: TYPE_FP32 dims: [ 2 ] zero_data: true }
-  }
-}
-response_cache { enable: false }
-"""
-
-_RANKER = """\
-name: "ranker"
-platform: "pytorch_libtorch"
-max_batch_size: 8
-input { name: "INPUT__0" data_type: TYPE_FP32 dims: [ 384 ] }
-output { name: "OUTPUT__0" data_type: TYPE_FP32 dims: [ 1 ] }
-dynamic_batching { }
-parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/opt/batching.so" } }
-"""
-
-_GRAPH = """\
-name: "graph"
-platform: "tensorflow_graphdef"
-max_batch_size: 8
-input { name: "x" data_type: TYPE_FP32 dims: [ 4 ] }
-output { name: "y" data_type: TYPE_FP32 dims: [ 4 ] }
-"""
-
-
-def write_resnet50(root: Path) -> None:
-    """A model of ONNX Runtime that says whatever such a model can."""
-    write(root / "resnet50/config.pbtxt", _RESNET50.encode())
-    write(root / "resnet50/1/model.onnx", b"weights")
-    write(root / "resnet50/1/labels.txt", b"cat\ndog\n")
-    (root / "resnet50/labels.txt").symlink_to("1/labels.txt")
-
-
-def write_packed_resnet50(archive: Path) -> None:
-    """The same as an archive, from a folder beside it."""
-    write_resnet50(_unpacked(archive))
-    tar(_unpacked(archive), archive)
-
-
-def _unpacked(archive: Path) -> Path:
-    return archive.with_name("resnet50")
-
-
-def write_dialogue(root: Path) -> None:
-    """A model of sequences, with a state that it keeps between requests."""
-    write(root / "dialogue/config.pbtxt", _DIALOGUE.encode())
-    write(root / "dialogue/1/model.onnx", b"weights")
-
-
-def write_graph(root: Path) -> None:
-    """A model of TensorFlow."""
-    write(root / "graph/config.pbtxt", _GRAPH.encode())
-    write(root / "graph/1/model.graphdef", b"weights")
-
-
-def write_bert(root: Path) -> None:
-    """A plan, with a tensor of a kind that only plans have."""
-    write_plan(root, tensorrt=TENSORRT, record={"release": "25.09", "gpu": "A10G"})
-    with Edit(root / "bert") as config:
-        config.input.add(name="length", data_type="TYPE_INT32", dims=[1], is_shape_tensor=True)
-
-
-def write_old_bert(root: Path) -> None:
-    """A plan of TensorRT 8."""
-    write_plan(root, tensorrt="8.6.1.6", record={"release": "24.01", "gpu": "A10G"})
-
-
-def write_merged_bert(root: Path) -> None:
-    """A plan for each of two GPU models."""
-    record = {"model": root.name, "release": "25.09"}
-    built = [
-        write_plan(
-            root.parent / gpu / root.name,
-            tensorrt=TENSORRT,
-            record={**record, "gpu": gpu, "plans": {"bert/1/model.plan": {"gpu": gpu}}},
-        )
-        for gpu in ("A10G", "L4")
-    ]
-    merge(built, output=root.parent)
-
-
-def write_minilm(root: Path) -> None:
-    """An ensemble of Python, a plan and Python, of which the last has an environment."""
-    write_ensemble(root, gpu="A10G")
-    with Edit(root / "minilm_tokenizer") as config:
-        config.output.add(name="token_type_ids", data_type="TYPE_INT32", dims=[-1])
-    with Edit(root / "minilm_encoder") as config:
-        config.instance_group[0].profile.append("0")
-    write(root / "minilm_encoder/1/model.plan", plan(TENSORRT))
-    with Edit(root / "minilm_pooling") as config:
-        config.default_model_filename = "model.py"
-        config.parameters["FORCE_CPU_ONLY_INPUT_TENSORS"].string_value = "no"
-        config.parameters["EXECUTION_ENV_PATH"].string_value = OWN
-    write_environment(root / "minilm_pooling/environment")
-
-
-def write_streaming_minilm(root: Path) -> None:
-    """The same, whose last step may answer a request more than once."""
-    write_minilm(root)
-    streaming("minilm_pooling")(root)
-
-
-def write_repository(root: Path) -> None:
-    """Models for a server of one's own: an ensemble, another one that runs it, and one of TorchScript."""
-    write_minilm(root)
-    (root / "build.json").unlink()
-    write_ensemble_around("minilm", root / "search")
-    write(root / "ranker/config.pbtxt", _RANKER.encode())
-    write(root / "ranker/1/model.pt", b"weights")
-
-
-def write_ensemble_around(name: str, folder: Path) -> None:
-    """An ensemble of one step, another ensemble."""
-    text, vector = tensor("TEXT", "STRING", [1]), tensor("embedding", "FP32", [384])
-    only = step(name, inputs={"TEXT": "TEXT"}, outputs={"embedding": "embedding"})
-    config = ensemble(name=folder.name, max_batch_size=16, inputs=[text], outputs=[vector], steps=[only])
-    write_config(config, folder / "config.pbtxt")
-    write(folder / "1/.keep", b"")
-
-
-SINGLE_MODEL = Server(endpoint="single-model")
-OWN_SERVER = Server(endpoint=None)
-
-RESNET50 = Correct("resnet50", write_resnet50)
-PACKED_RESNET50 = Correct("resnet50.tar.gz", write_packed_resnet50)
-DIALOGUE = Correct("dialogue", write_dialogue)
-BERT = Correct("bert", write_bert)
-OLD_BERT = Correct("bert-8", write_old_bert, Server(release="24.01"))
-MERGED_BERT = Correct("bert-merged", write_merged_bert)
-GRAPH = Correct("graph", write_graph, Server(release="24.09"))
-MINILM = Correct("minilm", write_minilm)
-STREAMING = Correct("minilm-streaming", write_streaming_minilm, SINGLE_MODEL)
-REPOSITORY = Correct("repository", write_repository, OWN_SERVER)
-
-
-# What makes it wrong
-
-
-def said(model: str, right: str, wrong: str) -> Spoil:
-    """Its configuration says something else."""
-
-    def spoil(root: Path) -> None:
-        path = root / model / "config.pbtxt"
-        text = path.read_text()
-        assert right in text
-        path.write_text(text.replace(right, wrong))
-
-    return spoil
-
-
-def edited(model: str, edit: Callable[[Any], object]) -> Spoil:
-    """The same for what is not to be found by its text."""
-
-    def spoil(root: Path) -> None:
-        with Edit(root / model) as config:
-            edit(config)
-
-    return spoil
-
-
-def stepped(number: int, edit: Callable[[Any], object]) -> Spoil:
-    """The same in a step of the ensemble `minilm`."""
-    return edited("minilm", lambda config: edit(config.ensemble_scheduling.step[number]))
-
-
-def written(path: str, content: bytes = b"") -> Spoil:
-    """A file is there, or has another content."""
-    return lambda root: write(root / path, content)
-
-
-def without(path: str) -> Spoil:
-    """A file or folder is missing."""
-
-    def spoil(root: Path) -> None:
-        found = root / path
-        if found.is_dir():
-            shutil.rmtree(found)
-        else:
-            found.unlink()
-
-    return spoil
-
-
-def moved(path: str, to: str) -> Spoil:
-    """A file or folder is somewhere else."""
-
-    def spoil(root: Path) -> None:
-        (root / to).parent.mkdir(exist_ok=True)
-        (root / path).rename(root / to)
-
-    return spoil
-
-
-def copied(path: str, to: str) -> Spoil:
-    """A folder is there twice."""
-
-    def spoil(root: Path) -> None:
-        shutil.copytree(root / path, root / to)
-
-    return spoil
-
-
-def renamed(name: str) -> Spoil:
-    """The artifact itself has another name."""
-    return lambda root: root.rename(root.with_name(name))
-
-
-def both(one: Spoil, other: Spoil) -> Spoil:
-    """Two that are wrong only together."""
-
-    def spoil(root: Path) -> None:
-        one(root)
-        other(root)
-
-    return spoil
-
-
-def streaming(model: str) -> Spoil:
-    """A model may answer a request more than once."""
-    return edited(model, lambda it: setattr(it.model_transaction_policy, "decoupled", True))
-
-
-def built_for(**record: object) -> Spoil:
-    """What it was built for is said otherwise."""
-
-    def spoil(root: Path) -> None:
-        path = root / "build.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **record}))
-
-    return spoil
-
-
-def listing_twice(model: str, part: str) -> Spoil:
-    """The first input or output of a model is listed again."""
-    return edited(model, lambda it: getattr(it, part).append(getattr(it, part)[0]))
-
-
-def linked(path: str, target: str) -> Spoil:
-    """A link is there."""
-    return lambda root: (root / path).symlink_to(target)
-
-
-def with_a_pipe(root: Path) -> None:
-    """Something that has no content is there."""
-    os.mkfifo(root / "resnet50/pipe")
-
-
-def with_a_name_of_bytes(root: Path) -> None:
-    """A file's name is not UTF-8."""
-    Path(os.fsdecode(os.fsencode(root / "resnet50") + b"/\xff")).write_bytes(b"")
-
-
-def with_a_link_outside(root: Path) -> None:
-    """A link leads to what is not part of the model."""
-    (root / "resnet50/shared").symlink_to("/usr")
+from tests.triton_models.correct_artifacts import (
+    BERT,
+    DIALOGUE,
+    GRAPH,
+    MERGED_BERT,
+    MINILM,
+    OLD_BERT,
+    OWN_SERVER,
+    PACKED,
+    PACKED_RESNET50,
+    PACKED_ROWS,
+    READER,
+    REPOSITORY,
+    RESNET50,
+    ROWS,
+    ROWS_FILE,
+    ROWS_OF_IR_10,
+    ROWS_ON_CUDA,
+    SINGLE_MODEL,
+    STREAMING,
+    onnx_file,
+    script_file,
+    unpacked,
+    write_ensemble_around,
+)
+from tests.triton_models.model_folders import tar, write
+from tests.triton_models.rule_case import Case, Server
+from tests.triton_models.spoils import (
+    ENVIRONMENT,
+    PACKAGES,
+    POINTER,
+    both,
+    built_for,
+    copied,
+    cut_short,
+    edited,
+    linked,
+    listing_twice,
+    moved,
+    packed,
+    renamed,
+    said,
+    stepped,
+    streaming,
+    tagged,
+    with_a_link_outside,
+    with_a_name_of_bytes,
+    with_a_pipe,
+    without,
+    without_line,
+    written,
+)
 
 
 def packed_with_a_link_outside(archive: Path) -> None:
     """The same in an archive."""
-    with_a_link_outside(_unpacked(archive))
-    tar(_unpacked(archive), archive)
+    with_a_link_outside(unpacked(archive))
+    tar(unpacked(archive), archive)
 
 
 def packed_without_its_folder(archive: Path) -> None:
     """The model directory is the top of an archive."""
-    tar(_unpacked(archive) / "resnet50", archive)
-
-
-def cut_short(archive: Path) -> None:
-    """The end of an archive is missing."""
-    archive.write_bytes(archive.read_bytes()[:-4])
-
-
-def tagged(tag: str) -> Spoil:
-    """NumPy in the environment is of another platform or Python."""
-    return lambda root: write_tag(root / _PACKAGES / "numpy-2.2.6.dist-info", tag)
+    tar(unpacked(archive) / "resnet50", archive)
 
 
 def ensembles_in_a_circle(root: Path) -> None:
@@ -431,12 +79,12 @@ def ensembles_in_a_circle(root: Path) -> None:
     write_ensemble_around("search", root / "minilm")
 
 
-_ENVIRONMENT = "minilm_pooling/environment"
-_PACKAGES = f"{_ENVIRONMENT}/lib/python3.12/site-packages"
-_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 102442450\n"
+def packed_rows_of_another_size(archive: Path) -> None:
+    """The archive holds another network."""
+    folder = archive.with_name("rows-folder")
+    write(folder / ROWS_FILE, onnx_file(size=5))
+    tar(folder, archive)
 
-
-# The rules, in the order of the modules in `triton_models.rules`; what has no rule is told in the same way.
 
 FILES = (
     Case("no-model", "an empty folder", RESNET50, without("resnet50")),
@@ -462,10 +110,8 @@ FILES = (
         moved("resnet50/1/model.onnx", "resnet50/1/resnet50.onnx"),
     ),
     Case("label-file", "no such file", RESNET50, said("resnet50", '"labels.txt"', '"names.txt"')),
-    Case("label-file", "none beside it", RESNET50, said("resnet50", '"labels.txt"', '"../labels.txt"')),
-    Case(
-        "lfs-pointer", "weights that are still in Git", RESNET50, written("resnet50/1/model.onnx", _POINTER)
-    ),
+    Case("label-file", "none next to it", RESNET50, said("resnet50", '"labels.txt"', '"../labels.txt"')),
+    Case("lfs-pointer", "weights that are still in Git", RESNET50, written("resnet50/1/model.onnx", POINTER)),
     Case("unreadable", "an archive without its end", PACKED_RESNET50, cut_short),
     Case("unreadable", "nothing there", RESNET50, without(".")),
     Case("unpackable", "a link that leads outside", RESNET50, with_a_link_outside),
@@ -488,6 +134,13 @@ SAGEMAKER = (
         MINILM,
         said("minilm_pooling", "backend:", '# a step of a platform: "ensemble"\nbackend:'),
     ),
+    Case(
+        "inner-model",
+        "one that nothing loads",
+        MINILM,
+        without_line("minilm_pooling/1/model.py", "load_model"),
+    ),
+    Case("inner-model", "one that is not there", MINILM, without("judge")),
     Case("decoupled", "a step that streams", STREAMING, elsewhere={"endpoint": "multi-model"}),
     Case(
         "composing-cache",
@@ -516,6 +169,7 @@ CONFIGURATION = (
     Case("tensors-missing", "no output", DIALOGUE, edited("dialogue", lambda it: it.ClearField("output"))),
     Case("tensor-name", "an output without a name", RESNET50, said("resnet50", '"best"', '""')),
     Case("tensor-twice", "two outputs of one name", RESNET50, said("resnet50", '"best"', '"scores"')),
+    Case("tensor-twice", "an output of a plan again", BERT, listing_twice("bert", "output")),
     Case("tensor-twice", "two inputs that are warmed up", RESNET50, listing_twice("resnet50", "input")),
     Case("tensor-type", "an output without a type", RESNET50, said("resnet50", "data_type: TYPE_INT64", "")),
     Case("tensor-dims", "a size of 0", RESNET50, said("resnet50", "[ 5 ]", "[ 0 ]")),
@@ -569,6 +223,26 @@ SCHEDULING = (
 
 INSTANCES_AND_WARM_UP = (
     Case("instance-kind", "GPUs of a CPU group", RESNET50, said("resnet50", "KIND_GPU", "KIND_CPU")),
+    Case(
+        "instance-gpu",
+        "the second on a multi-model endpoint",
+        RESNET50,
+        said("resnet50", "gpus: [ 0 ]", "gpus: [ 1 ]"),
+    ),
+    Case(
+        "instance-gpu",
+        "the second of one GPU",
+        RESNET50.on(Server(endpoint="single-model", instance_type="ml.g5.2xlarge")),
+        said("resnet50", "gpus: [ 0 ]", "gpus: [ 0, 1 ]"),
+    ),
+    Case("instance-gpu", "the first of none", RESNET50, elsewhere={"instance_type": "ml.c7i.2xlarge"}),
+    Case(
+        "instance-gpu",
+        "KIND_GPU without one",
+        RESNET50,
+        said("resnet50", "gpus: [ 0 ]", ""),
+        elsewhere={"instance_type": "ml.c7i.2xlarge"},
+    ),
     Case("instance-profile", "no number", MINILM, said("minilm_encoder", 'profile: "0"', 'profile: "fast"')),
     Case("warm-up", "no data", RESNET50, said("resnet50", "zero_data: true", "")),
     Case("warm-up", "two inputs of one name", RESNET50.on(OWN_SERVER), listing_twice("resnet50", "input")),
@@ -578,6 +252,12 @@ PARAMETERS = (
     Case("plan-type", "one that no plan has", BERT, said("bert", "TYPE_FP32", "TYPE_FP64")),
     Case("onnxruntime-parameter", "no number", RESNET50, said("resnet50", '"4"', '"four"')),
     Case("accelerator", "an unknown one", RESNET50, said("resnet50", '"tensorrt"', '"tensort"')),
+    Case(
+        "accelerator",
+        "CUDA's, before the backend had it",
+        ROWS_ON_CUDA,
+        elsewhere={"release": "24.05"},
+    ),
     Case("python-parameter", "a capital letter", MINILM, said("minilm_pooling", '"no"', '"No"')),
     Case(
         "python-file",
@@ -588,8 +268,46 @@ PARAMETERS = (
             moved("minilm_pooling/1/model.py", "minilm_pooling/1/model.bin"),
         ),
     ),
+    Case("backend-unknown", "a misspelt one", MINILM, said("minilm_pooling", '"python"', '"Python"')),
+    Case("backend-unknown", "one of another image", MINILM, said("minilm_pooling", '"python"', '"vllm"')),
+    Case(
+        "backend-unknown",
+        "a misspelt one on a server of one's own",
+        REPOSITORY,
+        said("minilm_pooling", '"python"', '"pyton"'),
+    ),
+    Case("backend-unknown", "TensorRT without a GPU", BERT, elsewhere={"instance_type": "ml.c7i.2xlarge"}),
+    Case(
+        "backend-unknown",
+        "with a library that is not there",
+        RESNET50,
+        both(
+            said("resnet50", 'backend: "onnxruntime"', 'backend: "mine"'),
+            said("resnet50", "libtriton_onnxruntime", "libmine"),
+        ),
+    ),
     Case("runtime", "an unknown library", RESNET50, said("resnet50", "libtriton_", "lib")),
+    Case(
+        "python-name",
+        "a group with brackets",
+        MINILM,
+        said("minilm_pooling", "count: 1", 'count: 1 name: "[0]"'),
+    ),
+    Case("python-name", "a group with a question mark", READER, elsewhere={"release": "25.09"}),
+    Case(
+        "python-name",
+        "a step with an exclamation mark",
+        MINILM,
+        both(
+            moved("minilm_pooling", "minilm_pooling!"),
+            both(
+                said("minilm_pooling!", 'name: "minilm_pooling"', 'name: "minilm_pooling!"'),
+                stepped(2, lambda it: setattr(it, "model_name", "minilm_pooling!")),
+            ),
+        ),
+    ),
     Case("pytorch-output", "none", REPOSITORY, edited("ranker", lambda it: it.ClearField("output"))),
+    Case("repository-agent", "one that no image has", RESNET50, said("resnet50", '"checksum"', '"vault"')),
     Case("repository-agent", "one without a name", RESNET50, said("resnet50", '"checksum"', '""')),
     Case("metric-tag", "a hyphen", RESNET50, said("resnet50", "cost_center", "cost-center")),
     Case("model-metrics", "no buckets", RESNET50, said("resnet50", "10, 100", "")),
@@ -600,7 +318,7 @@ RELEASE_AND_GPU = (
     Case("new-field", "model_metrics in 24.09", RESNET50, elsewhere={"release": "24.09"}),
     Case(
         "label-outside",
-        "beside all models",
+        "outside of all models",
         RESNET50.on(Server(release="26.05")),
         said("resnet50", '"labels.txt"', '"/labels.txt"'),
     ),
@@ -634,6 +352,12 @@ ENSEMBLES = (
     Case("step-version", "one that is not there", MINILM, said("minilm", "version: -1", "version: 2")),
     Case("ensemble-cycle", "two that run each other", REPOSITORY, ensembles_in_a_circle),
     Case("decoupled-inputs", "of two streams", STREAMING, streaming("minilm_encoder")),
+    Case(
+        "step-tensor",
+        "an input beyond those that a plan lists",
+        REPOSITORY,
+        stepped(1, lambda it: it.input_map.update(words="ids")),
+    ),
     Case("step-tensor", "an unknown input", MINILM, stepped(1, lambda it: it.input_map.update(words="ids"))),
     Case(
         "step-input", "one that is not fed", MINILM, stepped(1, lambda it: it.input_map.pop("attention_mask"))
@@ -662,19 +386,21 @@ ENVIRONMENTS_AND_SHARED_MEMORY = (
         MINILM,
         said("minilm_pooling", "DIRECTORY/environment", "DIRECTORY/../../environment"),
     ),
-    Case("environment-files", "no interpreter", MINILM, without(f"{_ENVIRONMENT}/bin/python3")),
+    Case("environment-files", "no interpreter", MINILM, without(f"{ENVIRONMENT}/bin/python3")),
     Case(
         "environment-python",
         "that of older releases",
         MINILM,
-        moved(f"{_ENVIRONMENT}/lib/python3.12", f"{_ENVIRONMENT}/lib/python3.10"),
+        moved(f"{ENVIRONMENT}/lib/python3.12", f"{ENVIRONMENT}/lib/python3.10"),
     ),
     Case(
         "environment-numpy",
         "none",
         MINILM,
-        both(without(f"{_PACKAGES}/numpy"), without(f"{_PACKAGES}/numpy-2.2.6.dist-info")),
+        both(without(f"{PACKAGES}/numpy"), without(f"{PACKAGES}/numpy-2.2.6.dist-info")),
     ),
+    Case("packed-environment", "that of older releases", PACKED, packed(python="3.10")),
+    Case("packed-environment", "an empty file", PACKED, written(f"{ENVIRONMENT}.tar.gz")),
     Case("environment-wheel", "one for macOS", MINILM, tagged("cp312-cp312-macosx_11_0_arm64")),
     Case(
         "python-shared-memory",
@@ -684,8 +410,41 @@ ENVIRONMENTS_AND_SHARED_MEMORY = (
     ),
 )
 
+NETWORKS_AND_CODE = (
+    Case("onnx-version", "an IR version to come", ROWS, written(ROWS_FILE, onnx_file(ir_version=12))),
+    Case("onnx-version", "an opset to come", ROWS, written(ROWS_FILE, onnx_file(opset=24))),
+    Case(
+        "onnx-version",
+        "an old ONNX Runtime",
+        ROWS_OF_IR_10,
+        elsewhere={"release": "24.03"},
+    ),
+    Case("onnx-tensor", "an input of another name", ROWS, written(ROWS_FILE, onnx_file(source="z"))),
+    Case("onnx-tensor", "another size", ROWS, written(ROWS_FILE, onnx_file(size=5))),
+    Case("onnx-tensor", "another type", ROWS, said("rows", "TYPE_FP32", "TYPE_FP16")),
+    Case("onnx-tensor", "no batch dimension", ROWS, said("rows", "max_batch_size: 8", "max_batch_size: 0")),
+    Case("onnx-tensor", "another size, packed", PACKED_ROWS, packed_rows_of_another_size),
+    Case(
+        "torchscript-tensor",
+        "an argument more",
+        ROWS,
+        written("script/1/model.pt", script_file("def forward(self: Net, x: Tensor, m: Tensor) -> Tensor")),
+    ),
+    Case(
+        "torchscript-tensor",
+        "an output too many",
+        ROWS,
+        edited("script", lambda it: it.output.add(name="Y__1", data_type="TYPE_FP32", dims=[4])),
+    ),
+    Case(
+        "python-import", "a package that nothing has", ROWS, written("code/1/model.py", b"import torch.nn\n")
+    ),
+    Case("python-import", "within a function", ROWS, written("code/1/model.py", b"def f():\n  import cv2\n")),
+)
+
 CASES = (
     *FILES,
+    *NETWORKS_AND_CODE,
     *SAGEMAKER,
     *CONFIGURATION,
     *SCHEDULING,

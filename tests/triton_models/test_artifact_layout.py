@@ -132,7 +132,7 @@ def test_what_cannot_be_packed_is_a_users_mistake(broken, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("path", ["resnet50", "resnet50/1/model.onnx"])
-def test_what_may_not_be_read_is_told_with_why_it_matters(path: str, tmp_path: Path, monkeypatch) -> None:
+def test_what_may_not_be_read_is_reported_with_why_it_matters(path: str, tmp_path: Path, monkeypatch) -> None:
     root = write_plain(tmp_path / "resnet50")
     monkeypatch.setattr(os, "access", lambda entry, mode: Path(entry) != root / path)
 
@@ -144,7 +144,7 @@ def test_what_may_not_be_read_is_told_with_why_it_matters(path: str, tmp_path: P
     assert "lack it on the endpoint" in problem.why
 
 
-def test_a_disk_that_cannot_be_read_is_told_with_why_it_matters(tmp_path: Path, monkeypatch) -> None:
+def test_a_disk_that_cannot_be_read_is_reported_with_why_it_matters(tmp_path: Path, monkeypatch) -> None:
     root = write_plain(tmp_path / "resnet50")
 
     def fail(path: str) -> None:
@@ -159,7 +159,7 @@ def test_a_disk_that_cannot_be_read_is_told_with_why_it_matters(tmp_path: Path, 
     assert problem.why == "what cannot be read can be neither checked nor packed"
 
 
-def test_a_path_that_is_not_there_is_told_with_why_it_matters(tmp_path: Path) -> None:
+def test_a_path_that_is_not_there_is_reported_with_why_it_matters(tmp_path: Path) -> None:
     with pytest.raises(FleetError) as caught:
         read_layout(tmp_path / "nothing")
 

@@ -28,6 +28,7 @@ from triton_models.delivering.verdicts import Verdicts
 from triton_models.errors import FleetError
 from triton_models.inputs import Inputs, find_inputs
 from triton_models.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.targets import ANY
 
 RELEASE = "25.09"
 HEAVY = {"torch", "onnx", "transformers", "sentence_transformers", "google.protobuf"}
@@ -51,7 +52,8 @@ def published(manifest: Manifest, model: str, inputs: Inputs | None, *, version:
 
 
 def rolled_back(manifest: Manifest, model: str, *, version: int = 0) -> Manifest:
-    return manifest.with_rollback(model=model, to=f"{model}-{version:016x}.tar.gz", at=EARLIER, by="ann")
+    to = f"{model}-{version:016x}.tar.gz"
+    return manifest.with_rollback(model=model, to=to, at=EARLIER, by="ann", target=ANY)
 
 
 def states(names: list[str], manifest: Manifest, models: Path, **given: Any) -> dict[str, ModelState]:
@@ -77,7 +79,7 @@ def test_a_model_with_the_inputs_of_its_artifact_is_unchanged(models):
     assert state(manifest, models) == ("unchanged", ())
 
 
-def test_what_has_changed_is_told(models):
+def test_what_has_changed_is_reported(models):
     declare(models, "net")
     manifest = published(Manifest(), "net", inputs_of("net", models))
     declare(models, "net", factor=3)
@@ -116,9 +118,10 @@ def test_a_rollback_is_not_undone_while_the_sources_are_those_it_went_back_from(
 
 def test_after_a_rollback_better_tools_do_not_undo_it_either(two_versions, models, monkeypatch):
     newest = two_versions.models["net"]
-    artifact = newest.artifacts[newest.current]
+    name = newest.current[ANY]
+    artifact = newest.artifacts[name]
     other = replace(artifact, inputs={**artifact.inputs, "tools": "other", "packages": "other"})
-    record = replace(newest, artifacts={**newest.artifacts, newest.current: other})
+    record = replace(newest, artifacts={**newest.artifacts, name: other})
     with_other_tools = replace(two_versions, models={"net": record})
     assert state(with_other_tools, models) == ("changed", ("tools", "packages"))
     assert state(rolled_back(with_other_tools, "net"), models) == ("held", ())
@@ -154,7 +157,7 @@ BROKEN = {
 }
 
 
-def test_a_broken_declaration_is_told_with_its_reason_and_stops_no_other(models):
+def test_a_broken_declaration_is_reported_with_its_reason_and_stops_no_other(models):
     for name, (top, _) in BROKEN.items():
         declare(models, name, top=top)
     declare(models, "net")
@@ -176,7 +179,7 @@ def test_a_declaration_that_hangs_is_broken(models):
     assert [problem.rule for problem in found.problems] == ["timed-out"]
 
 
-def test_an_unknown_release_is_told_once_and_not_for_each_model(models):
+def test_an_unknown_release_is_reported_once_and_not_for_each_model(models):
     declare(models, "net")
     with pytest.raises(FleetError, match="unknown Triton release"):
         changed(["net"], Manifest(), release="1.0", models=models)

@@ -582,6 +582,7 @@ def test_every_rule_has_a_case_that_breaks_it() -> None:
         "model-name",
         "python-shared-memory",
         "root-config",
+        "packed-environment",
         "plan-version",
         "plan-gpu",
         "plan-missing",
@@ -590,6 +591,14 @@ def test_every_rule_has_a_case_that_breaks_it() -> None:
         "python-file",
         "python-parameter",
         "pytorch-output",
+        "backend-unknown",
+        "inner-model",
+        "instance-gpu",
+        "python-name",
+        "onnx-tensor",
+        "onnx-version",
+        "python-import",
+        "torchscript-tensor",
     }
     assert {rule.id for rule in RULES} - tried == elsewhere
 
@@ -653,7 +662,25 @@ VALID: dict[str, Break] = {
         _change("resnet50", lambda c: c.cc_model_filenames.update({"8.6": "a10g.onnx"})),
         lambda root: (root / "resnet50/1/model.onnx").rename(root / "resnet50/1/a10g.onnx"),
     ),
-    "a backend of the user's own": _all(_edit("resnet50", backend="mine"), _remove("resnet50/1/model.onnx")),
+    "a backend of the user's own": _all(
+        _edit("resnet50", backend="mine"),
+        _remove("resnet50/1/model.onnx"),
+        lambda root: write(root / "resnet50/1/libtriton_mine.so", b"library"),
+    ),
+    "a backend of the user's own in a library of another name": _all(
+        _edit("resnet50", backend="mine", runtime="libother.so"),
+        lambda root: write(root / "resnet50/libother.so", b"library"),
+    ),
+    "a backend of an image of the user's own": _all(
+        _edit("resnet50", backend="mine"),
+        lambda root: write(root / "build.json", b'{"own_image_adds": ["mine"]}'),
+    ),
+    "an agent of an image of the user's own, which brings the files": _all(
+        _change("resnet50", lambda c: c.model_repository_agents.agents.add(name="vault")),
+        _remove("resnet50/1"),
+        lambda root: write(root / "build.json", b'{"own_image_adds": ["vault"]}'),
+    ),
+    "an output that is listed again": _change("resnet50", lambda c: c.output.append(c.output[0])),
     "the ensemble word in a comment of the only model": _replace(
         "resnet50/config.pbtxt", "name:", '# no platform: "ensemble"\nname:'
     ),
@@ -680,7 +707,7 @@ VALID: dict[str, Break] = {
             c, "", _START % "start", _CORRELATION, _STATE % "dims: 2 zero_data: true", "oldest { }"
         ),
     ),
-    "groups on chosen GPUs": _change("resnet50", lambda c: c.instance_group.add(gpus=[0, 1], count=2)),
+    "groups on chosen GPUs": _change("resnet50", lambda c: c.instance_group.add(gpus=[0], count=2)),
     "a warm-up": _change("resnet50", lambda c: _warm_up(c, _WARM % "3, 224, 224", batch_size=8)),
     "threads": _parameter("intra_op_thread_count", "4"),
     "labels": _all(
@@ -720,6 +747,10 @@ def _inner_model(root: Path) -> None:
 
 
 VALID_ENSEMBLES: dict[str, Break] = {
+    "a model that is loaded by a name which only its caller knows": lambda root: write(
+        root / "minilm_pooling/1/model.py", b'load_model(name); InferenceRequest(model_name="inner")'
+    ),
+    "an output that is listed again": _change("minilm", lambda c: c.output.append(c.output[0])),
     "folders beside it": lambda root: write(root / "shared_env" / "bin" / "activate", b""),
     "a model that another calls by itself": _inner_model,
     "a step without batches on full shapes": _all(
@@ -805,7 +836,7 @@ def test_a_folder_of_several_builds_is_answered_with_the_one_to_give(tmp_path: P
 
 
 def _arguments(*paths: Path) -> argparse.Namespace:
-    return argparse.Namespace(paths=list(paths), release=None, gpu=None, endpoint=None)
+    return argparse.Namespace(paths=list(paths), release=None, gpu=None, instance_type=None, endpoint=None)
 
 
 def test_the_outcome_tells_accepted_from_refused(tmp_path: Path) -> None:

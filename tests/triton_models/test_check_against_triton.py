@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -14,6 +15,7 @@ from rehearsal.triton.server import TritonServer
 from tests.triton_models.model_folders import write, write_plain
 from tests.triton_models.test_check import PLAIN, VALID, Break
 from triton_models.check import check_path
+from triton_models.config import ensemble, plain, step, tensor, write_config
 
 # Triton loads these and then does the wrong thing, so there is no refusal to see.
 SILENT = {
@@ -31,6 +33,9 @@ NOT_HERE = {
     "several versions",
     "a model that is a folder",
     "a plan for each compute capability",
+    "a backend of an image of the user's own",
+    "a backend of the user's own in a library of another name",
+    "an agent of an image of the user's own, which brings the files",
     "a backend of the user's own",
     "what tools leave behind",  # packing leaves it out; the server would see it
     "a reshape around a variable size",
@@ -74,7 +79,7 @@ def contract(tmp_path_factory) -> Iterator[MultiModelContract]:
         "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
     }
     folder = tmp_path_factory.mktemp("check") / "server"
-    with TritonServer(environment, folder) as server, MultiModelContract(server.url) as contract:
+    with TritonServer(environment, folder) as server, MultiModelContract(server.socket) as contract:
         yield contract
 
 
@@ -125,3 +130,81 @@ def test_what_check_accepts_the_server_loads(change: Break, contract, weights: b
 
     assert check_path(root) == []
     assert _load(contract, root)
+
+
+NUMBER, DOUBLE = tensor("number", "FP32", [1]), tensor("double", "FP32", [1])
+
+INNER = """\
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        numbers = [pb_utils.get_input_tensor_by_name(each, "number").as_numpy() for each in requests]
+        doubles = [pb_utils.Tensor("double", number * 2) for number in numbers]
+        return [pb_utils.InferenceResponse([double]) for double in doubles]
+"""
+
+CALLER = """\
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        LOAD
+
+    def execute(self, requests):
+        return [self.double(each) for each in requests]
+
+    def double(self, request):
+        number = pb_utils.get_input_tensor_by_name(request, "number")
+        inner = pb_utils.InferenceRequest(
+            model_name="INNER", inputs=[number], requested_output_names=["double"]
+        )
+        answer = inner.exec()
+        if answer.has_error():
+            raise pb_utils.TritonModelException(answer.error().message())
+        return pb_utils.InferenceResponse([pb_utils.get_output_tensor_by_name(answer, "double")])
+
+    def finalize(self):
+        pb_utils.unload_model("INNER")
+"""
+
+
+def _write_caller(root: Path, *, loads: str) -> Path:
+    """An ensemble of one step, whose code calls another model.
+
+    Names are the folder's own: Triton ends a model some time after its unload, and with it what it called.
+    """
+    inner, calls = f"{root.name}_inner", f"{root.name}_caller"
+    for name, code in ((inner, INNER), (calls, CALLER.replace("LOAD", loads).replace("INNER", inner))):
+        config = plain(name=name, backend="python", max_batch_size=0, inputs=[NUMBER], outputs=[DOUBLE])
+        write_config(config, root / name / "config.pbtxt")
+        write(root / name / "1/model.py", code.encode())
+    only = step(calls, inputs={"number": "number"}, outputs={"double": "double"})
+    around = ensemble(name=root.name, max_batch_size=0, inputs=[NUMBER], outputs=[DOUBLE], steps=[only])
+    write_config(around, root / root.name / "config.pbtxt")
+    write(root / root.name / "1/.keep", b"")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("loads", "rules", "answered"),
+    [("pass", ["inner-model"], False), ('pb_utils.load_model("INNER")', [], True)],
+    ids=["nothing loads it", "its caller loads it"],
+)
+def test_a_model_that_another_calls_answers_once_its_caller_loads_it(
+    loads: str, rules: list[str], *, answered: bool, contract, tmp_path: Path
+) -> None:
+    number = next(LOADS)
+    root = _write_caller(tmp_path / f"doubler{number}", loads=loads)
+    names = {"model_id": f"id{number}", "target_model": f"model{number}.tar.gz"}
+    request = {"inputs": [{"name": "number", "shape": [1], "datatype": "FP32", "data": [3]}]}
+
+    assert [problem.rule for problem in check_path(root)] == rules
+    assert contract.load(folder=str(root), **names).ok
+    answer = contract.invoke(body=json.dumps(request).encode(), **names)
+
+    assert answer.ok == answered, answer.text
+    assert not answered or json.loads(answer.body)["outputs"][0]["data"] == [6.0]
+    contract.unload(**names)

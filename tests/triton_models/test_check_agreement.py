@@ -78,6 +78,9 @@ ELSEWHERE = {
 # What an endpoint does not mind, what needs a GPU or a backend of the user's own, and what only the real
 # backend of that name minds.
 NOT_HERE = {
+    "a backend of an image of the user's own",
+    "a backend of the user's own in a library of another name",
+    "an agent of an image of the user's own, which brings the files",
     "a backend of the user's own",
     "a warm-up of more than a batch",
     "another name than the folder's",

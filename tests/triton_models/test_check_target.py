@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import struct
 from dataclasses import replace
@@ -54,7 +55,7 @@ def rules(path: Path, wanted: Target) -> set[str]:
 
 
 def run(path: Path, **options: str) -> set[str]:
-    given = {"release": None, "gpu": None, "endpoint": None, **options}
+    given = {"release": None, "gpu": None, "instance_type": None, "endpoint": None, **options}
     outcome = check.run(argparse.Namespace(paths=[path], **given))
     return {problem.rule for problem in outcome.problems[str(path)]}
 
@@ -312,7 +313,7 @@ def test_an_environment_beside_the_model_is_found(tmp_path: Path) -> None:
 
     assert rules(root, MULTI_MODEL) == {"python-parameter"}
     write(root / "env.tar.gz", b"env")
-    assert rules(root, MULTI_MODEL) == set()
+    assert rules(root, MULTI_MODEL) == {"packed-environment"}
 
 
 # Ensembles on a plain server
@@ -415,7 +416,17 @@ def test_the_command_line_names_the_target(tmp_path: Path, capsys) -> None:
     assert main(["check", str(root), "--release", "25.04"]) == 0
 
 
-def test_an_unknown_release_is_told_before_anything_is_read(tmp_path: Path, capsys) -> None:
+def test_an_instance_type_says_the_gpu_and_how_many(tmp_path: Path, capsys) -> None:
+    root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9", record={"release": "25.09", "gpu": "A10G"})
+    with Edit(root / "bert") as config:
+        config.instance_group.add(gpus=[1])
+
+    assert main(["check", str(root), "--instance-type", "ml.g5.12xlarge"]) == 0
+    assert main(["check", str(root), "--instance-type", "ml.g4dn.xlarge"]) == 1
+    assert {"instance-gpu", "plan-gpu"} <= set(re.findall(r"\[([a-z-]+)\]", capsys.readouterr().out))
+
+
+def test_an_unknown_release_is_reported_before_anything_is_read(tmp_path: Path, capsys) -> None:
     assert main(["check", str(tmp_path), "--release", "25.99"]) == 1
     assert "25.99" in capsys.readouterr().err
 

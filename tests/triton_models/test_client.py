@@ -311,7 +311,7 @@ def test_a_request_that_finds_its_endpoint_gone_goes_to_the_next_one_at_once(fol
     assert len({body for _, _, body in runtime.requests}) == 1
 
 
-def test_an_endpoint_that_is_gone_without_a_follower_is_told(following, runtime):
+def test_an_endpoint_that_is_gone_without_a_follower_is_reported(following, runtime):
     runtime.answers = [gone("old")]
     with pytest.raises(FleetError, match="Endpoint old of account 123456789012 not found"):
         following.infer(model="minilm", inputs=ROW)
@@ -349,13 +349,84 @@ class Ssm:
 
 def test_threads_that_find_the_endpoint_gone_together_read_the_alias_once():
     alias = Alias("/a", ssm=Ssm("old", "new"))
-    assert alias.endpoint() == "old"
-    assert [alias.after("old"), alias.after("old")] == ["new", "new"]
+    assert alias.names().endpoint == "old"
+    assert [alias.after("old").endpoint, alias.after("old").endpoint] == ["new", "new"]
 
 
 def test_an_alias_that_cannot_be_read_for_a_moment_keeps_its_endpoint():
     alias = Alias("/a", ssm=Ssm("old"), age_s=0.0)
-    assert [alias.endpoint(), alias.endpoint()] == ["old", "old"]
+    assert [alias.names().endpoint, alias.names().endpoint] == ["old", "old"]
+
+
+def write_targets(aws, bucket, **current):
+    """The model minilm with an artifact for each target; a dash is written as two underscores."""
+    model = {
+        "current": {each.replace("__", "-").replace("_", "."): name for each, name in current.items()},
+        "history": [],
+        "artifacts": {},
+    }
+    document = {"version": 2, "models": {"minilm": model}}
+    aws.upload(bucket, "models/manifest.json", json.dumps(document).encode())
+
+
+def named(endpoint, target):
+    return json.dumps({"endpoint": endpoint, "target": target})
+
+
+def targets_of(runtime):
+    return [(name, headers["x-amzn-sagemaker-target-model"]) for name, headers, _ in runtime.requests]
+
+
+def test_a_name_is_resolved_for_the_endpoint_that_gets_the_request(
+    following, runtime, alias, aws, repository
+):
+    write_targets(aws, repository, sm86__trt10_13_3="old-1", sm86__trt10_16_1="new-1")
+    alias[1](named("old", "sm86-trt10.13.3"))
+    runtime.answers = [answer(), gone("old"), answer()]
+    following.infer(model="minilm", inputs=ROW)
+    alias[1](named("new", "sm86-trt10.16.1"))
+    following.infer(model="minilm", inputs=ROW)
+    assert targets_of(runtime) == [("old", "old-1"), ("old", "old-1"), ("new", "new-1")]
+
+
+def test_an_artifact_for_a_target_that_the_alias_moves_to_is_looked_up_at_once(
+    following, runtime, alias, aws, repository
+):
+    write_targets(aws, repository, sm86__trt10_13_3="old-1")
+    alias[1](named("old", "sm86-trt10.13.3"))
+    runtime.answers = [answer(), answer()]
+    following.infer(model="minilm", inputs=ROW)
+    write_targets(aws, repository, sm86__trt10_13_3="old-1", sm75__trt10_13_3="new-1")
+    alias[1](named("new", "sm75-trt10.13.3"))
+    following._alias._age_s = 0.0
+    following.infer(model="minilm", inputs=ROW)
+    assert targets_of(runtime)[-1] == ("new", "new-1")
+
+
+def test_an_endpoint_without_an_alias_has_its_target_given(configured, session, aws, repository):
+    write_targets(aws, repository, sm86__trt10_13_3="old-1", sm86__trt10_16_1="new-1")
+    given = {"endpoint_name": "fleet", "repository": f"s3://{repository}/models/", "session": session}
+    assert Client(**given, target="sm86-trt10.16.1").target_model("minilm") == "new-1"
+    with pytest.raises(FleetError, match="ambiguous-target"):
+        Client(**given).target_model("minilm")
+
+
+def test_without_a_target_a_client_keeps_what_a_name_stood_for_while_it_was_clear(
+    configured, session, aws, repository
+):
+    client = Client(
+        endpoint_name="fleet", repository=f"s3://{repository}/models/", session=session, manifest_age_s=0
+    )
+    write_targets(aws, repository, sm86__trt10_13_3="old-1")
+    assert client.target_model("minilm") == "old-1"
+    write_targets(aws, repository, sm86__trt10_13_3="old-1", sm86__trt10_16_1="new-1")
+    assert client.target_model("minilm") == "old-1"
+
+
+def test_half_an_alias_is_the_deployers_mistake(following, alias):
+    alias[1]('{"endpoint": "new"}')
+    with pytest.raises(FleetError, match="is not the value of an alias"):
+        following.target_model("minilm")
 
 
 def test_an_alias_that_is_not_there_is_the_callers_mistake(configured, session, repository):
@@ -365,7 +436,12 @@ def test_an_alias_that_is_not_there_is_the_callers_mistake(configured, session, 
 
 
 @pytest.mark.parametrize(
-    ("given", "what"), [({}, "neither"), ({"endpoint_name": "e", "alias": "/a"}, "both an endpoint")]
+    ("given", "what"),
+    [
+        ({}, "neither"),
+        ({"endpoint_name": "e", "alias": "/a"}, "both an endpoint"),
+        ({"alias": "/a", "target": "any"}, "both an alias and a target"),
+    ],
 )
 def test_a_client_has_either_an_endpoint_or_an_alias(given, what):
     with pytest.raises(FleetError, match=what):

@@ -137,7 +137,7 @@ def test_there_is_one_verdict_on_each_model_in_the_order_given(mixed):
     assert [verdict.model for verdict in mixed.verdicts.verdicts] == mixed.names
 
 
-def test_a_published_model_is_told_with_its_artifact(mixed, s3):
+def test_a_published_model_is_reported_with_its_artifact(mixed, s3):
     manifest = consistent_manifest(mixed.delivery.repository, s3)
     for name in GOOD:
         verdict = mixed.of[name]
@@ -159,7 +159,7 @@ def test_a_published_model_is_told_with_its_artifact(mixed, s3):
         ("refused", "check", "model-file-missing", "model.py"),
     ],
 )
-def test_a_broken_model_is_told_with_the_step_and_the_reason(model, step, rule, what, mixed):
+def test_a_broken_model_is_reported_with_the_step_and_the_reason(model, step, rule, what, mixed):
     verdict = mixed.of[model]
     assert (verdict.result, verdict.step) == ("failed", step)
     assert [problem.rule for problem in verdict.problems] == [rule]
@@ -263,7 +263,7 @@ class Cursed(dict[int, Any]):
         return "slow down" if self._proxy.requests[number - 1].startswith(self._begin) else default
 
 
-def test_a_repository_that_cannot_be_read_is_told_before_anything_is_made(delivery, models, s3, tmp_path):
+def test_a_repository_that_cannot_be_read_is_reported_before_anything_is_made(delivery, models, s3, tmp_path):
     declare(models, "good", body="open('/never', 'w')")
     place = Place(address=str(tmp_path / "verdicts.json"))
     with pytest.raises(FleetError, match="there is no such bucket"):
@@ -273,7 +273,7 @@ def test_a_repository_that_cannot_be_read_is_told_before_anything_is_made(delive
     assert verdict.reason == "there is no such bucket"
 
 
-def test_a_folder_of_logs_that_cannot_be_made_is_told_before_anything_is_made(delivery, models, s3, tmp_path):
+def test_a_folder_of_logs_that_cannot_be_made_is_reported_first(delivery, models, s3, tmp_path):
     declare(models, "good")
     (tmp_path / "file").touch()
     with pytest.raises(FleetError, match="cannot make the folder of logs"):
@@ -287,7 +287,7 @@ def test_a_machine_without_a_triton_server_cannot_verify(delivery, models, s3, m
         deliver(["good"], replace(delivery, verify=True), s3=s3)
 
 
-def test_verdicts_that_cannot_be_written_are_told_before_anything_is_made(delivery, models, s3, tmp_path):
+def test_verdicts_that_cannot_be_written_are_reported_before_anything_is_made(delivery, models, s3, tmp_path):
     declare(models, "good")
     (tmp_path / "file").touch()
     with pytest.raises(FleetError, match=r"Not a directory|File exists"):
@@ -432,7 +432,7 @@ def test_in_codebuild_the_log_is_the_builds_own(environment, delivery, models, s
     assert not delivery.logs.exists()
 
 
-def test_a_broken_manifest_is_told_before_anything_is_made(delivery, models, s3):
+def test_a_broken_manifest_is_reported_before_anything_is_made(delivery, models, s3):
     declare(models, "good")
     write_manifest(delivery.repository, {"version": 99}, s3)
     with pytest.raises(FleetError, match="a manifest of version 99"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class Delivered:
 def delivered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Delivered]:
     folder = tmp_path_factory.mktemp("delivered")
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("PATH", command.search_path(folder / "bin"))
+        monkeypatch.setenv("PATH", f"{command.install(folder / 'bin')}:{os.environ['PATH']}")
         yield Delivered(folder)
 
 
@@ -46,13 +47,13 @@ def test_only_models_that_answer_as_their_source_does_are_published(delivered):
     assert sorted(delivered.manifest.models) == ["right-1", "right-2"]
 
 
-def test_an_answer_outside_tolerance_is_told_with_the_step_and_the_numbers(delivered):
+def test_an_answer_outside_tolerance_is_reported_with_the_step_and_the_numbers(delivered):
     verdict = delivered.of["wrong"]
     assert (verdict.result, verdict.step) == ("failed", "verify")
     assert "outside tolerance" in verdict.reason
 
 
-def test_a_model_that_triton_does_not_load_is_told_and_stops_no_other(delivered):
+def test_a_model_that_triton_does_not_load_is_reported_and_stops_no_other(delivered):
     verdict = delivered.of["crashing"]
     assert (verdict.result, verdict.step) == ("failed", "verify")
     assert "does not load" in verdict.reason

@@ -87,7 +87,7 @@ def test_a_race_that_is_lost_is_run_again_before_it_is_run_in_halves():
     assert repository.published() == ["first", "b"]
 
 
-def test_an_error_that_nobody_foresaw_is_told_and_publishing_goes_on():
+def test_an_error_that_nobody_foresaw_is_reported_and_publishing_goes_on():
     repository = Repository("first", error=RuntimeError("a bug"))
     publish_while_the_first_is_under_way(repository, "a")
     _, problems = repository.told["first"]

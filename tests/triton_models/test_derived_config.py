@@ -183,7 +183,7 @@ def test_a_declaration_that_differs_from_the_network_is_refused(tmp_path: Path) 
     served(path, declared=[Tensor("ids", "FP16", [tokens]), Tensor("more", "FP32", [1])])
 
 
-def test_everything_about_a_network_is_told_at_once(tmp_path: Path) -> None:
+def test_everything_about_a_network_is_reported_at_once(tmp_path: Path) -> None:
     path = network(tmp_path, [("x", TensorProto.COMPLEX64, [4, 3])], [("y", FP32, [])])
     assert len(refusal(path)) >= 3
 

@@ -182,7 +182,7 @@ def test_a_wheel_that_it_can_import_is_accepted(root: Path, tag: str) -> None:
     assert list(problems(root)) == []
 
 
-def test_the_problem_of_a_shared_environment_is_told_once(root: Path) -> None:
+def test_the_problem_of_a_shared_environment_is_reported_once(root: Path) -> None:
     (root / PYTHON / NAME).rename(root / NAME)
     for step in ("minilm_tokenizer", PYTHON):
         name(root / step, SHARED)
@@ -222,3 +222,67 @@ def test_a_server_of_ones_own_may_have_more_shared_memory(root: Path) -> None:
         config.instance_group[0].count = 1000
 
     assert check_path(root, target=target(release="25.09")) == []
+
+
+@pytest.mark.parametrize(
+    ("python", "numpy", "release", "found"),
+    [
+        ("3.12", "2.2.6", "25.09", []),
+        ("3.10", "1.26.4", None, []),
+        ("3.10", "1.26.4", "25.09", ["environment.tar.gz is an environment of Python 3.10"]),
+        ("3.10", "2.2.6", "24.09", ["environment.tar.gz has NumPy 2.2.6"]),
+    ],
+)
+def test_a_packed_environment_is_looked_into(
+    *, python: str, numpy: str, release: str | None, found: list[str], root: Path, view: View, tmp_path: Path
+) -> None:
+    write(root / "build.json", b'{"gpu": null}')
+    shutil.rmtree(root / PYTHON / NAME)
+    write_environment(tmp_path / NAME, python=python, numpy=numpy)
+    tar(tmp_path / NAME, root / f"{NAME}.tar.gz")
+    name(root / PYTHON, f"{SHARED}.tar.gz")
+
+    assert list(problems(view(root), release=release)) == [f"packed-environment: {each}" for each in found]
+
+
+def test_a_packed_environment_that_is_a_link_is_found_in_an_archive(root: Path, tmp_path: Path) -> None:
+    write_environment(tmp_path / NAME, python="3.10")
+    tar(tmp_path / NAME, root / "shared.tar.gz")
+    (root / PYTHON / f"{NAME}.tar.gz").symlink_to("../shared.tar.gz")
+    name(root / PYTHON, f"{OWN}.tar.gz")
+
+    (found,) = problems(tar(root, tmp_path / "minilm.tar.gz"))
+
+    assert found == "packed-environment: environment.tar.gz is an environment of Python 3.10"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"try:\n    import torch\nexcept ImportError:\n    torch = None\n",
+        b"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n",
+        b"from . import torch\n",
+        b"import triton_python_backend_utils as pb_utils, numpy, json, os.path\n",
+        b"import torch\nthis is no Python\n",
+    ],
+)
+def test_an_import_that_may_fail_or_is_the_images_is_accepted(code: bytes, root: Path) -> None:
+    write(root / "minilm_tokenizer/1/model.py", code)
+
+    assert list(problems(root)) == []
+
+
+def test_a_module_of_the_environment_is_accepted_and_another_is_not(root: Path, view: View) -> None:
+    write(root / PYTHON / "1/model.py", b"import torch\nimport fast_one\nimport _native\n")
+    found = [each for each in problems(view(root)) if each.startswith("python-import")]
+    assert found == ["python-import: it imports _native, fast_one, torch"]
+    packages = root / PYTHON / NAME / "lib/python3.12/site-packages"
+    for module in ("torch/__init__.py", "fast_one.py", "_native.cpython-312-x86_64-linux-gnu.so"):
+        write(packages / module, b"")
+    assert list(problems(view(root))) == []
+
+
+def test_a_module_that_an_own_image_adds_is_accepted(root: Path) -> None:
+    write(root / "minilm_tokenizer/1/model.py", b"import torch\n")
+    write(root / "build.json", b'{"gpu": null, "own_image_adds": ["torch"]}')
+    assert list(problems(root)) == []

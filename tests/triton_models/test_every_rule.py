@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.triton_models.rule_cases import CASES, Case, Correct
+from tests.triton_models.rule_case import Case, Correct
+from tests.triton_models.rule_cases import CASES
 from triton_models import instances, layout, releases, target
 from triton_models.check import RULES
 
@@ -34,7 +35,7 @@ def test_what_breaks_a_rule_breaks_no_other(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_problem_is_told_in_full(case: Case, tmp_path: Path) -> None:
+def test_a_problem_is_reported_in_full(case: Case, tmp_path: Path) -> None:
     case.correct.write(tmp_path / case.correct.name)
 
     for problem in case.problems(tmp_path / case.correct.name):

@@ -233,7 +233,7 @@ def test_weights_that_one_of_the_models_has_count_too(models, changes):
     assert changes(lambda: path.write_text(other)) == ("declaration", "weights")
 
 
-def test_a_file_that_cannot_be_read_is_told(models):
+def test_a_file_that_cannot_be_read_is_reported(models):
     path = declare(models, "net")
     path.with_name("gone").symlink_to("nowhere")
     with pytest.raises(FleetError, match="No such file") as caught:

@@ -67,11 +67,19 @@ def test_an_unknown_instance_type_is_answered_with_close_ones_and_the_documented
     assert "ml.g4dn.16xlarge" in problem.expected
 
 
-def test_an_unknown_gpu_is_answered_with_a_close_one() -> None:
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        ("a10", "did you mean A10G?"),
+        ("A100", "did you mean A100-40GB or A100-80GB?"),
+        ("V200", "name the GPU of the endpoint's instance type, for ml.g5 that is A10G"),
+    ],
+)
+def test_an_unknown_gpu_is_answered_with_a_close_one(given: str, fix: str) -> None:
     with pytest.raises(FleetError) as caught:
-        gpu("a10")
+        gpu(given)
 
-    assert caught.value.problems[0].fix == "did you mean A10G?"
+    assert caught.value.problems[0].fix == fix
 
 
 @pytest.mark.parametrize(

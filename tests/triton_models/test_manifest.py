@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from triton_models.errors import FleetError
 from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
+from triton_models.targets import ANY
 
 RECORD = ArtifactRecord(size=3, sha256="ab" * 32, build={"gpu": "A10G"})
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -36,7 +37,7 @@ def _model(*artifacts: str) -> ModelRecord:
     for number, artifact in enumerate(artifacts):
         at = NOON + timedelta(days=number)
         if artifact.startswith("<"):
-            manifest = manifest.with_rollback(model="m", to=artifact[1:], at=at, by="ann")
+            manifest = manifest.with_rollback(model="m", to=artifact[1:], at=at, by="ann", target=ANY)
         else:
             wanted = [Publication(model="m", artifact=artifact, record=RECORD)]
             manifest = manifest.with_published(wanted, at=at, by="ann")
@@ -75,13 +76,19 @@ def test_the_order_of_publication_does_not_change_the_text(order) -> None:
 
 def test_the_document_has_the_documented_shape() -> None:
     assert json.loads(_manifest("minilm-1", "minilm-2").to_json()) == {
-        "version": 1,
+        "version": 2,
         "deleting": {},
         "models": {
             "minilm": {
-                "current": "minilm-2",
+                "current": {"any": "minilm-2"},
                 "history": [
-                    {"artifact": name, "how": "publish", "at": "2026-11-21T12:00:00Z", "by": "ann"}
+                    {
+                        "target": "any",
+                        "artifact": name,
+                        "how": "publish",
+                        "at": "2026-11-21T12:00:00Z",
+                        "by": "ann",
+                    }
                     for name in ("minilm-1", "minilm-2")
                 ],
                 "artifacts": {
@@ -91,6 +98,7 @@ def test_the_document_has_the_documented_shape() -> None:
                         "build": {"gpu": "A10G"},
                         "plans": [],
                         "portable": False,
+                        "targets": ["any"],
                     }
                     for name in ("minilm-1", "minilm-2")
                 },
@@ -155,6 +163,13 @@ def test_what_is_being_deleted_belongs_to_no_model() -> None:
     assert manifest.with_deleted(["m-1"]).deleting == {}
 
 
+def test_what_another_run_is_deleting_stays_on_the_list() -> None:
+    manifest = _manifest("m-1", "m-2", "m-3").without(["m-1"], run="r").without(["m-2"], run="s")
+
+    assert manifest.deleting == {"m-1": "r", "m-2": "s"}
+    assert manifest.with_deleted(["m-2"]).deleting == {"m-1": "r"}
+
+
 def test_an_error_does_not_list_thousands_of_models() -> None:
     manifest = _with(Manifest(), *(f"model{number:04}-1" for number in range(5000)))
 
@@ -175,7 +190,7 @@ def test_what_is_current_already_changes_nothing() -> None:
 def test_an_older_artifact_can_become_current_again() -> None:
     model = _manifest("minilm-1", "minilm-2", "minilm-1").models["minilm"]
 
-    assert model.current == "minilm-1"
+    assert set(model.current.values()) == {"minilm-1"}
     assert [change.artifact for change in model.history] == ["minilm-1", "minilm-2", "minilm-1"]
 
 
@@ -224,8 +239,8 @@ def test_what_is_no_manifest_is_a_users_mistake(text) -> None:
 
 
 def test_a_manifest_of_another_version_is_not_touched() -> None:
-    with pytest.raises(FleetError, match="version 2"):
-        Manifest.from_json('{"version": 2, "models": {}}')
+    with pytest.raises(FleetError, match="version 3"):
+        Manifest.from_json('{"version": 3, "models": {}}')
 
 
 @pytest.mark.parametrize(

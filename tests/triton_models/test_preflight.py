@@ -9,12 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.triton_models.publishing_aws import ENVIRONMENT, client, new_repository, small_aws, write_manifest
+from tests.triton_models.publishing_aws import (
+    ENVIRONMENT,
+    client,
+    new_repository,
+    own_endpoints,
+    small_aws,
+    write_manifest,
+)
 from triton_models.errors import FleetError
 from triton_models.instances import INSTANCE_TYPES
 from triton_models.manifest import ArtifactRecord, Manifest, Publication
 from triton_models.publishing import preflight as preflight_module
-from triton_models.publishing.preflight import RULE, Serving, deployed, preflight, serving_with
+from triton_models.publishing.preflight import RULE, preflight
+from triton_models.publishing.serving import Serving, deployed, serving_with
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
@@ -58,12 +66,12 @@ def test_what_was_built_for_the_endpoint_or_needs_no_plan_passes(record: Artifac
         (
             _record(WITHOUT_PLAN, portable=True),
             G5,
-            "portable: built for no endpoint, so it lacks a TensorRT plan or an environment",
+            "portable: built for no endpoint, so it lacks what a target decides, such as a plan",
             "an artifact built for the endpoint",
         ),
     ],
 )
-def test_what_the_endpoint_would_refuse_is_told(
+def test_what_the_endpoint_would_refuse_is_reported(
     record: ArtifactRecord, serving: Serving, what: str, expected: str
 ) -> None:
     with pytest.raises(FleetError) as caught:
@@ -74,7 +82,7 @@ def test_what_the_endpoint_would_refuse_is_told(
     assert "m-1" in problem.where
 
 
-def test_every_model_that_does_not_fit_is_told_at_once() -> None:
+def test_every_model_that_does_not_fit_is_reported_at_once() -> None:
     manifest = _manifest(a=_record(FOR_A10G), b=_record(WITHOUT_PLAN), c=_record(FOR_A10G))
 
     with pytest.raises(FleetError) as caught:
@@ -118,8 +126,9 @@ def aws() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def sagemaker(aws: str) -> Any:
-    return client(aws, "sagemaker")
+def sagemaker(aws: str) -> Iterator[Any]:
+    with own_endpoints(aws) as made:
+        yield made
 
 
 def deploy(sagemaker: Any, name: str, *, image: str = IMAGE) -> str:

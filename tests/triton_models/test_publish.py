@@ -97,7 +97,7 @@ def _manifest(repository: str, s3: Any) -> Manifest:
 
 
 def _arguments(*paths: Path, repository: str | None, portable: bool = False) -> argparse.Namespace:
-    return argparse.Namespace(artifacts=list(paths), repository=repository, portable=portable)
+    return argparse.Namespace(artifacts=list(paths), repository=repository, portable=portable, target=None)
 
 
 def _on_put(s3: Any, act, *, key_ends: str, times: int = 1) -> list[str]:
@@ -168,7 +168,7 @@ def test_a_new_version_becomes_current_and_the_old_object_stays(
     publish([newer], repository=repository, s3=another_client())
 
     model = _manifest(repository, s3).models["resnet50"]
-    assert model.current == newer.path.name
+    assert set(model.current.values()) == {newer.path.name}
     assert [change.artifact for change in model.history] == [resnet50.path.name, newer.path.name]
     where = Repository.parse(repository)
     assert s3.head_object(Bucket=where.bucket, Key=where.key(resnet50.path.name))
@@ -570,10 +570,10 @@ def test_what_is_larger_than_one_request_takes_has_parts_that_s3_takes(tmp_path:
 
 def test_a_manifest_of_a_newer_version_is_not_touched(resnet50: Artifact, repository: str, s3) -> None:
     where = Repository.parse(repository)
-    newer = b'{"version": 2, "models": []}'
+    newer = b'{"version": 3, "models": []}'
     s3.put_object(Bucket=where.bucket, Key=where.key("manifest.json"), Body=newer)
 
-    with pytest.raises(FleetError, match="a manifest of version 2"):
+    with pytest.raises(FleetError, match="a manifest of version 3"):
         publish([resnet50], repository=repository, s3=another_client())
 
     assert s3.get_object(Bucket=where.bucket, Key=where.key("manifest.json"))["Body"].read() == newer

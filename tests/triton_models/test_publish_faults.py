@@ -78,7 +78,7 @@ class Scene:
     def is_old_or_new(self, repository: str) -> None:
         """Fail unless a reader sees the state before or the one after, whole."""
         manifest = consistent_manifest(repository, self.s3)
-        seen = {name: model.current for name, model in manifest.models.items()}
+        seen = {name: manifest.target_model(name) for name in manifest.models}
         assert seen in (_targets(self.old), _targets(self.new))
 
     def completes(self, repository: str) -> None:

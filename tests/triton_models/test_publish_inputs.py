@@ -16,6 +16,7 @@ from tests.triton_models.publishing_aws import (
 )
 from triton_models.manifest import ModelRecord
 from triton_models.publish import publish
+from triton_models.targets import ANY
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +48,10 @@ def test_other_inputs_that_gave_the_same_artifact_are_noted_without_a_change_in_
     before = published(tools="1")
     after = published(tools="2")
     assert after.history == before.history
-    assert after.artifacts[after.current].inputs == {"tools": "2"}
+    assert after.artifacts[after.on(ANY) or ""].inputs == {"tools": "2"}
 
 
 def test_publishing_it_by_hand_forgets_nothing(published):
     published(tools="1")
     record = published()
-    assert record.artifacts[record.current].inputs == {"tools": "1"}
+    assert record.artifacts[record.on(ANY) or ""].inputs == {"tools": "1"}

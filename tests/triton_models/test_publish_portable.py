@@ -82,7 +82,9 @@ def test_a_rehearsal_says_that_it_is_one(portable: Artifact, repository: str, s3
 
 
 def _run(portable: Artifact, repository: str, *, flag: bool) -> None:
-    publish_module.run(argparse.Namespace(artifacts=[portable.path], repository=repository, portable=flag))
+    publish_module.run(
+        argparse.Namespace(artifacts=[portable.path], repository=repository, portable=flag, target=None)
+    )
 
 
 @pytest.fixture

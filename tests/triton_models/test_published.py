@@ -15,6 +15,7 @@ from triton_models.errors import FleetError
 from triton_models.manifest import ArtifactRecord, Manifest, Publication
 from triton_models.publishing import published as published_module
 from triton_models.publishing.published import Artifacts, published
+from triton_models.targets import ArtifactTarget
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
@@ -35,7 +36,13 @@ def manifest() -> Manifest:
     manifest = Manifest()
     for day in (1, 2, 3):
         manifest = _with(manifest, f"minilm-{day}", day=day, record=_record())
-    manifest = manifest.with_rollback(model="minilm", to="minilm-2", at=NOON + timedelta(days=4), by="bob")
+    manifest = manifest.with_rollback(
+        model="minilm",
+        to="minilm-2",
+        at=NOON + timedelta(days=4),
+        by="bob",
+        target=ArtifactTarget.parse("sm86-trt10.13.3"),
+    )
     return _with(manifest, "resnet50-1", day=5, record=_record(build={}))
 
 
@@ -50,7 +57,7 @@ def test_all_models_are_shown_unless_some_are_named(manifest: Manifest) -> None:
     assert [row.model for row in published(manifest, ["resnet50"])] == ["resnet50"]
 
 
-def test_every_unknown_name_is_told(manifest: Manifest) -> None:
+def test_every_unknown_name_is_reported(manifest: Manifest) -> None:
     with pytest.raises(FleetError) as caught:
         published(manifest, ["minlm", "resnet5", "minilm"])
 
@@ -64,7 +71,7 @@ def test_the_table_is_aligned_and_says_for_what_when_and_by_whom(manifest: Manif
     rows = tuple(published(manifest, ["minilm"]))
     head, newest, *_ = Artifacts(repository="s3://b/models/", rows=rows).lines()
 
-    assert head.split() == ["model", "artifact", "state", "MB", "built", "for", "published", "by"]
+    assert head.split() == ["model", "artifact", "state", "on", "MB", "built", "for", "published", "by"]
     for column in ("artifact", "built for", "published", "by"):
         at = head.index(column)
         assert newest[at - 1] == " "
@@ -84,7 +91,7 @@ def test_the_table_is_aligned_and_says_for_what_when_and_by_whom(manifest: Manif
         (_record(build={"gpu": None, "release": "25.09", "tensorrt": None}), "release 25.09"),
     ],
 )
-def test_what_an_artifact_was_built_for_is_told_as_far_as_it_is_known(
+def test_what_an_artifact_was_built_for_is_reported_as_far_as_it_is_known(
     record: ArtifactRecord, said: str
 ) -> None:
     (row,) = published(_with(Manifest(), "m-1", day=1, record=record))
@@ -116,6 +123,7 @@ def test_the_command_reads_the_repository(aws: str, manifest: Manifest, monkeypa
         "model": "minilm",
         "artifact": "minilm-2",
         "state": "current",
+        "targets": ["sm86-trt10.13.3"],
         "size": 1_500_000,
         "sha256": "00",
         "portable": False,

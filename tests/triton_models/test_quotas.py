@@ -10,6 +10,8 @@ from typing import Any
 import boto3.session
 import pytest
 from botocore.stub import Stubber
+from moto.servicequotas.exceptions import NoSuchResource
+from moto.servicequotas.models import ServiceQuotasBackend
 
 from tests.triton_models.publishing_aws import ENVIRONMENT, small_aws
 from triton_models import cli, quotas
@@ -17,10 +19,13 @@ from triton_models.build_machines.automatic import automatic_machine
 from triton_models.build_machines.processing import processing_type
 from triton_models.errors import FleetError
 from triton_models.instances import INSTANCE_TYPES
-from triton_models.quotas import Need, Quota, Quotas, needs, read
+from triton_models.quota_needs import Need, needs
+from triton_models.quotas import Quota, Quotas, read
 
 G5 = INSTANCE_TYPES["ml.g5.2xlarge"]
 ENDPOINT = "ml.g5.2xlarge for endpoint usage"
+SMALL = "Concurrently running builds for Linux/Small environment"
+LARGE = "Concurrently running builds for Linux/Large environment"
 JOB = "ml.g4dn.xlarge for processing job usage"
 
 
@@ -64,24 +69,25 @@ def _outcome(value: float, *, adjustable: bool = True) -> Quotas:
     return Quotas(region="eu-west-1", quotas=(quota,))
 
 
-def test_an_a10g_fleet_needs_its_endpoint_and_codebuilds_gpu() -> None:
+def test_an_a10g_fleet_needs_its_endpoint_twice_over_and_codebuilds_gpu() -> None:
     endpoint, build = needs(G5, region="us-east-1", instances=4)
 
-    assert (endpoint.service, endpoint.name, endpoint.least) == ("sagemaker", ENDPOINT, 4)
+    assert (endpoint.service, endpoint.name, endpoint.least) == ("sagemaker", ENDPOINT, 8)
     assert (build.service, build.code, build.least) == ("codebuild", "L-F1FE1B52", 1)
 
 
 def test_another_gpu_needs_a_processing_job_on_the_same_type() -> None:
-    _, build = needs(INSTANCE_TYPES["ml.g4dn.xlarge"], region="us-east-1")
+    _, build, starter = needs(INSTANCE_TYPES["ml.g4dn.xlarge"], region="us-east-1")
 
     assert (build.service, build.name, build.code) == ("sagemaker", JOB, None)
+    assert (starter.service, starter.name, starter.code) == ("codebuild", SMALL, "L-9D07B6EF")
 
 
-@pytest.mark.parametrize("name", ["ml.g5.2xlarge", "ml.g4dn.xlarge"])
-def test_builds_at_a_time_need_as_many(name: str) -> None:
-    _, build = needs(INSTANCE_TYPES[name], region="us-east-1", builds=8)
+@pytest.mark.parametrize(("name", "small"), [("ml.g5.2xlarge", 1), ("ml.g4dn.xlarge", 8)])
+def test_builds_at_a_time_need_as_many_and_small_ones_beside_them(name: str, small: int) -> None:
+    _, build, steps = needs(INSTANCE_TYPES[name], region="us-east-1", builds=8)
 
-    assert build.least == 8
+    assert (build.least, steps.name, steps.least) == (8, SMALL, small)
     assert build.what.startswith("8 builds at a time")
 
 
@@ -99,8 +105,8 @@ def test_what_builds_need_is_what_the_construct_chooses(region: str) -> None:
         chosen = automatic_machine(instance, region) if instance.gpu else None
         expected = {
             "on demand": ["Concurrently running builds for Linux GPU Small environment"],
-            "processing job": [f"{processing_type(instance)} for processing job usage"],
-            None: [],
+            "processing job": [f"{processing_type(instance)} for processing job usage", SMALL],
+            None: [] if instance.gpu else [LARGE],
         }[chosen]
         assert [each.name for each in builds] == expected, name
 
@@ -136,7 +142,7 @@ def test_a_quota_with_a_documented_code_is_not_looked_for(service: Stubber, clie
     assert read([build], client)[0].value == 0
 
 
-def test_names_that_there_are_not_are_told_together(service: Stubber, client: Any) -> None:
+def test_names_that_there_are_not_are_reported_together(service: Stubber, client: Any) -> None:
     _listed(service)
 
     with pytest.raises(FleetError) as caught:
@@ -214,7 +220,11 @@ def test_what_cannot_be_asked_is_one_error(nobody: None, given: dict[str, Any], 
 def test_a_refusal_names_what_was_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with small_aws() as url:  # whose Service Quotas knows no SageMaker
+    def refuse(*_: object) -> None:
+        raise NoSuchResource
+
+    monkeypatch.setattr(ServiceQuotasBackend, "list_aws_default_service_quotas", refuse)
+    with small_aws() as url:
         for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": url}.items():
             monkeypatch.setenv(name, value)
         status = cli.main(["quotas", "--instance-type", "ml.g4dn.xlarge", "--json"])

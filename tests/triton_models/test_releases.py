@@ -4,6 +4,7 @@ import botocore.session
 import pytest
 
 from triton_models.errors import FleetError
+from triton_models.host_amis import HOST_AMIS, PATTERN
 from triton_models.releases import DEFAULT_RELEASE, IMAGE_ACCOUNTS, RELEASES, image_account, release
 
 
@@ -34,6 +35,7 @@ def test_every_host_ami_is_one_that_sagemaker_knows() -> None:
     known = set(model.shape_for("ProductionVariantInferenceAmiVersion").enum)
 
     assert {each.inference_ami for each in RELEASES.values()} <= known
+    assert {name for name in known if PATTERN.fullmatch(name)} == set(HOST_AMIS)
 
 
 def test_every_region_of_a_release_has_an_account() -> None:
@@ -41,7 +43,8 @@ def test_every_region_of_a_release_has_an_account() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "regions"), [("24.09", 26), ("25.04", 35), ("25.09", 34), ("26.05", 34), ("24.10", 0)]
+    ("name", "regions"),
+    [("24.09", 26), ("25.04", 35), ("25.09", 34), ("25.12", 34), ("26.05", 34), ("24.10", 0)],
 )
 def test_a_release_knows_its_regions(name: str, regions: int) -> None:
     assert len(release(name).regions) == regions
@@ -87,3 +90,10 @@ def test_an_unknown_release_is_answered_with_a_close_one(given: str) -> None:
     (problem,) = caught.value.problems
     assert given in problem.what
     assert "25.09" in problem.fix
+
+
+def test_a_release_that_is_close_to_none_is_answered_with_the_default() -> None:
+    with pytest.raises(FleetError) as caught:
+        release("99.01")
+
+    assert caught.value.problems[0].fix == "use 25.09"

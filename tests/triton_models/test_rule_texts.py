@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.triton_models.model_folders import Edit
-from tests.triton_models.rule_cases import (
+from tests.triton_models.correct_artifacts import (
     BERT,
     DIALOGUE,
     MERGED_BERT,
@@ -15,10 +14,10 @@ from tests.triton_models.rule_cases import (
     OWN_SERVER,
     REPOSITORY,
     RESNET50,
-    Case,
-    Correct,
-    Server,
-    Spoil,
+)
+from tests.triton_models.model_folders import Edit
+from tests.triton_models.rule_case import Case, Correct, Server, Spoil
+from tests.triton_models.spoils import (
     both,
     built_for,
     edited,
@@ -36,7 +35,7 @@ from triton_models.releases import RELEASES
 SEVERAL_OF_ONE_NAME = "1 of 2 inputs, because several inputs of the model have one name"
 
 
-def told(tmp_path: Path, correct: Correct, spoil: Spoil, **elsewhere: str | None) -> Problem:
+def problem_of(tmp_path: Path, correct: Correct, spoil: Spoil, **elsewhere: str | None) -> Problem:
     """The one problem with an artifact that was spoilt."""
     root = tmp_path / correct.name
     correct.write(root)
@@ -53,40 +52,50 @@ def run_by(number: int, name: str) -> Spoil:
 
 
 def test_an_input_that_is_listed_twice_is_no_mistake_of_the_warm_up(tmp_path: Path) -> None:
-    problem = told(tmp_path, RESNET50, listing_twice("resnet50", "input"))
+    problem = problem_of(tmp_path, RESNET50, listing_twice("resnet50", "input"))
 
     assert (problem.rule, problem.what) == ("tensor-twice", "2 inputs called 'image'")
 
 
 def test_a_server_of_ones_own_minds_it_only_in_the_warm_up_which_says_so(tmp_path: Path) -> None:
-    problem = told(tmp_path, RESNET50.on(OWN_SERVER), listing_twice("resnet50", "input"))
+    problem = problem_of(tmp_path, RESNET50.on(OWN_SERVER), listing_twice("resnet50", "input"))
 
     assert (problem.rule, problem.what) == ("warm-up", SEVERAL_OF_ONE_NAME)
     assert problem.fix == "list each input of the model once"
 
 
 def test_a_warm_up_names_the_inputs_that_it_lacks(tmp_path: Path) -> None:
-    problem = told(tmp_path, RESNET50, said("resnet50", "optional: true", "optional: false"))
+    problem = problem_of(tmp_path, RESNET50, said("resnet50", "optional: true", "optional: false"))
 
     assert (problem.rule, problem.what) == ("warm-up", "it lacks the inputs 'mean'")
 
 
 def test_an_unknown_platform_is_to_be_left_out(tmp_path: Path) -> None:
     spoil = said("resnet50", "backend:", "platform:")
-    problem = told(tmp_path, RESNET50, spoil)
+    problem = problem_of(tmp_path, RESNET50, spoil)
 
     assert problem.what == "platform 'onnxruntime' tells no backend"
     assert "files" not in problem.why
     assert problem.fix == 'leave platform out, and write backend: "onnxruntime"'
 
-    mend = said("resnet50", "platform:", "backend:")
-    assert RESNET50.server.problems(spoilt(tmp_path / "mended", RESNET50, both(spoil, mend))) == []
+    fixed = said("resnet50", "platform:", "backend:")
+    assert RESNET50.server.problems(spoilt(tmp_path / "fixed", RESNET50, both(spoil, fixed))) == []
 
 
-def test_a_platform_that_is_called_like_no_backend_is_to_be_left_out_too(tmp_path: Path) -> None:
-    problem = told(tmp_path, RESNET50, said("resnet50", 'backend: "onnxruntime"', 'platform: "onnx"'))
+@pytest.mark.parametrize(
+    ("platform", "fix"),
+    [
+        ("keras", "leave platform out, and name the backend"),
+        ("onnx", "did you mean onnxruntime_onnx?"),
+        ("tensorrt_plna", "did you mean tensorrt_plan?"),
+    ],
+)
+def test_a_platform_that_is_called_like_no_backend_is_answered(
+    platform: str, fix: str, tmp_path: Path
+) -> None:
+    spoil = said("resnet50", 'backend: "onnxruntime"', f'platform: "{platform}"')
 
-    assert problem.fix == "leave platform out, and name the backend"
+    assert problem_of(tmp_path, RESNET50, spoil).fix == fix
 
 
 def test_only_without_a_platform_and_a_files_name_triton_looks_at_the_files(tmp_path: Path) -> None:
@@ -96,8 +105,8 @@ def test_only_without_a_platform_and_a_files_name_triton_looks_at_the_files(tmp_
         moved("resnet50/1/model.onnx", "resnet50/1/weights.bin"),
     )
 
-    assert "'weights.bin' in default_model_filename" in told(tmp_path / "named", RESNET50, named).why
-    assert "from the files in the version folder" in told(tmp_path / "neither", RESNET50, neither).why
+    assert "'weights.bin' in default_model_filename" in problem_of(tmp_path / "named", RESNET50, named).why
+    assert "from the files in the version folder" in problem_of(tmp_path / "neither", RESNET50, neither).why
 
 
 @pytest.mark.parametrize(
@@ -112,14 +121,14 @@ def test_only_without_a_platform_and_a_files_name_triton_looks_at_the_files(tmp_
     ],
 )
 def test_a_format_is_named_with_its_dims(right: str, wrong: str, what: str, tmp_path: Path) -> None:
-    problem = told(tmp_path, RESNET50, both(said("resnet50", right, wrong), without_warm_up))
+    problem = problem_of(tmp_path, RESNET50, both(said("resnet50", right, wrong), without_warm_up))
 
     assert (problem.rule, problem.what) == ("tensor-format", what)
     assert problem.fix == "write all three sizes, or leave format out"
 
 
 def test_a_memory_layout_is_named_with_its_dims(tmp_path: Path) -> None:
-    problem = told(tmp_path, BERT, non_linear)
+    problem = problem_of(tmp_path, BERT, non_linear)
 
     assert problem.what == "output 'hidden' has is_non_linear_format_io and 2 dims, [-1, 384]"
     assert problem.fix == "write all three sizes, or leave is_non_linear_format_io out"
@@ -129,12 +138,12 @@ def test_a_shape_tensor_of_an_ensemble_is_one_of_no_backend(tmp_path: Path) -> N
     of_ensemble = edited("minilm", lambda it: setattr(it.input[0], "is_shape_tensor", True))
     of_model = edited("resnet50", lambda it: setattr(it.input[0], "is_shape_tensor", True))
 
-    assert told(tmp_path, MINILM, of_ensemble).what == "is_shape_tensor in an ensemble"
-    assert told(tmp_path, RESNET50, of_model).what == "is_shape_tensor in a model of 'onnxruntime'"
+    assert problem_of(tmp_path, MINILM, of_ensemble).what == "is_shape_tensor in an ensemble"
+    assert problem_of(tmp_path, RESNET50, of_model).what == "is_shape_tensor in a model of 'onnxruntime'"
 
 
 def test_an_unknown_kind_of_a_batch_input_is_named(tmp_path: Path) -> None:
-    problem = told(tmp_path, RESNET50, said("resnet50", "BATCH_ITEM_SHAPE", "9"))
+    problem = problem_of(tmp_path, RESNET50, said("resnet50", "BATCH_ITEM_SHAPE", "9"))
 
     assert problem.what == "a batch_input of the unknown kind 9"
     assert problem.where.endswith("batch_input 0: kind")
@@ -142,7 +151,7 @@ def test_an_unknown_kind_of_a_batch_input_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_of_a_batch_output_is_named(tmp_path: Path) -> None:
-    problem = told(
+    problem = problem_of(
         tmp_path,
         RESNET50,
         edited(
@@ -157,7 +166,7 @@ def test_an_unknown_kind_of_a_batch_output_is_named(tmp_path: Path) -> None:
 
 
 def test_the_number_of_inputs_of_a_batch_input_is_no_matter_of_its_kind(tmp_path: Path) -> None:
-    problem = told(tmp_path, RESNET50, said("resnet50", 'source_input: "image"', ""))
+    problem = problem_of(tmp_path, RESNET50, said("resnet50", 'source_input: "image"', ""))
 
     assert problem.what == "a batch_input with 0 source_input"
     assert problem.expected == "one source_input"
@@ -185,7 +194,7 @@ def test_the_number_of_inputs_of_a_batch_input_is_no_matter_of_its_kind(tmp_path
     ],
 )
 def test_a_control_says_how_many_values_it_has(values: str, what: str, fix: str, tmp_path: Path) -> None:
-    problem = told(tmp_path, DIALOGUE, said("dialogue", "fp32_false_true: [ 0, 1 ]", values))
+    problem = problem_of(tmp_path, DIALOGUE, said("dialogue", "fp32_false_true: [ 0, 1 ]", values))
 
     assert (problem.what, problem.fix) == (what, fix)
 
@@ -201,7 +210,7 @@ def test_a_control_says_how_many_values_it_has(values: str, what: str, fix: str,
 def test_a_parameter_that_is_in_quotes_already_is_answered_with_a_value(
     name: str, value: str, fix: str, tmp_path: Path
 ) -> None:
-    problem = told(
+    problem = problem_of(
         tmp_path, RESNET50, edited("resnet50", lambda it: setattr(it.parameters[name], "string_value", value))
     )
 
@@ -211,8 +220,8 @@ def test_a_parameter_that_is_in_quotes_already_is_answered_with_a_value(
 # Ensembles
 
 
-def test_an_ensemble_that_runs_itself_is_told_so(tmp_path: Path) -> None:
-    problem = told(tmp_path, MINILM, run_by(2, "minilm"))
+def test_an_ensemble_that_runs_itself_is_reported_so(tmp_path: Path) -> None:
+    problem = problem_of(tmp_path, MINILM, run_by(2, "minilm"))
 
     assert problem.what == "the ensemble 'minilm' runs itself"
     assert problem.expected == "the name of a composing model"
@@ -222,18 +231,18 @@ def test_an_ensemble_that_runs_itself_is_told_so(tmp_path: Path) -> None:
 def test_a_model_that_another_step_runs_is_not_proposed(tmp_path: Path) -> None:
     missing = both(run_by(1, "minilm_tokeniser"), without("minilm_encoder"))
 
-    assert told(tmp_path, MINILM, missing).fix == "add the model, or remove the step"
+    assert problem_of(tmp_path, MINILM, missing).fix == "add the model, or remove the step"
 
 
 def test_a_model_that_no_step_runs_is_proposed(tmp_path: Path) -> None:
-    assert told(tmp_path, MINILM, run_by(1, "minilm_encodr")).fix == "did you mean minilm_encoder?"
+    assert problem_of(tmp_path, MINILM, run_by(1, "minilm_encodr")).fix == "did you mean minilm_encoder?"
 
 
 # Files
 
 
 def test_without_a_configuration_it_is_said_what_goes_wrong(tmp_path: Path) -> None:
-    problem = told(tmp_path, RESNET50, without("resnet50/config.pbtxt"))
+    problem = problem_of(tmp_path, RESNET50, without("resnet50/config.pbtxt"))
 
     assert "ten times faster" not in problem.why
     assert problem.why.startswith("Triton refuses the model")
@@ -242,25 +251,25 @@ def test_without_a_configuration_it_is_said_what_goes_wrong(tmp_path: Path) -> N
 @pytest.mark.parametrize(("folder", "renamed"), [("01", "1"), ("007", "7"), ("00", "0")])
 def test_a_version_with_zeros_in_front_is_to_be_renamed(folder: str, renamed: str, tmp_path: Path) -> None:
     spoil = moved("dialogue/1", f"dialogue/{folder}")
-    problem = told(tmp_path, DIALOGUE, spoil)
+    problem = problem_of(tmp_path, DIALOGUE, spoil)
 
     assert problem.fix == f"rename {folder}/ to {renamed}/: Triton takes no leading zero"
 
-    mend = moved(f"dialogue/{folder}", f"dialogue/{renamed}")
-    assert DIALOGUE.server.problems(spoilt(tmp_path / "mended", DIALOGUE, both(spoil, mend))) == []
+    fixed = moved(f"dialogue/{folder}", f"dialogue/{renamed}")
+    assert DIALOGUE.server.problems(spoilt(tmp_path / "fixed", DIALOGUE, both(spoil, fixed))) == []
 
 
 def test_a_version_that_the_policy_leaves_out_need_not_be_made_again(tmp_path: Path) -> None:
     spoil = edited("resnet50", lambda it: it.version_policy.specific.versions.append(2))
 
-    problem = told(tmp_path, RESNET50, spoil)
+    problem = problem_of(tmp_path, RESNET50, spoil)
     assert problem.expected == "a policy that makes one of 1 available"
     assert problem.fix == "leave version_policy out, or let it name a version that is there"
 
 
 def test_the_largest_version_is_the_largest_that_a_server_can_count_to(tmp_path: Path) -> None:
     largest = written(f"resnet50/{2**63 - 1}/model.onnx", b"weights")
-    problem = told(tmp_path, RESNET50, written(f"resnet50/{2**63}/model.onnx"))
+    problem = problem_of(tmp_path, RESNET50, written(f"resnet50/{2**63}/model.onnx"))
 
     assert "2^63 - 1" in problem.why
     assert "64 bits" not in problem.why
@@ -271,7 +280,7 @@ def test_the_largest_version_is_the_largest_that_a_server_can_count_to(tmp_path:
 def test_labels_outside_that_are_not_there_are_one_mistake(name: str, tmp_path: Path) -> None:
     outside = said("resnet50", '"labels.txt"', f'"{name}"')
 
-    assert told(tmp_path / "new", RESNET50.on(Server(release="26.05")), outside).rule == "label-outside"
+    assert problem_of(tmp_path / "new", RESNET50.on(Server(release="26.05")), outside).rule == "label-outside"
 
 
 def test_an_older_release_takes_labels_outside_that_are_there(tmp_path: Path) -> None:
@@ -286,7 +295,7 @@ def test_an_older_release_takes_labels_outside_that_are_there(tmp_path: Path) ->
 
 
 def test_a_plan_for_a_gpu_that_was_dropped_is_to_be_compiled_again(tmp_path: Path) -> None:
-    problem = told(tmp_path, REPOSITORY, lambda root: None, gpu="V100")
+    problem = problem_of(tmp_path, REPOSITORY, lambda root: None, gpu="V100")
 
     assert problem.rule == "gpu-removed"
     assert "compile the plan again" in problem.fix
@@ -299,8 +308,10 @@ def test_every_gpu_has_a_release_that_supports_it() -> None:
     assert [gpu.name for gpu in GPUS.values() if _number(gpu.compute_capability) < oldest] == []
 
 
-def test_a_record_of_a_release_that_nobody_knows_is_told_with_those_that_are_known(tmp_path: Path) -> None:
-    problem = told(tmp_path, BERT, built_for(release="25.99"), release=None)
+def test_an_unknown_release_in_a_record_is_reported_with_the_known_ones(
+    tmp_path: Path,
+) -> None:
+    problem = problem_of(tmp_path, BERT, built_for(release="25.99"), release=None)
 
     assert (problem.rule, problem.what) == ("build-record", "unknown Triton release '25.99'")
     assert problem.where.endswith("build.json: release")
@@ -309,8 +320,8 @@ def test_a_record_of_a_release_that_nobody_knows_is_told_with_those_that_are_kno
     assert "--release" in problem.fix
 
 
-def test_a_record_of_a_gpu_that_nobody_knows_is_told_with_those_that_are_known(tmp_path: Path) -> None:
-    problem = told(tmp_path, BERT, built_for(gpu="QUANTUM"), gpu=None)
+def test_an_unknown_gpu_in_a_record_is_reported_with_the_known_ones(tmp_path: Path) -> None:
+    problem = problem_of(tmp_path, BERT, built_for(gpu="QUANTUM"), gpu=None)
 
     assert (problem.rule, problem.what) == ("build-record", "unknown GPU 'QUANTUM'")
     assert problem.where.endswith("build.json: gpu")

@@ -13,9 +13,10 @@ import pytest
 from triton_models.declaring.requires import check_requires
 from triton_models.errors import FleetError
 from triton_models.releases import RELEASES
-from triton_models.servable import unservable
+from triton_models.servable import Judged, judge, unservable
 from triton_models.spec import (
     MODELS,
+    DaliPipeline,
     Ensemble,
     Instances,
     ModelBuild,
@@ -37,13 +38,13 @@ def python(name: str = "reader", **given: Any) -> PythonModel:
     return PythonModel(name=name, code="code.py", inputs=X, outputs=Y, max_batch_size=0, **given)
 
 
-def network(data_type: str) -> PyTorchNetwork:
+def network(data_type: str, **backend: Any) -> PyTorchNetwork:
     return PyTorchNetwork(
         name="encoder",
         network=print,
         inputs=[Tensor("ids", data_type, [4])],
         outputs=["scores"],
-        backend=TensorRt(),
+        backend=TensorRt(**backend),
         max_batch_size=4,
     )
 
@@ -66,6 +67,10 @@ def rules(*builds: ModelBuild, release: str = "25.09", gpu: bool = True) -> list
     return [problem.rule for problem in found]
 
 
+def judged(build: ModelBuild, *, gpu: bool = True, source: Path = Path("models")) -> Judged:
+    return judge(build, source=source, release=RELEASES["25.09"], gpu=gpu)
+
+
 @pytest.mark.parametrize("release", ["24.09", "25.09", "26.05"])
 @pytest.mark.parametrize("gpu", [True, False], ids=["gpu", "cpu"])
 def test_every_model_here_can_be_served(release: str, gpu: bool) -> None:
@@ -79,6 +84,14 @@ def test_a_backend_that_the_release_dropped() -> None:
 
     assert rules(build("graph", graph), release="25.09") == ["backend-removed"]
     assert rules(build("graph", graph), release="24.09") == []
+
+
+def test_a_plan_for_other_gpus_where_the_releases_tensorrt_compiles_none() -> None:
+    plan = build("encoder", network("INT32", hardware="same-compute-capability"))
+
+    assert rules(plan, release="24.09") == ["plan-hardware"]
+    assert rules(plan, release="24.09", gpu=False) == []
+    assert rules(plan, release="25.09") == []
 
 
 def test_numpy_2_in_an_environment_for_a_release_that_cannot_use_it() -> None:
@@ -191,7 +204,7 @@ def test_a_composing_model_that_is_called_like_another_artifact() -> None:
     assert rules(first, build("second", python("second"))) == ["composing-name-taken"]
 
 
-def test_everything_is_told_at_once_with_the_model() -> None:
+def test_everything_is_reported_at_once_with_the_model() -> None:
     graph = build("graph", TensorFlowGraph(name="graph", inputs=X, outputs=Y, max_batch_size=0))
     old = build("old", python("old", environment=Wheels(["numpy==1.26.4", "nonsense"])))
     found = unservable(
@@ -199,3 +212,41 @@ def test_everything_is_told_at_once_with_the_model() -> None:
     )
 
     assert [problem.where.partition(":")[0] for problem in found] == ["model 'graph'", "model 'old'"]
+
+
+@pytest.mark.parametrize(("gpu", "plans"), [(True, ("ampere+",)), (False, ())])
+def test_plans_are_those_of_a_build_for_gpus(gpu: bool, plans: tuple[str, ...]) -> None:
+    assert judged(build("encoder", network("INT32", hardware="ampere+")), gpu=gpu).plans == plans
+
+
+@pytest.mark.parametrize(
+    ("body", "plans"), [("pass", ()), ("job.compile_plan(path, shapes={})", ("this-gpu",))]
+)
+def test_code_of_a_declaration_is_tied_to_a_gpu_only_if_it_makes_plans(
+    body: str, plans: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "build.py").write_text(f"def write(job):\n    {body}\n")
+    written = replace(build("reader", python()), write=print)
+
+    assert judged(written, source=tmp_path).plans == plans
+    assert judged(written, source=tmp_path, gpu=False).plans == ()
+    assert judged(build("reader", python()), source=tmp_path).plans == ()  # nothing calls it
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_a_dali_pipeline_of_a_build_for_gpus_needs_one_of_whatever_model(gpu: bool) -> None:
+    pipeline = DaliPipeline(name="images", pipeline=print, inputs=X, outputs=Y, max_batch_size=1)
+    found = judged(build("images", pipeline), gpu=gpu)
+
+    assert (found.plans, found.pipelines, found.any_gpu) == ((), True, gpu)
+
+
+@pytest.mark.parametrize(
+    ("wheels", "any_gpu"), [(["numpy==2.2.6"], False), (lambda job: ["numpy==2.2.6"], True)]
+)
+def test_wheels_that_a_function_names_may_be_for_a_gpu(wheels: Any, any_gpu: bool) -> None:
+    model = build("reader", python(environment=Wheels(wheels)))
+
+    found = judged(model)
+    assert (found.environments, found.any_gpu) == (True, any_gpu)
+    assert not judged(model, gpu=False).any_gpu

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from triton_models.built_for import built_gpus, plan_gpu
+from triton_models.built_for import built_gpus, plan_gpu, plan_runs_on
 from triton_models.errors import FleetError
+from triton_models.instances import GPUS
 from triton_models.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.publishing.preflight import preflight, serving_with
+from triton_models.publishing.preflight import preflight
 from triton_models.publishing.published import built_for
+from triton_models.publishing.serving import serving_with
 from triton_models.target import PLAIN
 
 BUILD = {
@@ -36,7 +38,6 @@ def test_preflight_passes_on_every_gpu_that_has_a_plan(instance_type: str) -> No
     ("instance_type", "expected"),
     [
         ("ml.g4dn.xlarge", "ml.g4dn.xlarge has T4"),
-        ("ml.g6e.xlarge", "ml.g6e.xlarge has L40S"),
         ("ml.c5.xlarge", "ml.c5.xlarge has no GPU"),
     ],
 )
@@ -45,6 +46,28 @@ def test_preflight_refuses_a_gpu_without_a_plan(instance_type: str, expected: st
         preflight(MANIFEST, serving_with(instance_type=instance_type, release="25.09"))
     (problem,) = caught.value.problems
     assert (problem.what, problem.expected) == ("plans for A10G, L4", expected)
+
+
+def test_preflight_names_a_plan_of_another_gpu_of_the_same_compute_capability() -> None:
+    fit = preflight(MANIFEST, serving_with(instance_type="ml.g6e.xlarge", release="25.09"))
+
+    assert fit.other_gpus == ("m",)
+    assert "TensorRT warns" in list(fit.lines())[-1]
+
+
+@pytest.mark.parametrize(
+    ("level", "runs_on"),
+    [
+        (None, set()),
+        ("sameComputeCapability", {"L40S"}),
+        ("ampere+", {"L40S", "A10G", "A100-40GB", "H100", "B200"}),
+    ],
+)
+def test_a_build_may_choose_other_gpus_for_a_plan(level: str | None, runs_on: set[str]) -> None:
+    record = {"gpu": "L4", "plans": {"m/1/model.plan": {"gpu": "L4", "hardware": level}}}
+
+    gpus = ("L40S", "A10G", "A100-40GB", "H100", "B200", "T4")
+    assert {each for each in gpus if plan_runs_on(record, "m/1/model.plan", GPUS[each])} == runs_on
 
 
 def test_a_list_of_what_was_published_names_both_gpus() -> None:
@@ -68,3 +91,8 @@ def test_the_gpus_of_a_build_record_are_read_whatever_it_says(said: Any, gpus: t
 def test_a_plan_that_nothing_is_recorded_about_is_of_the_only_gpu(plans: Any) -> None:
     assert plan_gpu({"gpu": "L4", "plans": plans}, "p") == "L4"
     assert plan_gpu({"gpu": ["A10G", "L4"], "plans": plans}, "p") is None
+
+
+def test_a_plan_is_of_the_gpu_that_is_recorded_with_it() -> None:
+    assert [plan_gpu(BUILD, f"m/1/model-{gpu}.plan") for gpu in ("A10G", "L4")] == ["A10G", "L4"]
+    assert plan_gpu({"gpu": "L4", "plans": {"p": {"gpu": "L40S"}}}, "p") == "L40S"

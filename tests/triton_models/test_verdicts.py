@@ -19,7 +19,7 @@ from triton_models.delivering.verdicts import Verdict, Verdicts
 from triton_models.errors import FleetError, Problem
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
-PROBLEM = Problem(what="it raised", where="build.py:3", expected="no error", fix="mend it", rule="r")
+PROBLEM = Problem(what="it raised", where="build.py:3", expected="no error", fix="fix it", rule="r")
 GOOD = Verdict(
     model="good", result="published", step="publish", artifact="good-0.tar.gz", seconds=1.5, log="l"
 )
@@ -68,8 +68,8 @@ def test_all_good_is_exit_code_0(tmp_path):
 
 
 def test_of_a_model_that_was_tried_again_the_newest_verdict_counts(tmp_path):
-    mended = Verdict(model="bad", result="published", step="publish")
-    write(tmp_path, "a-second-attempt", mended, minutes=5)
+    fixed = Verdict(model="bad", result="published", step="publish")
+    write(tmp_path, "a-second-attempt", fixed, minutes=5)
     write(tmp_path, "b-first-attempt", BAD)
     assert summed(tmp_path).failed == ()
 
@@ -141,7 +141,7 @@ def test_documents_in_s3_are_summed_up_by_the_command(aws, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines()[0] == "2 models: 1 published, 0 unchanged, 1 failed"
 
 
-def test_a_bucket_that_is_not_there_is_told_with_its_address(aws, monkeypatch):
+def test_a_bucket_that_is_not_there_is_reported_with_its_address(aws, monkeypatch):
     place = Place(address="s3://nowhere/runs/", s3=client(aws))
     with pytest.raises(FleetError, match="there is no such bucket"):
         place.documents()

@@ -44,7 +44,7 @@ def report_steps(_: str, report: Report) -> bool:
 
 def be_refused(_: str, report: Report) -> int:
     report("look")
-    raise FleetError.of(what="refused", where="here", expected="better", fix="mend it")
+    raise FleetError.of(what="refused", where="here", expected="better", fix="fix it")
 
 
 def exit_at_once(_: str, report: Report) -> int:
@@ -110,7 +110,7 @@ def test_without_a_log_what_is_printed_goes_to_standard_error(worker, capfd):
     assert (out, sorted(error.splitlines())) == ("", ["one", "one from a child"])
 
 
-def test_the_steps_of_a_task_are_told_as_they_begin(worker):
+def test_the_steps_of_a_task_are_reported_as_they_begin(worker):
     told: list[str] = []
     ended = done(worker, report_steps, told=told.append)
     assert (told, ended.step) == (["first", "second"], "second")
@@ -121,7 +121,7 @@ def test_a_log_says_what_a_task_was_at(worker, tmp_path):
     assert (tmp_path / "log").read_text() == "first ...\nsecond ...\n"
 
 
-def test_a_mistake_is_told_and_the_process_goes_on(worker, tmp_path):
+def test_a_mistake_is_reported_and_the_process_goes_on(worker, tmp_path):
     before = done(worker, answer_pid).answer
     ended = done(worker, be_refused, log=tmp_path / "log")
     assert (ended.answer, ended.step) == (None, "look")
@@ -137,7 +137,7 @@ def test_a_process_that_a_task_may_have_spoilt_is_replaced(task, worker):
     assert done(worker, answer_pid).answer not in (before, None)
 
 
-def test_a_task_that_ends_the_process_is_told_with_its_exit_code(worker):
+def test_a_task_that_ends_the_process_is_reported_with_its_exit_code(worker):
     ended = done(worker, exit_at_once)
     (problem,) = ended.problems
     assert problem.what == "its process ended with the exit code 3 in the middle of the work"
@@ -145,22 +145,23 @@ def test_a_task_that_ends_the_process_is_told_with_its_exit_code(worker):
     assert done(worker, answer_pid).answer
 
 
-def test_a_task_that_calls_exit_is_told_by_its_words(worker):
+def test_a_task_that_calls_exit_is_reported_by_its_words(worker):
     (problem,) = done(worker, exit_politely).problems
     assert problem.what == "SystemExit: enough"
     assert problem.where.startswith(__file__)
 
 
-def test_a_process_that_the_kernel_kills_is_told_with_the_likely_reason(worker):
+def test_a_process_that_the_kernel_kills_is_reported_with_the_likely_reason(worker):
     (problem,) = done(worker, be_killed).problems
     assert "of signal SIGKILL" in problem.what
     assert "memory" in problem.what
 
 
 def test_a_task_that_hangs_is_killed_with_what_it_started(worker, tmp_path):
-    ended = done(worker, hang, str(tmp_path / "pid"), seconds=2.0)
+    assert done(worker, answer_pid).answer  # its process is there before the seconds count
+    ended = done(worker, hang, str(tmp_path / "pid"), seconds=4.0)
     (problem,) = ended.problems
-    assert problem.what == "it was not done after 2 seconds, and was killed"
+    assert problem.what == "it was not done after 4 seconds, and was killed"
     assert (problem.rule, ended.step) == ("timed-out", "look")
     assert ends((tmp_path / "pid").read_text())
     assert done(worker, answer_pid).answer

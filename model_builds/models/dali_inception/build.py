@@ -75,7 +75,9 @@ def preprocessing(device: str) -> Any:
     from nvidia.dali import fn, types
 
     encoded = fn.external_source(name=ENCODED.name, device="cpu", dtype=types.UINT8, ndim=1)
-    images = fn.decoders.image(encoded, device=device, output_type=types.RGB)
+    # A GPU's decoder repeats chroma values where the CPU's interpolates: pixels are off by up to 7 levels.
+    # Asked to interpolate too, it is off by one here and there (test_fancy_upsampling of NVIDIA/DALI).
+    images = fn.decoders.image(encoded, device=device, output_type=types.RGB, jpeg_fancy_upsampling=True)
     images = fn.resize(images, resize_x=SIZE, resize_y=SIZE)
     return fn.crop_mirror_normalize(
         images, dtype=types.FLOAT, output_layout="HWC", mean=[127.5] * 3, std=[127.5] * 3
@@ -177,7 +179,7 @@ def form(
         reference=reference,
         output="OUTPUT",
         # Built for a GPU it also decodes there, and some pixels differ by one level from the reference's.
-        tolerance={"fp32": 5e-4, "fp16": 2e-2},
+        tolerance={"fp32": 5e-4, "tf32": 5e-2, "fp16": 2e-2},
         requires=["nvidia.dali"],
     )
 

@@ -64,8 +64,13 @@ class TritonPythonModel:
         providers = [wanted]
         if self.device[0] == "cuda":
             wanted = "CUDAExecutionProvider"
-            # Memory that is not needed stays free for the endpoint's other models.
-            settings = {"device_id": self.device[1], "arena_extend_strategy": "kSameAsRequested"}
+            settings = {
+                "device_id": self.device[1],
+                # Memory that is not needed stays free for the endpoint's other models.
+                "arena_extend_strategy": "kSameAsRequested",
+                # On by default: rounded scores would now and then choose another token than generate() does.
+                "use_tf32": "0",
+            }
             providers = [(wanted, settings), *providers]
         session = ort.InferenceSession(str(Path(__file__).with_name(name)), options, providers=providers)
         if session.get_providers()[0] != wanted:  # it falls back to the CPU without a word

@@ -2,7 +2,11 @@
 
 Sources, read on 2026-11-21: README.md and src/onnxruntime.cc of onnxruntime_backend (main of 2026-06-29),
 README.md of tensorrt_backend and NVIDIA's ModelConfig schema; README.md and src/pt/model_state.cc of
-pytorch_backend (main of 2026-05-13) and src/libtorch.cc of its branches r23.12 to r25.09.
+pytorch_backend (main of 2026-05-13) and src/libtorch.cc of its branches r23.12 to r25.09. On 2026-11-22, for
+TF32: src/onnxruntime.cc of onnxruntime_backend, branches r23.12 to r26.06.
+
+FP32 is exact unless a declaration says otherwise, whatever the library's own default: an artifact then
+answers alike on every GPU and on the CPU, and a verification compares what applications get.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from triton_models.declaring.mistakes import Mistake
-from triton_models.tensorrt import Precision
+from triton_models.tensorrt import Hardware, Precision
 
 # optimization.graph.level. All optimisations are on without it.
 _LEVELS = {"basic": -1, "extended": 1, "off": 2}
@@ -38,6 +42,11 @@ class OnnxRuntime:
         gpu_memory_limit: Bytes of the CUDA arena.
         arena_extension: How the CUDA arena grows: "same_as_requested" leaves more memory to other models.
         copy_in_default_stream: Whether copies share the stream of the computation.
+        tf32: Let GPUs from Ampere on round the FP32 inputs of convolutions and matrix products to TF32, with
+            10 bits of mantissa: faster, and up to a hundred times further from FP32. It needs a tolerance for
+            "tf32". ONNX Runtime's own default is True; here it is False, because answers would otherwise
+            differ between GPUs and from the CPU. Releases before 24.06 lack the switch: endpoints and
+            verification then turn TF32 off for all models of the server, with NVIDIA_TF32_OVERRIDE=0.
     """
 
     intra_op_threads: int | None = None
@@ -52,6 +61,7 @@ class OnnxRuntime:
     gpu_memory_limit: int | None = None
     arena_extension: Literal["next_power_of_two", "same_as_requested"] | None = None
     copy_in_default_stream: bool | None = None
+    tf32: bool = False
 
     @property
     def backend(self) -> str:
@@ -64,6 +74,19 @@ class OnnxRuntime:
             value = getattr(self, name)
             if value is not None and value < 0:
                 yield Mistake(field=name, what=f"{name} is {value}", expected="0 or more", fix="leave it out")
+
+    @property
+    def precision(self) -> Precision:
+        """What it calculates in on a GPU."""
+        return "tf32" if self.tf32 else "fp32"
+
+    def configure_cuda(self, config: Any) -> None:
+        """Write what only a GPU and a release with `switches_tf32` have.
+
+        The backend passes every option of this accelerator on, but for those that `configure` writes.
+        """
+        cuda = config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="cuda")
+        cuda.parameters["use_tf32"] = str(int(self.tf32))
 
     def configure(self, config: Any) -> None:
         """Write what is not left to ONNX Runtime into a ModelConfig.
@@ -98,6 +121,9 @@ class TensorRt:
     Attributes:
         precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
             lets it choose FP16 kernels. From TensorRT 11 on the network is converted to FP16 before.
+        hardware: The GPUs that the plan runs on: "this-gpu" the model that compiled it, which gives the
+            fastest; "same-compute-capability" others of its compute capability too, such as L4 and L40S, from
+            TensorRT 10.9 on; "ampere+" every GPU from compute capability 8.0 on.
         opt_batch: The batch size that TensorRT tunes its kernels for; by default the largest.
         workspace_mb: The most GPU memory that a kernel of the plan may ask for, in MiB; by default all there
             is. Less excludes fast kernels, and leaves memory to other models.
@@ -110,6 +136,7 @@ class TensorRt:
     """
 
     precision: Precision = "fp32"
+    hardware: Hardware = "this-gpu"
     opt_batch: int | None = None
     workspace_mb: int | None = None
     optimization_level: Literal[0, 1, 2, 3, 4, 5] | None = None
@@ -163,6 +190,11 @@ class LibTorch:
         jit_executor: False for the executor without profiling.
         jit_profiling: False profiles nothing.
         tensor_fuser: False does not fuse operators.
+        tf32: Let cuDNN's convolutions use TF32 on GPUs from Ampere on, as PyTorch does by default: faster,
+            and up to a hundred times further from FP32. It needs a tolerance for "tf32". False is written
+            into the exported network, which works for the convolutions of a trace. A script, and an LSTM or
+            GRU, leave it to the server: such a network needs tf32=True or cudnn=False. Matrix products are
+            exact either way.
     """
 
     export: Literal["trace", "script"] = "trace"
@@ -176,11 +208,17 @@ class LibTorch:
     jit_executor: bool | None = None
     jit_profiling: bool | None = None
     tensor_fuser: bool | None = None
+    tf32: bool = False
 
     @property
     def backend(self) -> str:
         """The backend's name."""
         return "pytorch"
+
+    @property
+    def precision(self) -> Precision:
+        """What it calculates in on a GPU."""
+        return "tf32" if self.tf32 else "fp32"
 
     def mistakes(self) -> Iterator[Mistake]:
         """Numbers of threads are 1 or more: the backend leaves others out with a warning."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from triton_models.declaring.backends import TensorRt
+from triton_models.declaring.backends import LibTorch, OnnxRuntime, TensorRt
 from triton_models.declaring.ensembles import Interface, connect
 from triton_models.declaring.mistakes import Mistake
 from triton_models.declaring.models import (
@@ -74,13 +74,17 @@ class ModelBuild:
             their names. Without one a build is only seen to load and to answer in the declared shapes.
         output: The output that is shown and described first.
         tolerance: Largest absolute difference allowed between an answer and the reference, per component:
-            one for all, or one for each precision that it is built in. A reference needs one.
+            one for all, or one for each precision that it is built in: "fp32", "tf32" or "fp16", as its
+            backends declare. A reference needs one.
         models: The Triton models it consists of: one of its name, or an ensemble of its name and its steps.
         weights: Where the weights come from; build.json says it.
         write: Instead of `models`, or after them: makes more model directories with `BuildJob.model` and
-            fills them, for what no class of `triton_models.spec` says.
+            fills them, for what no class of `triton_models.spec` says. Plans come from
+            `BuildJob.compile_plan`: where the folder's code calls it, the model is tied to the GPU.
         requires: Python modules beyond requirements.txt that its build or its reference imports, such as
             "nvidia.dali". Where one is missing, `fleet build` says what to install.
+        own_image_adds: Backends, agents of the model repository and modules of Python that an image of your
+            own adds to those of the release's image, for what `write` makes and what model.py imports.
     """
 
     name: str
@@ -93,6 +97,14 @@ class ModelBuild:
     weights: Weights | None = None
     write: Callable[[Any], None] | None = None
     requires: Sequence[str] = ()
+    own_image_adds: Sequence[str] = ()
+
+    @property
+    def precisions(self) -> frozenset[Precision]:
+        """What a build for a GPU calculates in besides FP32: the precisions of its plans, and TF32."""
+        backends = [model.backend for model in self.models if not isinstance(model, Ensemble)]
+        coarse = (each for each in backends if isinstance(each, OnnxRuntime | LibTorch) and each.tf32)
+        return frozenset(each.precision for each in (*coarse, *_plans(backends)))
 
     def allowed(self, precision: Precision = "fp32") -> float:
         """The largest difference allowed at a precision; of a build without plans, that is FP32.
@@ -165,12 +177,11 @@ class ModelBuild:
                 expected="0 or more, or such a number for each precision",
                 fix="write the largest difference that an application can bear",
             )
-        backends = [model.backend for model in self.models if not isinstance(model, Ensemble)]
-        for precision in sorted({each.precision for each in backends if isinstance(each, TensorRt)}):
+        for precision in sorted(self.precisions):
             if "" not in given and precision not in given:
                 yield Mistake(
                     field="tolerance",
-                    what=f"no tolerance for {precision}, which {self.name!r} is compiled with",
+                    what=f"no tolerance for {precision}, which {self.name!r} calculates in",
                     expected=f"one for {precision} too",
                     fix="add it",
                 )
@@ -204,7 +215,7 @@ class ModelBuild:
         for ensemble in (model for model in self.models if isinstance(model, Ensemble)):
             unknown = list(unknown_steps(ensemble, [name for name in names if name != ensemble.name]))
             yield from unknown
-            known = {model.name: _interface(model) for model in self.models}
+            known = {model.name: interface_of(model) for model in self.models}
             if unknown or not all(known.values()):
                 continue
             connected = connect(ensemble, {name: each for name, each in known.items() if each})
@@ -219,7 +230,11 @@ class ModelBuild:
                 )
 
 
-def _interface(model: Model) -> Interface | None:
+def _plans(backends: Iterable[Any]) -> list[TensorRt]:
+    return [each for each in backends if isinstance(each, TensorRt)]
+
+
+def interface_of(model: Model) -> Interface | None:
     """What is known of a model before it is made; None of one that only a file says."""
     if isinstance(model, OnnxFile):
         return None

@@ -176,7 +176,8 @@ class DaliPipeline:
     """A DALI pipeline, which is serialized into model.dali.
 
     A build for a GPU decodes there ("mixed": the CPU reads the stream, the GPU does the rest), any other on
-    the CPU, so that the same declaration is also served without a GPU.
+    the CPU, so that the same declaration is also served without a GPU. The two agree on a JPEG only with
+    `fn.decoders.image(..., jpeg_fancy_upsampling=True)`, which DALI of every release has.
 
     Attributes:
         name: The Triton model's name.

@@ -267,7 +267,7 @@ def _missing_files(models: Iterable[Model], path: Path) -> Iterator[Problem]:
                     what=f"there is no file {name!r} for the model {model.name!r}",
                     where=Places(path, classes=_CLASSES).of(model, "code" if name == model.code else "files"),
                     expected=f"a file in {path.parent}",
-                    fix="add the file, or mend its name",
+                    fix="add the file, or correct its name",
                     rule="bad-declaration",
                 )
 
@@ -304,7 +304,7 @@ def _unreadable(path: Path, error: Exception) -> FleetError:
         what=f"{path.name} of model {path.parent.name!r} cannot be read: {type(error).__name__}: {error}",
         where=blame(error, path.parent),
         expected="a Python file that defines BUILD",
-        fix="mend that line; frameworks belong inside functions, not at the top",
+        fix="fix that line; frameworks belong inside functions, not at the top",
         rule="bad-declaration",
     )
     return FleetError([own, *wrong])

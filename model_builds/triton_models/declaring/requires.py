@@ -21,13 +21,25 @@ IMAGE_MODULES: Mapping[str, Path] = MappingProxyType(
     {"nvidia.dali": Path("/opt/tritonserver/backends/dali/wheel/dali")}
 )
 
+# The first release whose image has the folder: dali_backend at r24.03 makes none (read 2026-11-22).
+IMAGE_MODULES_SINCE: Mapping[str, str] = MappingProxyType({"nvidia.dali": "24.05"})
+
 _INSTALL = MappingProxyType(
     {"nvidia.dali": "pip install --no-deps -r model_builds/requirements-dali.txt; the Triton images have it"}
 )
 
 
-def check_requires(modules: Sequence[str]) -> None:
+def brings(release: Release, module: str) -> bool:
+    """Whether the image of a release has a module of `IMAGE_MODULES`."""
+    return release.name >= IMAGE_MODULES_SINCE[module]
+
+
+def check_requires(modules: Sequence[str], *, release: Release | None = None) -> None:
     """See that modules can be imported; those that only the image has become importable.
+
+    Args:
+        modules: Their names.
+        release: The release that is built for; None if that does not matter.
 
     Raises:
         FleetError: What is missing, and how to get it.
@@ -38,11 +50,19 @@ def check_requires(modules: Sequence[str]) -> None:
             where="`requires` of the declaration",
             expected="what requirements.txt has and, for this model, what it requires beyond that",
             why="its build or its reference imports it",
-            fix=_INSTALL.get(module, f"install the package that has {module}"),
+            fix=_way_to(module, release),
             rule="build-requires",
         )
         for module in missing(modules)
     )
+
+
+def _way_to(module: str, release: Release | None) -> str:
+    """How to get a module."""
+    if release is not None and module in IMAGE_MODULES_SINCE and not brings(release, module):
+        since = IMAGE_MODULES_SINCE[module]
+        return f"build for release {since} or newer, whose image has it; that of {release.name} has not"
+    return _INSTALL.get(module, f"install the package that has {module}")
 
 
 def missing(modules: Iterable[str]) -> list[str]:

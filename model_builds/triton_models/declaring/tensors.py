@@ -29,6 +29,23 @@ DATA_TYPES = (
 """The data types of NVIDIA's schema, without the prefix TYPE_. Kept here so that reading a declaration needs
 no protobuf; a test compares."""
 
+# What NumPy and PyTorch call them, where that is no name of Triton's.
+_OTHER_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "float16": "FP16",
+        "half": "FP16",
+        "bfloat16": "BF16",
+        "float": "FP32",
+        "float32": "FP32",
+        "double": "FP64",
+        "float64": "FP64",
+        "long": "INT64",
+        "int": "INT32",
+        "object": "STRING",
+        "bytes": "STRING",
+        "str": "STRING",
+    }
+)
 
 ELEMENT_BYTES: Mapping[str, int] = MappingProxyType(
     {
@@ -119,7 +136,9 @@ class Tensor:
                 field="data_type",
                 what=f"unknown data type {self.data_type!r} of tensor {self.name!r}",
                 expected=f"one of {', '.join(DATA_TYPES)}",
-                fix=did_you_mean(self.data_type, DATA_TYPES, otherwise="use one of them"),
+                fix=f"did you mean {meant}?"
+                if (meant := _OTHER_NAMES.get(self.data_type.lower().rpartition(".")[2]))
+                else did_you_mean(self.data_type, DATA_TYPES, otherwise="use one of them"),
             )
         if not self.dims or any(size < 1 and size != -1 for size in self.sizes):
             yield Mistake(

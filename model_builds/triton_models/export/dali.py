@@ -13,7 +13,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from triton_models.declaring.models import DaliPipeline
-from triton_models.declaring.requires import IMAGE_MODULES, check_requires
+from triton_models.declaring.requires import (
+    IMAGE_MODULES,
+    IMAGE_MODULES_SINCE,
+    brings,
+    check_requires,
+)
 from triton_models.errors import FleetError
 from triton_models.job import BuildJob
 from triton_models.packing.dali import without_origin
@@ -26,7 +31,7 @@ _MODULE = "nvidia.dali"
 _GPU = 0  # which one serves is said by Triton, as the batch size and the threads are
 
 # The DALI of each Triton release: the file DALI_VERSION of triton-inference-server/dali_backend on the
-# release's branch, read 2026-11-21. NVIDIA's release notes do not say it; in an image, its own DALI is taken.
+# release's branch, read 2026-11-22. NVIDIA's release notes do not say it; in an image, its own DALI is taken.
 VERSIONS: Mapping[str, str] = MappingProxyType(
     {
         "23.12": "1.31",
@@ -40,10 +45,17 @@ VERSIONS: Mapping[str, str] = MappingProxyType(
         "25.06": "1.49.0",
         "25.09": "1.51.2",
         "25.12": "1.51.2",
+        "26.03": "2.0.0",
+        "26.04": "2.0.0",
         "26.05": "2.1.0",
         "26.06": "2.1.1",
     }
 )
+
+
+def loads_pipelines_of(built: Release, *, served: Release) -> bool:
+    """Whether the DALI of a release is not older than that of the release that pipelines were built for."""
+    return _numbers(VERSIONS[built.name]) <= _numbers(VERSIONS[served.name])
 
 
 def make_pipeline(model: DaliPipeline, path: Path, job: BuildJob) -> None:
@@ -64,7 +76,7 @@ def make_pipeline(model: DaliPipeline, path: Path, job: BuildJob) -> None:
         job.left_out.append(
             f"a pipeline of {model.name} by DALI {VERSIONS[job.release.name]} (it is by {dali.__version__})"
         )
-    content = without_origin(_defined(model, on_gpu=job.gpu is not None).serialize())
+    content = without_origin(_defined(model, on_gpu=job.gpu is not None and not job.rehearsed).serialize())
     for tensor in model.inputs:
         if tensor.name.encode() not in content:
             raise FleetError.of(
@@ -128,13 +140,18 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _too_new(dali: Any, model: DaliPipeline, release: Release) -> FleetError:
     has = VERSIONS[release.name]
+    image = (
+        f"build in the Triton image of {release.name}, which has its own"
+        if brings(release, _MODULE)
+        else f"build for release {IMAGE_MODULES_SINCE[_MODULE]} or newer, whose image has its own"
+    )
     return FleetError.of(
         what=f"DALI {dali.__version__} would make the pipeline of {model.name!r}",
         where=f"a build for release {release.name}, whose DALI is {has}",
         expected=f"DALI {has} or older",
         why="an older DALI may not read the file of a newer one, and then the model does not load",
-        fix=f"build in the Triton image of {release.name}, which has its own; or install DALI {has} from "
-        "NVIDIA's package index",
+        fix=f"{image}; or install DALI {has}: pip install --no-deps nvidia-dali-cuda120=={has} "
+        "--extra-index-url https://pypi.nvidia.com",
         rule="dali-version",
     )
 

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.declaring.tensors import OpenSize, Tensor
 from triton_models.errors import FleetError
+from triton_models.export.opset import lowered
 
 if TYPE_CHECKING:
     import torch
 
 OPSET = 18
-"""Read by ONNX Runtime and TensorRT of every release in the table, and native to PyTorch's exporter."""
+"""Native to PyTorch's exporter. ONNX Runtime of every release reads it, and TensorRT from 10 on."""
+
+IR_VERSION = 8
+"""The oldest with opset 18. The exporter writes 10, which releases before 24.05 refuse."""
 
 LARGEST_BYTES = (1 << 31) - 1
 """What a protobuf message can be, and an ONNX file with its weights is one."""
@@ -28,6 +32,7 @@ def export_onnx(
     inputs: Mapping[str, torch.Tensor],
     outputs: Sequence[str],
     dynamic: Mapping[str, Mapping[int, str]],
+    opset: int = OPSET,
 ) -> None:
     """Export a network.
 
@@ -38,13 +43,14 @@ def export_onnx(
             exporter takes 0 and 1 for constants.
         outputs: Names of the outputs, in order.
         dynamic: For each input the dimensions that vary, with a name. Dimensions of one name are equal.
+        opset: The newest opset that reads the file: 17 or newer.
 
     The exporter optimises ahead of time what is the same on every machine: constants are folded, batch
     normalisations go into the convolutions before them, what is not used is gone.
 
     Raises:
         FleetError: An input has no effect on the outputs, the weights do not fit into one file, or what the
-            exporter wrote is no valid ONNX.
+            exporter wrote is no valid ONNX, or none of that opset.
     """
     import torch
 
@@ -72,7 +78,8 @@ def export_onnx(
     if program is None:
         msg = "the exporter returned no program"
         raise AssertionError(msg)
-    model = program.model_proto
+    model = program.model_proto if opset >= OPSET else lowered(program.model_proto)
+    model.ir_version = IR_VERSION
     _refuse_unused(model.graph, path)
     path.write_bytes(_serialise(model))
     check_onnx(path)

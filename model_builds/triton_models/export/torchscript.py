@@ -36,6 +36,15 @@ _SOURCE_LINES = ".debug_pkl"
 _IDENTITY = ".data/serialization_id"
 _ON_THE_CPU = b'torch.device("cpu")'
 
+# Operators that ask the server whether cuDNN may use TF32; a traced convolution is aten::_convolution, which
+# holds the answer. Source: native_functions.yaml and native/Convolution.cpp of PyTorch 2.13, read 2026-11-22.
+_ASK_THE_SERVER = (
+    *(f"aten::conv{each}d" for each in (1, 2, 3)),
+    *(f"aten::conv_transpose{each}d" for each in (1, 2, 3)),
+    "aten::convolution",
+    *(f"aten::{each}" for each in ("lstm", "gru", "rnn_tanh", "rnn_relu")),
+)
+
 
 def export_torchscript(
     module: torch.nn.Module,
@@ -47,6 +56,8 @@ def export_torchscript(
     batches: bool,
     how: Literal["trace", "script"] = "trace",
     cpu: bool = False,
+    tf32: bool = False,
+    cudnn: bool = True,
 ) -> Signature:
     """Export a network and find out what it answers: a TorchScript file does not say.
 
@@ -60,19 +71,23 @@ def export_torchscript(
         how: "trace" records the operators that one example runs; "script" compiles the Python code, with its
             branches and loops.
         cpu: The model is served without a GPU.
+        tf32: cuDNN may use TF32.
+        cudnn: It is served with cuDNN.
 
     Returns:
         The inputs as declared, and the outputs as they were seen for examples of different sizes.
 
     Raises:
         FleetError: The network cannot be exported like that, returns something else than these outputs,
-            answers otherwise once it is exported, or would make tensors on the CPU while it runs on a GPU.
+            answers otherwise once it is exported, or would on a GPU make tensors on the CPU or use TF32 where
+            it must not.
     """
     import torch
 
     examples = list(_examples(inputs, batches=batches))
     module = module.eval()
-    with warnings.catch_warnings(), torch.no_grad():
+    switched = torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32)  # a trace notes it
+    with warnings.catch_warnings(), torch.no_grad(), switched:
         warnings.simplefilter("ignore")  # of deprecation; what a trace gets wrong is found below
         exported = _export(module, examples[0], how, name)
         answers = [_tensors(module(*example), outputs, name) for example in examples]
@@ -83,6 +98,8 @@ def export_torchscript(
     content = _without_traces_of_the_machine(buffer.getvalue())
     if not cpu:
         _refuse_fixed_device(content, name)
+        if cudnn and not tf32:
+            _refuse_tf32(exported.graph, name)
     path.write_bytes(content)
     return Signature(
         inputs=[_declared(tensor, batches=batches) for tensor in inputs],
@@ -127,7 +144,7 @@ def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, 
             name,
             f"it cannot be exported as TorchScript ({how}): {reason}",
             expected="tensors in, a tensor or a tuple of tensors out, and operators that TorchScript has",
-            fix=f"mend the network's forward(), or export it with {_other(how)}",
+            fix=f"fix the network's forward(), or export it with {_other(how)}",
         ) from error
 
 
@@ -206,6 +223,18 @@ def _refuse_fixed_device(content: bytes, name: str) -> None:
             "the exported network makes tensors on the CPU, wherever it runs itself",
             expected="tensors that are made where the inputs are",
             fix='write torch.zeros_like(x) or x.new_zeros(...), or export it with LibTorch(export="script")',
+        )
+
+
+def _refuse_tf32(graph: Any, name: str) -> None:
+    found = [kind for kind in _ASK_THE_SERVER if graph.findAllNodes(kind)]
+    if found:
+        raise _bad(
+            name,
+            f"it is to calculate in FP32, and the server decides on TF32 for {', '.join(found)}",
+            expected="convolutions of a trace, which hold the answer",
+            fix='export it with LibTorch(export="trace"); or declare tf32=True, with a tolerance for "tf32"; '
+            "or cudnn=False",
         )
 
 

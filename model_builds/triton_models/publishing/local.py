@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from triton_models.check import check_layout
+from triton_models.digests import file_digest
 from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.layout import ARCHIVE_SUFFIX, model_name, read_layout
 from triton_models.manifest import ArtifactRecord, Manifest
 from triton_models.pack import Artifact
 from triton_models.publishing.plans import is_portable, tensorrt_versions
 from triton_models.publishing.s3 import workers
-
-_CHUNK_BYTES = 1 << 20
 
 
 def read_artifacts(paths: Sequence[Path], manifest: Manifest) -> list[Artifact]:
@@ -70,7 +68,7 @@ def _recorded(path: Path, manifest: Manifest) -> Artifact | None:
     if record is None:
         return None
     try:
-        same = path.stat().st_size == record.size and _sha256(path) == record.sha256
+        same = path.stat().st_size == record.size and file_digest(path) == record.sha256
     except OSError:
         return None  # whoever reads it next says why
     if not same:
@@ -114,11 +112,3 @@ def _of_one_model(artifacts: Iterable[Artifact]) -> Iterator[Problem]:
                 fix="publish them one after the other; the last one becomes current",
                 rule="one-artifact",
             )
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -1,14 +1,14 @@
 """What an artifact has of TensorRT: plans and their versions, or what stands in for a plan.
 
 A portable artifact was built for no endpoint: it lacks what only a target decides, and build.json lists that
-under "left_out". It has an ONNX file where TensorRT's plan belongs, or no environment where a Python model
-declares one. It is for rehearsals, where something stands in for both. On an endpoint every request for it
-fails, while the endpoint reports InService. A build for CPUs is not portable in this sense: it names ONNX
-Runtime as the backend, has nothing of TensorRT in it, and brings the environments.
+under "left_out". It has an ONNX file, or a stand-in, where TensorRT's plan belongs. It is for rehearsals: on
+an endpoint every request for it fails, while the endpoint reports InService. A build for CPUs is not portable
+in this sense: it names ONNX Runtime as the backend, and has nothing of TensorRT in it.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Iterable, Iterator
 
@@ -18,6 +18,12 @@ from triton_models.layout import Layout, is_version
 from triton_models.plan_header import HEADER_BYTES, read_plan_header
 
 PORTABLE_VARIABLE = "FLEET_PORTABLE"
+
+
+def is_rehearsal() -> bool:
+    """Whether the environment says that builds are portable: it is a rehearsal that serves them."""
+    return os.environ.get(PORTABLE_VARIABLE) == "1"
+
 
 _ONNX, _PLAN = ".onnx", ".plan"
 
@@ -66,7 +72,7 @@ def refused(portable: Iterable[str], *, repository: str) -> Iterator[Problem]:
     """The problems with publishing portable artifacts where GPU endpoints serve."""
     for name in portable:
         yield Problem(
-            what=f"{name} is portable: built for no endpoint, it lacks a TensorRT plan or an environment",
+            what=f"{name} is portable: built for no endpoint, it lacks what a target decides, such as a plan",
             where=repository,
             expected="an artifact built with --gpu for a GPU endpoint, or with --cpu for one without",
             why="an endpoint on AWS would refuse the model on every request, while it reports InService",

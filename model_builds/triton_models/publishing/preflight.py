@@ -1,50 +1,27 @@
 """`fleet preflight`: whether an endpoint can load what the names stand for now, found before it is asked.
 
-A TensorRT plan loads on the GPU model and with the TensorRT that compiled it. An endpoint that cannot load it
-reports InService all the same, and answers every request for the model with an error.
+A TensorRT plan loads on the compute capability and with the TensorRT that it was compiled for. An endpoint
+that cannot load it reports InService all the same, and answers every request for the model with an error. On
+another GPU of the same compute capability TensorRT warns, and the plan may be slower there.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triton_models.built_for import built_gpus
 from triton_models.errors import FleetError, Problem, raise_if_any
-from triton_models.instances import InstanceType
-from triton_models.instances import instance_type as find_instance_type
-from triton_models.manifest import ArtifactRecord, Manifest, Repository
+from triton_models.instances import Gpu
+from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord, Repository
 from triton_models.plan_header import PlanHeader
 from triton_models.publishing.s3 import aws_errors, repository_client, wanted_repository
+from triton_models.publishing.serving import Serving, deployed, serving_with
 from triton_models.publishing.stored_manifest import read
-from triton_models.releases import RELEASES, Release
-from triton_models.releases import release as find_release
-
-if TYPE_CHECKING:
-    from mypy_boto3_sagemaker import SageMakerClient
 
 RULE = "artifact-fits-endpoint"
-
-# The tag of AWS's and NVIDIA's images: "25.09-py3", "25.09-py3-cpu".
-_TAG = re.compile(r":(?P<release>\d\d\.\d\d)-py3(?:-cpu)?$")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
-    """What serves the models.
-
-    Attributes:
-        instance_types: What the endpoint runs on; several where its variants or pools differ.
-        release: The Triton release; None if the image does not tell.
-        where: The endpoint, for errors.
-    """
-
-    instance_types: tuple[InstanceType, ...]
-    release: Release | None
-    where: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +32,23 @@ class Fit:
         where: What serves them.
         models: The models that were looked at.
         unrecorded: Those of them whose artifact says nothing about what it was built for.
+        other_gpus: Those of them whose plan was compiled on another GPU of the same compute capability.
     """
 
     where: str
     models: tuple[str, ...]
     unrecorded: tuple[str, ...]
+    other_gpus: tuple[str, ...] = ()
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """All of it."""
-        return {"where": self.where, "models": list(self.models), "unrecorded": list(self.unrecorded)}
+        return {
+            "where": self.where,
+            "models": list(self.models),
+            "unrecorded": list(self.unrecorded),
+            "other_gpus": list(self.other_gpus),
+        }
 
     def lines(self) -> Iterator[str]:
         """One line, and one more for models that nothing is known about."""
@@ -72,6 +56,11 @@ class Fit:
         yield f"{self.where}: {count} model{'s' * (count != 1)}, each built for it or without a plan"
         if self.unrecorded:
             yield f"without a build record, so not compared: {', '.join(self.unrecorded)}"
+        if self.other_gpus:
+            yield (
+                "compiled on another GPU of the same compute capability, so TensorRT warns and they may be "
+                f"slower: {', '.join(self.other_gpus)}"
+            )
 
 
 def preflight(manifest: Manifest, serving: Serving, *, models: Sequence[str] = ()) -> Fit:
@@ -87,55 +76,29 @@ def preflight(manifest: Manifest, serving: Serving, *, models: Sequence[str] = (
     """
     names = tuple(dict.fromkeys(models) or sorted(manifest.models))
     problems: list[Problem] = []
-    unrecorded = []
+    unrecorded: dict[str, None] = {}
+    other_gpus: dict[str, None] = {}
     for name in names:
         model = manifest.model(name)
-        record = model.artifacts.get(model.current)
-        if record is None or not (record.build or record.plans):
-            unrecorded.append(name)
-        if record is not None:
-            where = f"{name} ({model.current}) on {serving.where}"
-            problems.extend(_misfits(record, serving, where=where))
+        for artifact in dict.fromkeys(_looked_up(model, serving)):
+            record = model.artifacts.get(artifact)
+            if record is None or not (record.build or record.plans):
+                unrecorded[name] = None
+            if record is not None:
+                where = f"{name} ({artifact}) on {serving.where}"
+                problems.extend(_misfits(record, serving, where=where))
+                if _other_gpu(record, serving):
+                    other_gpus[name] = None
     raise_if_any(problems)
-    return Fit(where=serving.where, models=names, unrecorded=tuple(unrecorded))
+    return Fit(where=serving.where, models=names, unrecorded=tuple(unrecorded), other_gpus=tuple(other_gpus))
 
 
-def deployed(endpoint: str, sagemaker: SageMakerClient) -> Serving:
-    """What a deployed endpoint serves with.
-
-    Raises:
-        FleetError: Its instance type is unknown to the table of instance types.
-        botocore.exceptions.ClientError: There is no such endpoint, or it must not be described.
-    """
-    config = sagemaker.describe_endpoint(EndpointName=endpoint)["EndpointConfigName"]
-    variants = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"]
-    types = dict.fromkeys(name for variant in variants for name in _instance_types(variant))
-    images = dict.fromkeys(
-        image
-        for variant in variants
-        if (model := variant.get("ModelName"))
-        for image in _images(sagemaker.describe_model(ModelName=model))
-    )
-    releases = {match["release"] for image in images if (match := _TAG.search(image))}
-    known = RELEASES.get(releases.pop()) if len(releases) == 1 else None
-    return Serving(
-        instance_types=tuple(find_instance_type(name) for name in types),
-        release=known,
-        where=f"endpoint {endpoint} ({', '.join([*types, *([f'release {known.name}'] if known else [])])})",
-    )
-
-
-def serving_with(*, instance_type: str, release: str) -> Serving:
-    """An endpoint that is still to be deployed.
-
-    Raises:
-        FleetError: The instance type or the release is unknown.
-    """
-    return Serving(
-        instance_types=(find_instance_type(instance_type),),
-        release=find_release(release),
-        where=f"{instance_type} with release {release}",
-    )
+def _looked_up(model: ModelRecord, serving: Serving) -> Iterator[str]:
+    """The artifacts that the endpoint would be asked for; what was published last if it has no target."""
+    last = next((each.artifact for each in reversed(model.history)), None)
+    for target in serving.targets or (None,):
+        artifact = None if target is None else model.on(target)
+        yield from filter(None, [artifact or last or next(iter(model.current.values()), None)])
 
 
 def run(arguments: argparse.Namespace) -> Fit:
@@ -159,7 +122,7 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
         what="it is not said what serves the models",
         where="the command line",
         expected="--endpoint NAME; or --instance-type and --release of one that is still to be deployed",
-        fix="--endpoint TritonFleet-g5-2xlarge, or --instance-type ml.g5.2xlarge --release 25.09",
+        fix="--endpoint TritonFleet-g5-2xlarge-25-09, or --instance-type ml.g5.2xlarge --release 25.09",
         rule="preflight-endpoint",
     )
 
@@ -167,7 +130,7 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
 def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterator[Problem]:
     if record.portable:
         yield _misfit(
-            "portable: built for no endpoint, so it lacks a TensorRT plan or an environment",
+            "portable: built for no endpoint, so it lacks what a target decides, such as a plan",
             "an artifact built for the endpoint",
             where=where,
         )
@@ -175,7 +138,7 @@ def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterato
     gpus = built_gpus(record.build)
     for instance in serving.instance_types:
         has = instance.gpu.name if instance.gpu else None
-        if gpus and has not in gpus:
+        if gpus and has not in gpus and not _loads_on(record, instance.gpu):
             plan = f"a plan for {gpus[0]}" if len(gpus) == 1 else f"plans for {', '.join(gpus)}"
             yield _misfit(plan, f"{instance.name} has {has or 'no GPU'}", where=where)
     for tensorrt in _tensorrt(record):
@@ -185,6 +148,20 @@ def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterato
                 f"release {serving.release.name} has TensorRT {serving.release.tensorrt}",
                 where=where,
             )
+
+
+def _loads_on(record: ArtifactRecord, gpu: Gpu | None) -> bool:
+    """Whether a plan loads on a GPU, though it was compiled on another one."""
+    if gpu is None:
+        return False
+    return any(each.tensorrt and each.on_gpu(gpu) for each in record.targets)
+
+
+def _other_gpu(record: ArtifactRecord, serving: Serving) -> bool:
+    gpus = built_gpus(record.build)
+    return bool(gpus) and any(
+        each.gpu is not None and each.gpu.name not in gpus for each in serving.instance_types
+    )
 
 
 def _tensorrt(record: ArtifactRecord) -> tuple[str, ...]:
@@ -202,16 +179,3 @@ def _misfit(what: str, expected: str, *, where: str) -> Problem:
         fix="run the build job of that instance type and release, or `fleet rollback` to one that fits",
         rule=RULE,
     )
-
-
-def _instance_types(variant: Mapping[str, Any]) -> Iterator[str]:
-    if variant.get("InstanceType"):
-        yield variant["InstanceType"]
-    for pool in variant.get("InstancePools") or ():
-        yield pool["InstanceType"]
-
-
-def _images(model: Mapping[str, Any]) -> Iterator[str]:
-    for container in (model.get("PrimaryContainer") or {}, *(model.get("Containers") or ())):
-        if container.get("Image"):
-            yield container["Image"]

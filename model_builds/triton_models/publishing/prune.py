@@ -11,7 +11,7 @@ import argparse
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,9 @@ from triton_models.layout import ARCHIVE_SUFFIX
 from triton_models.manifest import Manifest, ModelRecord, Repository
 from triton_models.publishing.endpoints import named_by_models, sagemaker_client
 from triton_models.publishing.s3 import aws_errors, contended, repository_client, wanted_repository
+from triton_models.publishing.serving import live_targets
 from triton_models.publishing.stored_manifest import ROUNDS, StoredManifest, read, replaced
+from triton_models.targets import ArtifactTarget
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -96,16 +98,32 @@ class Pruned:
             )
 
 
-def expendable(manifest: Manifest, *, keep: int, older_than: timedelta, now: datetime) -> dict[str, int]:
+def expendable(
+    manifest: Manifest,
+    *,
+    keep: int,
+    older_than: timedelta,
+    now: datetime,
+    live: frozenset[ArtifactTarget] | None = None,
+) -> dict[str, int]:
     """The artifacts that no name and no rollback needs, with their sizes.
 
-    Of each model stay the current artifact, the one that `fleet rollback` goes to, the `keep` published last,
-    and whatever was current within `older_than`.
+    Of each model stay, for each target that a live endpoint has, the current artifact and the one that `fleet
+    rollback` goes to; the `keep` published last; and whatever was current within `older_than`. What is
+    current only for targets without an endpoint counts as current until the model's name was moved last.
+
+    Args:
+        manifest: The repository's.
+        keep: How many of each model's newest artifacts stay.
+        older_than: How long an artifact must not have been current.
+        now: The time.
+        live: The targets of the endpoints that serve the repository; None if they are not known, so that
+            every target counts.
     """
     return {
         name: model.artifacts[name].size
         for model in manifest.models.values()
-        for name in _expendable(model, keep=keep, since=now - older_than)
+        for name in _expendable(model, keep=keep, since=now - older_than, live=live)
     }
 
 
@@ -135,14 +153,17 @@ def prune(
 
     Raises:
         FleetError: `keep` or `older_than` is out of range, another run is under way or was interrupted, or
-            AWS refuses. It needs s3:DeleteObject, s3:ListBucketMultipartUploads, sagemaker:ListModels and
-            sagemaker:DescribeModel beyond what publishing needs.
+            AWS refuses. It needs s3:DeleteObject, s3:ListBucketMultipartUploads, sagemaker:ListModels,
+            ListEndpoints, DescribeModel, DescribeEndpoint and DescribeEndpointConfig beyond what publishing
+            needs.
     """
     rule = _Rule(keep=keep, older_than=older_than)
     where = Repository.parse(repository)
     with aws_errors(where.url):
         client = s3 if s3 is not None else repository_client()
-        named = named_by_models(where, sagemaker or sagemaker_client(where, client))
+        models = sagemaker or sagemaker_client(where, client)
+        named = named_by_models(where, models)
+        rule = replace(rule, live=live_targets(where, models))
         stored = read(where, client)
         left_over = dict.fromkeys(stored.manifest.deleting, 0)
         if left_over and not resume and not dry_run:
@@ -183,21 +204,35 @@ class _Rule:
 
     keep: int
     older_than: timedelta
+    live: frozenset[ArtifactTarget] | None = None
 
     def __post_init__(self) -> None:
         raise_if_any(_out_of_range(self.keep, self.older_than / timedelta(days=1)))
 
     def expendable(self, stored: StoredManifest) -> dict[str, int]:
-        return expendable(stored.manifest, keep=self.keep, older_than=self.older_than, now=stored.at)
+        return expendable(
+            stored.manifest, keep=self.keep, older_than=self.older_than, now=stored.at, live=self.live
+        )
 
 
-def _expendable(model: ModelRecord, *, keep: int, since: datetime) -> Iterator[str]:
+def _expendable(
+    model: ModelRecord, *, keep: int, since: datetime, live: frozenset[ArtifactTarget] | None
+) -> Iterator[str]:
     order = model.by_publication()
-    kept = {model.current, *order[-keep:], *model.earlier()[-1:]}
+    targets = list(model.current) if live is None else [*live, *_wide(model)]
+    kept = {*order[-keep:]}
+    for target in targets:
+        kept.update(filter(None, [model.on(target), *model.earlier(target)[-1:]]))
+    last = model.history[-1].at if model.history else None
     for name in order:
-        left = model.left_at(name)
+        left = last if name in model.current.values() else model.left_at(name)
         if name not in kept and left is not None and left <= since:
             yield name
+
+
+def _wide(model: ModelRecord) -> list[ArtifactTarget]:
+    """The targets that several endpoints share, of which not all need be known."""
+    return [target for target in model.current if target.width]
 
 
 def _forget(

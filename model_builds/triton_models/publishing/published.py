@@ -12,6 +12,7 @@ from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.manifest import ArtifactRecord, Change, Manifest, ModelRecord, Repository, in_json
 from triton_models.publishing.s3 import aws_errors, repository_client, wanted_repository
 from triton_models.publishing.stored_manifest import read
+from triton_models.targets import ArtifactTarget
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -24,7 +25,8 @@ class PublishedArtifact:
     Attributes:
         model: The model's name.
         artifact: Its file name.
-        state: "current"; "previous", which `fleet rollback` makes current; else "".
+        state: "current"; "previous", which `fleet rollback` makes current on a target; else "".
+        targets: The targets on which it is current.
         record: Its size, and what it was built from and for.
         change: When it was last published, and by whom; None if nobody noted it.
     """
@@ -34,6 +36,7 @@ class PublishedArtifact:
     state: str
     record: ArtifactRecord
     change: Change | None
+    targets: tuple[ArtifactTarget, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """All of it."""
@@ -41,6 +44,7 @@ class PublishedArtifact:
             "model": self.model,
             "artifact": self.artifact,
             "state": self.state,
+            "targets": [str(target) for target in self.targets],
             "size": self.record.size,
             "sha256": self.record.sha256,
             "portable": self.record.portable,
@@ -56,6 +60,7 @@ class PublishedArtifact:
             self.model,
             self.artifact,
             self.state,
+            ", ".join(map(str, self.targets)),
             f"{self.record.size / 1e6:,.1f}",
             built_for(self.record),
             in_json(self.change.at) if self.change else "?",
@@ -80,7 +85,7 @@ class Artifacts:
         if not self.rows:
             yield f"nothing is published in {self.repository}"
             return
-        heads = ("model", "artifact", "state", "MB", "built for", "published", "by")
+        heads = ("model", "artifact", "state", "on", "MB", "built for", "published", "by")
         yield from _table([heads, *(row.cells() for row in self.rows)], right=heads.index("MB"))
 
 
@@ -124,15 +129,17 @@ def built_for(record: ArtifactRecord) -> str:
 
 def _of(name: str, model: ModelRecord) -> Iterator[PublishedArtifact]:
     changes = {change.artifact: change for change in model.history if change.how == "publish"}
-    previous = model.earlier()[-1:]
+    previous = {name for target in model.current for name in model.earlier(target)[-1:]}
     for artifact in reversed(model.by_publication()):
-        state = "current" if artifact == model.current else "previous" if artifact in previous else ""
+        targets = tuple(target for target, name in model.current.items() if name == artifact)
+        state = "current" if targets else "previous" if artifact in previous else ""
         yield PublishedArtifact(
             model=name,
             artifact=artifact,
             state=state,
             record=model.artifacts[artifact],
             change=changes.get(artifact),
+            targets=targets,
         )
 
 

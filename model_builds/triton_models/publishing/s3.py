@@ -83,7 +83,7 @@ def wanted_repository(url: str | None) -> str:
         what="no model repository is given",
         where="the command line",
         expected=f"--repository s3://bucket/prefix/, or the environment variable {REPOSITORY_VARIABLE}",
-        fix="the models stack puts it out as RepositoryUrl",
+        fix="see the RepositoryUrl output of the models stack",
         rule="repository-url",
     )
 

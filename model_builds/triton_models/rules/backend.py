@@ -64,6 +64,11 @@ _TOLD_BY_FILE = (
 # says of itself that it cannot. A backend of the user's own may.
 _COMPLETES_NOTHING = frozenset({"pytorch"})
 _PYTHON_COMPLETES = b"auto_complete_config"
+
+# These fill in only a side that lists nothing: AutoCompleteConfig of onnxruntime_backend, FixIO of
+# tensorrt_backend and AutoCompleteInputOrOutput of openvino_backend (r25.09, read 2026-11-22). DALI, a
+# model.py and a backend of the user's own may add to what is listed.
+_COMPLETES_EMPTY_SIDES = frozenset({"onnxruntime", "openvino", "tensorrt"})
 _MAX_MODEL_PY = 1 << 20
 
 
@@ -90,6 +95,11 @@ class Backend:
         sources = [posixpath.join(path, folder, self.filename) for folder in layout.children(path)]
         contents = [layout.beginning(p, _MAX_MODEL_PY) for p in sources if p in layout.files]
         return any(content is None or _PYTHON_COMPLETES in content for content in contents)
+
+    @property
+    def adds_tensors(self) -> bool:
+        """Whether a backend that completes configurations may add to inputs or outputs that are listed."""
+        return self.name not in _COMPLETES_EMPTY_SIDES
 
 
 def backend_of(config: ModelConfig, *, folder: str, path: str, layout: Layout) -> Backend:

@@ -15,19 +15,24 @@ from triton_models.config import ModelConfig, schema
 from triton_models.errors import Problem
 from triton_models.rules.backend import MODEL_FILES, PLATFORM_BACKENDS
 from triton_models.rules.subject import Model, Rule, Subject, type_name
+from triton_models.suggest import did_you_mean
 from triton_models.target import ENDPOINTS
 
 _CHECKED_PAIRS = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
 _VARIABLE = -1
 _IMAGE_DIMS = 3
 
+# Backends that refuse an output that is listed again, however equal: InitializeExecuteOutputBinding of
+# tensorrt_backend (src/instance_state.cc) and AutofillOutputsConfig of dali_backend
+# (src/config_tools/config_tools.cc), which takes outputs by position; r25.09, read 2026-11-22.
+_EACH_OUTPUT_ONCE = frozenset({"dali", "tensorrt"})
+
 
 def model_name(subject: Subject) -> Iterator[Problem]:
     """A model is called what its directory is."""
     for model, config in subject.parsed():
-        # SageMaker's multi-model hosting gives the model, or the ensemble itself, the target model's name.
-        renamed = subject.target.endpoint == "multi-model" and (model.is_ensemble or not subject.ensembles)
-        if renamed or not model.path or not config.name or config.name == model.folder:
+        own = subject.is_renamed(model) or not model.path or not config.name
+        if own or config.name == model.folder:
             continue
         yield subject.refuse(
             model,
@@ -88,10 +93,12 @@ def tensors_missing(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_twice(subject: Subject) -> Iterator[Problem]:
-    """No two inputs and no two outputs have one name."""
+    """No two inputs have one name, and no two outputs that differ."""
     for model, config in subject.parsed():
         for part, tensors in (("input", config.input), ("output", config.output)):
-            for name, count in Counter(tensor.name for tensor in tensors).items():
+            repeatable = part == "output" and model.backend.name not in _EACH_OUTPUT_ONCE
+            counted = _distinct(tensors) if repeatable else tensors
+            for name, count in Counter(tensor.name for tensor in counted).items():
                 if count > 1 and name:
                     yield subject.refuse(
                         model,
@@ -226,10 +233,20 @@ def _no_backend(subject: Subject, model: Model, config: ModelConfig) -> Problem:
         what = f"platform {platform!r} tells no backend"
         why = "Triton knows no such platform and refuses the model: where one is given, it looks at no file"
         known = f'write backend: "{platform}"' if platform in MODEL_FILES else fix
-        fix = f"leave platform out, and {known}"
+        otherwise = f"leave platform out, and {known}"
+        fix = (
+            otherwise
+            if platform in MODEL_FILES
+            else did_you_mean(platform, PLATFORM_BACKENDS, otherwise=otherwise)
+        )
     elif filename:
         why = f"Triton cannot tell from the name {filename!r} in default_model_filename how to run the model"
     return subject.refuse(model, "", what, expected='a line such as backend: "onnxruntime"', why=why, fix=fix)
+
+
+def _distinct(tensors: Sequence[Any]) -> list[Any]:
+    """The tensors without repetitions of an equal one."""
+    return [tensor for number, tensor in enumerate(tensors) if tensor not in tensors[:number]]
 
 
 def dims_count(dims: Sequence[int]) -> int:

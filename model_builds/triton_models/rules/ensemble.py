@@ -173,7 +173,7 @@ def step_tensor(subject: Subject) -> Iterator[Problem]:
                         why="Triton refuses the ensemble",
                         fix=f"list it once in {step.model_name}/{CONFIG_FILE}",
                     )
-                if name not in names and not (other.completes and not other.is_ensemble):
+                if name not in names and not _may_get_more(other, names):
                     yield Problem(
                         what=f"{step.model_name!r} has no {part} {name!r}",
                         where=subject.place(model, f"step {number}, {part}_map"),
@@ -302,6 +302,11 @@ def tensor_unconnected(subject: Subject) -> Iterator[Problem]:
                     why="Triton refuses the ensemble",
                     fix=fix,
                 )
+
+
+def _may_get_more(model: Model, listed: Sequence[str]) -> bool:
+    """Whether the backend of a composing model may fill in tensors beyond those that are listed."""
+    return model.completes and not model.is_ensemble and (not listed or model.backend.adds_tensors)
 
 
 def _ensembles(subject: Subject) -> Iterator[tuple[Model, ModelConfig]]:

@@ -2,8 +2,7 @@
 
 GetPythonEnvironment in src/stub_launcher.cc and src/pb_env.cc of python_backend (main of 2026-07-17, read
 2026-11-21) take a folder as it is, and ask only whether it has bin/activate. The interpreter then looks for
-python3 on PATH and for pyvenv.cfg beside it (Modules/getpath.py of CPython). What a packed environment holds
-is seen when it is built: see `triton_models.packed_environment`.
+python3 on PATH and for pyvenv.cfg next to it (Modules/getpath.py of CPython).
 """
 
 from __future__ import annotations
@@ -11,10 +10,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from triton_models.environment import loads_in
 from triton_models.errors import Problem
+from triton_models.packed_environment import problems_of
 from triton_models.rules.subject import Model, Rule, Subject
 from triton_models.target import ENDPOINTS
 
@@ -64,7 +65,7 @@ def environment_files(subject: Subject) -> Iterator[Problem]:
     for each in _environments(subject):
         for name, why in (
             ("bin/activate", "Triton refuses the model"),
-            ("bin/python3", "Python looks for packages beside it, and takes the image's where it is not"),
+            ("bin/python3", "Python looks for packages next to it, and without it uses the image's"),
         ):
             if f"{each.path}/{name}" not in subject.layout.files:
                 yield _problem(
@@ -73,7 +74,7 @@ def environment_files(subject: Subject) -> Iterator[Problem]:
                     f"no {name} in the environment {each.path!r}",
                     expected="an environment with bin/activate, bin/python3 and lib/python3.X/site-packages",
                     why=why,
-                    fix="declare it as Wheels and build the model again, or unpack a whole environment there",
+                    fix="declare it as Wheels and build the model again, or unpack a complete one there",
                 )
 
 
@@ -120,6 +121,19 @@ def environment_numpy(subject: Subject) -> Iterator[Problem]:
                     why="the model loads, and answers with empty tensors and status 200",
                     fix=f"pin numpy<{below}, and build the model again; or serve with release 24.12 or newer",
                 )
+
+
+def packed_environment(subject: Subject) -> Iterator[Problem]:
+    """An environment that is still packed is complete, of the release's Python, and has a NumPy for it."""
+    seen: set[str] = set()
+    for model, value in _named(subject):
+        path = _inside(subject, model, value)
+        if path is None or path in seen or path not in subject.layout.files:
+            continue
+        seen.add(path)
+        name, where = posixpath.basename(path), subject.layout.place(path)
+        with suppress(OSError), subject.layout.opened(path) as content:
+            yield from problems_of(content, name=name, release=subject.target.release, where=where)
 
 
 def environment_wheel(subject: Subject) -> Iterator[Problem]:
@@ -196,5 +210,6 @@ RULES = (
     Rule(id="environment-files", find=environment_files),
     Rule(id="environment-python", find=environment_python),
     Rule(id="environment-numpy", find=environment_numpy),
+    Rule(id="packed-environment", find=packed_environment),
     Rule(id="environment-wheel", find=environment_wheel),
 )

@@ -1,7 +1,7 @@
 """Rules about instance groups.
 
-They follow ValidateInstanceGroup of Triton core (src/model_config_utils.cc, release 24.10, read 2026-11-21).
-Whether the host has the GPUs that a group names is known only there.
+They follow NormalizeInstanceGroup and ValidateInstanceGroup of Triton core (src/model_config_utils.cc,
+release 24.10, read 2026-11-21). Which GPUs the host has is known with its instance type.
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ from collections.abc import Iterator
 from triton_models.config import schema
 from triton_models.errors import Problem
 from triton_models.rules.subject import Rule, Subject
+from triton_models.target import MULTI_MODEL_ENDPOINT
 
 # As std::stoi reads it: a number in front is enough.
 _INDEX = re.compile(r"\s*([+-]?[0-9]+)")
 _MAX_INDEX = 2**31 - 1
+
+# Of the types that AWS lists for multi-model endpoints; the constructs refuse others (`multi-model-one-gpu`).
+# https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html, read 2026-11-21.
+_MULTI_MODEL_GPUS = 1
 
 
 def instance_kind(subject: Subject) -> Iterator[Problem]:
@@ -51,6 +56,29 @@ def instance_kind(subject: Subject) -> Iterator[Problem]:
                 )
 
 
+def instance_gpu(subject: Subject) -> Iterator[Problem]:
+    """The GPUs that a group names are on the machine, and one that needs a GPU has one."""
+    count = subject.target.gpu_count
+    if count is None and subject.target.endpoint == MULTI_MODEL_ENDPOINT:
+        count = _MULTI_MODEL_GPUS
+    if count is None:
+        return
+    needs_gpu = schema().ModelInstanceGroup.KIND_GPU
+    for model, config in subject.served():
+        for number, group in enumerate(config.instance_group):
+            absent = [gpu for gpu in group.gpus if gpu >= count]
+            if absent or (group.kind == needs_gpu and not count):
+                named = f"gpus {list(group.gpus)}" if absent else "KIND_GPU"
+                has = f"{count} GPU{'s' * (count != 1)}" if count else "no GPU"
+                yield subject.refuse(
+                    model,
+                    f"instance_group {number}",
+                    f"{named} on instances with {has}",
+                    expected=f"gpus from 0 to {count - 1}" if count else "KIND_CPU, or no kind",
+                    fix="leave gpus out: the server uses every GPU" if count else "leave kind and gpus out",
+                )
+
+
 def instance_profile(subject: Subject) -> Iterator[Problem]:
     """Optimization profiles are numbers, and TensorRT's."""
     for model, config in subject.served():
@@ -77,5 +105,6 @@ def _is_index(profile: str) -> bool:
 
 RULES = (
     Rule(id="instance-kind", find=instance_kind),
+    Rule(id="instance-gpu", find=instance_gpu),
     Rule(id="instance-profile", find=instance_profile),
 )

@@ -112,7 +112,7 @@ def build_record(subject: Subject) -> Iterator[Problem]:
 def version_missing(subject: Subject) -> Iterator[Problem]:
     """Every model has a version that its policy makes available."""
     for model in subject.models:
-        if not model.available_versions():
+        if not (model.available_versions() or model.is_replaced):
             what, expected, fix = _no_version(subject, model)
             yield Problem(
                 what=what,

@@ -1,15 +1,13 @@
-"""Rules about what a backend reads: its parameters, its accelerators, its types and its library.
+"""Rules about what a backend reads: its parameters, its accelerators and its types.
 
 Sources, read 2026-11-21: src/onnxruntime.cc of onnxruntime_backend (24.10 and main), src/tensorrt_utils.cc of
 tensorrt_backend, src/python_be.cc of python_backend and src/libtorch.cc of pytorch_backend (24.10);
-src/backend_model.cc, src/repo_agent.cc and src/metric_model_reporter.cc of Triton core (24.10), and
-ValidateModelMetrics in its src/model_config_utils.cc (main of 2026-06-09). What ends the server was tried on
-the bundled one.
+src/metric_model_reporter.cc of Triton core (24.10), and ValidateModelMetrics in its src/model_config_utils.cc
+(main of 2026-06-09). What ends the server was tried on the bundled one.
 """
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -67,11 +65,14 @@ _PRECISIONS = frozenset({"FP32", "FP16", "BF16", "INT8"})
 _GPU_ACCELERATORS = frozenset({"cuda", "tensorrt"})
 _CPU_ACCELERATORS = frozenset({"openvino"})
 
-# Backends of the container whose folder holds one library, of the backend's own name.
-_ONE_LIBRARY = frozenset({"onnxruntime", "openvino", "python", "tensorflow", "tensorrt"})
-
 # Core puts an underscore in front and makes a label of it: src/metric_model_reporter.cc.
 _METRIC_TAG = re.compile(r"(?!_)[A-Za-z0-9_]*")
+
+# INVALID_CHARS in src/pb_utils.h of python_backend, branches r25.08 to r26.07 and not r25.07, read
+# 2026-11-22. StubLauncher::Launch looks for them in the name of the model and of each instance, which begins
+# with its group's; not in the path of an environment. The region of shared memory is named by the server.
+_REFUSED_IN_NAMES = frozenset(";|&$`<>()[]{}\\\"'*?~#!")
+_NAMES_CHECKED_SINCE = "25.08"
 
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 
@@ -129,8 +130,11 @@ def accelerator(subject: Subject) -> Iterator[Problem]:
         if model.backend.name != "onnxruntime":
             continue
         accelerators = config.optimization.execution_accelerators
+        release = subject.target.release
         for entry in accelerators.gpu_execution_accelerator:
-            if entry.name not in _GPU_ACCELERATORS:
+            if entry.name == "cuda" and release is not None and not release.switches_tf32:
+                yield _too_early(subject, model, release.name)
+            elif entry.name not in _GPU_ACCELERATORS:
                 yield _accelerator(subject, model, entry.name, _GPU_ACCELERATORS)
             elif entry.name == "tensorrt":
                 yield from _tensorrt_accelerator(subject, model, entry)
@@ -171,24 +175,27 @@ def python_file(subject: Subject) -> Iterator[Problem]:
             )
 
 
-def runtime(subject: Subject) -> Iterator[Problem]:
-    """The library that runs the model is one that the container has."""
-    for model, config in subject.having("runtime"):
-        name = config.runtime
-        if not name or model.backend.name not in _ONE_LIBRARY or name == f"libtriton_{model.backend.name}.so":
+def python_name(subject: Subject) -> Iterator[Problem]:
+    """The names that a Python model's process gets have no character that a shell reads."""
+    release = subject.target.release
+    if release is None or release.name < _NAMES_CHECKED_SINCE:
+        return
+    for model, config in subject.served():
+        if model.backend.name != "python":
             continue
-        own = [
-            model.path,
-            *(posixpath.join(model.path, str(version)) for version in model.available_versions()),
-        ]
-        if not any(posixpath.join(folder, name) in subject.layout.files for folder in own):
-            yield subject.refuse(
-                model,
-                "runtime",
-                f"runtime {name!r} for the backend {model.backend.name!r}",
-                expected="no runtime: the backend has one library",
-                fix="leave runtime out",
-            )
+        groups = [(f"instance_group {number}: name", group.name) for number, group in _named(config)]
+        own = [] if subject.is_renamed(model) else [("name", model.folder)]
+        for where, name in own + groups:
+            refused = sorted(set(name) & _REFUSED_IN_NAMES)
+            if refused:
+                yield subject.refuse(
+                    model,
+                    where,
+                    f"the name {name!r} has {' '.join(refused)}",
+                    expected=f"a name without {' '.join(sorted(_REFUSED_IN_NAMES))}",
+                    why=f"from release {_NAMES_CHECKED_SINCE} on: Invalid stub name",
+                    fix="rename it" if where == "name" else "rename the group, or leave its name out",
+                )
 
 
 def pytorch_output(subject: Subject) -> Iterator[Problem]:
@@ -202,23 +209,6 @@ def pytorch_output(subject: Subject) -> Iterator[Problem]:
                 f"{model.folder!r} lists no output",
                 expected="every output with name, data_type and dims",
                 fix="add the outputs",
-            )
-
-
-def repository_agent(subject: Subject) -> Iterator[Problem]:
-    """Agents of the model repository are listed, and have names."""
-    for model, config in subject.having("model_repository_agents"):
-        if not config.HasField("model_repository_agents"):
-            continue
-        agents = config.model_repository_agents.agents
-        if not agents or not all(agent.name for agent in agents):
-            yield subject.refuse(
-                model,
-                "model_repository_agents",
-                "an agent without a name" if agents else "model_repository_agents without an agent",
-                expected="the name of an agent that the server has, such as checksum",
-                why="Triton refuses the model" if agents else "it ends the whole server, which expects one",
-                fix="name it, or leave it out",
             )
 
 
@@ -265,8 +255,13 @@ def _environment(subject: Subject, model: Model, config: ModelConfig) -> Iterato
             f"parameters: {name}",
             f"there is no {path!r}",
             expected="the environment's .tar.gz or its folder",
-            fix="pack the environment into the model, or mend the path",
+            fix="pack the environment into the model, or correct the path",
         )
+
+
+def _named(config: ModelConfig) -> Iterator[tuple[int, Any]]:
+    """The instance groups that have names, with their numbers."""
+    return ((number, group) for number, group in enumerate(config.instance_group) if group.name)
 
 
 def _accelerator(subject: Subject, model: Model, name: str, known: frozenset[str]) -> Problem:
@@ -276,6 +271,16 @@ def _accelerator(subject: Subject, model: Model, name: str, known: frozenset[str
         f"unknown accelerator {name!r}",
         expected=f"one of {', '.join(sorted(known))}",
         fix=did_you_mean(name, known, otherwise="leave it out"),
+    )
+
+
+def _too_early(subject: Subject, model: Model, release: str) -> Problem:
+    return subject.refuse(
+        model,
+        "optimization: execution_accelerators",
+        f"the accelerator cuda with release {release}",
+        expected="release 24.06 or newer",
+        fix="build the model again for this release, or leave the accelerator out",
     )
 
 
@@ -307,9 +312,8 @@ RULES = (
     Rule(id="accelerator", find=accelerator),
     Rule(id="python-parameter", find=python_parameter),
     Rule(id="python-file", find=python_file),
-    Rule(id="runtime", find=runtime),
+    Rule(id="python-name", find=python_name),
     Rule(id="pytorch-output", find=pytorch_output),
-    Rule(id="repository-agent", find=repository_agent),
     Rule(id="metric-tag", find=metric_tag),
     Rule(id="model-metrics", find=model_metrics),
 )

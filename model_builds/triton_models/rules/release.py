@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from triton_models.built_for import built_gpus
+from triton_models.built_for import built_gpus, plan_runs_on
 from triton_models.built_for import plan_gpu as compiled_on
 from triton_models.config import ModelConfig
 from triton_models.errors import Problem
-from triton_models.instances import Gpu
+from triton_models.instances import GPUS, Gpu
 from triton_models.plan_header import HEADER_BYTES, read_plan_header
 from triton_models.releases import RELEASES, REMOVED_BACKENDS, Release
 from triton_models.rules.subject import Model, Rule, Subject, type_name
@@ -106,19 +106,29 @@ def plan_version(subject: Subject) -> Iterator[Problem]:
 
 
 def plan_gpu(subject: Subject) -> Iterator[Problem]:
-    """The plan that a GPU opens was compiled on that GPU model."""
+    """The plan that a GPU opens was compiled for it.
+
+    TensorRT refuses a plan of another compute capability. Within one it warns, and the plan may be slower, or
+    fail: that is for a build to choose, with hardware "sameComputeCapability" or "ampere+".
+    """
     gpu = subject.target.gpu
     if gpu is None or not built_gpus(subject.record):
         return
     for model, config in subject.served():
         for path in _plans(model, config, gpu):
             built = compiled_on(subject.record, path) or " or ".join(built_gpus(subject.record))
-            if path in subject.layout.files and built != gpu.name:
+            if path not in subject.layout.files or built == gpu.name:
+                continue
+            other = GPUS.get(built)
+            same = other is not None and other.compute_capability == gpu.compute_capability
+            if not plan_runs_on(subject.record, path, gpu):
                 yield Problem(
                     what=f"a plan compiled on {built}",
                     where=subject.layout.place(path),
-                    expected=f"a plan compiled on {gpu.name}",
-                    why="a plan belongs to the GPU model that compiled it",
+                    expected=f"a plan for {gpu.name}, compute capability {gpu.compute_capability}",
+                    why="TensorRT warns of another GPU: the plan may be slower there, or fail"
+                    if same
+                    else "TensorRT refuses a plan of another compute capability",
                     fix=f"build it again: `fleet build NAME --gpu {gpu.name}`",
                 )
 

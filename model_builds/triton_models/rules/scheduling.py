@@ -66,7 +66,7 @@ def priority_levels(subject: Subject) -> Iterator[Problem]:
                     "dynamic_batching: priority_queue_policy",
                     f"a policy for priority {level} of {levels}",
                     expected=f"a level from 1 to {levels}",
-                    fix="mend the key, or raise priority_levels",
+                    fix="correct the key, or raise priority_levels",
                 )
 
 
@@ -299,7 +299,7 @@ def _bad_state(subject: Subject, model: Model, entry: Any, what: str, expected: 
         "sequence_batching: state",
         f"state {entry.input_name!r}: {what}",
         expected=expected,
-        fix="mend the initial_state, or leave it out to start from zeros",
+        fix="correct the initial_state, or leave it out to start from zeros",
     )
 
 

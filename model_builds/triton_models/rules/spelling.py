@@ -42,10 +42,10 @@ def read_text(text: str, *, where: str) -> ModelConfig:
     try:
         return parse_config(text, where=where)
     except FleetError:
-        mended = _SPACED_MINUS.sub(r"\1-", text)
-        if mended == text:
+        corrected = _SPACED_MINUS.sub(r"\1-", text)
+        if corrected == text:
             raise
-        return parse_config(mended, where=where)
+        return parse_config(corrected, where=where)
 
 
 def _refuse_unknown_escape(text: str, *, where: str) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 from triton_models.config import CONFIG_FILE, ModelConfig, schema
 from triton_models.errors import FleetError, Problem
+from triton_models.image_contents import REPOSITORY_AGENTS, added
 from triton_models.layout import Layout
 from triton_models.rules.backend import Backend, backend_of
 from triton_models.rules.spelling import read_text, text_of
-from triton_models.target import Target
+from triton_models.target import MULTI_MODEL_ENDPOINT, Target
 
 # What SageMaker's front end in Triton searches for in the raw text (server, src/sagemaker_server.cc of
 # 2026-08-19): double quotes only, no space before the colon, and a comment counts too.
@@ -47,6 +48,8 @@ class Model:
         is_ensemble: It is meant as an ensemble, however it says so.
         backend: What Triton makes of the backend, the platform and the file names.
         completes: What the configuration leaves out may be filled in by the backend.
+        is_replaced: An agent of the model repository may let the server load other files in its place. The
+            configuration is then None.
     """
 
     folder: str
@@ -57,6 +60,7 @@ class Model:
     is_ensemble: bool
     backend: Backend
     completes: bool
+    is_replaced: bool = False
 
     @property
     def config_path(self) -> str:
@@ -117,6 +121,14 @@ class Subject:
             for folder in self.layout.children("")
             if f"{folder}/{CONFIG_FILE}" not in self.layout.files and version_numbers(self.layout, folder)
         )
+
+    def is_renamed(self, model: Model) -> bool:
+        """Whether SageMaker's multi-model hosting gives a model the target model's name.
+
+        It does that with the ensemble itself, or with the only model.
+        """
+        multi_model = self.target.endpoint == MULTI_MODEL_ENDPOINT
+        return multi_model and (model.is_ensemble or not self.ensembles)
 
     def step_names(self) -> set[str]:
         """The names of the models that the ensembles' steps run."""
@@ -191,7 +203,7 @@ def subject_of(layout: Layout, target: Target) -> Subject:
     record = _record(layout)
     known = target.with_record(record)
     problems: list[Problem] = []
-    models = tuple(_model(layout, path, known, problems) for path in _model_paths(layout, known))
+    models = tuple(_model(layout, path, known, record, problems) for path in _model_paths(layout, known))
     return Subject(
         layout=layout,
         target=known,
@@ -239,7 +251,9 @@ def _model_paths(layout: Layout, target: Target) -> Iterator[str]:
             yield folder
 
 
-def _model(layout: Layout, path: str, target: Target, problems: list[Problem]) -> Model:
+def _model(
+    layout: Layout, path: str, target: Target, record: Mapping[str, Any], problems: list[Problem]
+) -> Model:
     text, config = None, None
     config_path = posixpath.join(path, CONFIG_FILE)
     if config_path in layout.files:
@@ -250,6 +264,9 @@ def _model(layout: Layout, path: str, target: Target, problems: list[Problem]) -
             problems.extend(error.problems)
     else:
         config = schema().ModelConfig()
+    is_replaced = config is not None and _has_own_agent(config, target, record)
+    if is_replaced:
+        config = None
     folder = path or layout.model
     backend = Backend() if config is None else backend_of(config, folder=folder, path=path, layout=layout)
     return Model(
@@ -261,6 +278,7 @@ def _model(layout: Layout, path: str, target: Target, problems: list[Problem]) -
         is_ensemble=_is_ensemble(text, config),
         backend=backend,
         completes=target.auto_complete and backend.completes(layout, path),
+        is_replaced=is_replaced,
     )
 
 
@@ -271,6 +289,12 @@ def _by_field(models: Iterable[Model]) -> Mapping[str, Sequence[tuple[Model, Mod
             for field, _ in model.config.ListFields():
                 found.setdefault(field.name, []).append((model, model.config))
     return found
+
+
+def _has_own_agent(config: ModelConfig, target: Target, record: Mapping[str, Any]) -> bool:
+    """Whether an agent of the user's own is asked for the model: it may have the server load another."""
+    own = {agent.name for agent in config.model_repository_agents.agents} - REPOSITORY_AGENTS
+    return bool(own) and all(own) and (target.endpoint is None or own <= added(record))
 
 
 def _is_ensemble(text: str | None, config: ModelConfig | None) -> bool:

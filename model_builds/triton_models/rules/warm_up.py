@@ -107,7 +107,7 @@ def _request(
                 where,
                 f"input {name!r} has the dims {list(own.dims)}",
                 expected=f"dims that fit {list(tensor.dims)}, without the batch dimension",
-                fix="mend the dims",
+                fix="correct the dims",
             )
 
 

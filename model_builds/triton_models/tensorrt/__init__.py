@@ -9,22 +9,36 @@ from __future__ import annotations
 
 from triton_models.tensorrt.compiler import Compiler, plan_version
 from triton_models.tensorrt.machine import IMAGE_TRTEXEC, find_compiler
-from triton_models.tensorrt.options import PlanOptions, Precision, check_precision, major
+from triton_models.tensorrt.options import (
+    LEVELS,
+    Hardware,
+    PlanOptions,
+    Precision,
+    check_precision,
+    hardware_problems,
+    major,
+)
 from triton_models.tensorrt.shapes import PLAN_TYPES, ShapeRange, check_shapes, open_shapes
+from triton_models.tensorrt.stand_in import StandIn, stand_in
 from triton_models.tensorrt.timing_cache import TimingCache
 
 __all__ = [
     "IMAGE_TRTEXEC",
+    "LEVELS",
     "PLAN_TYPES",
     "Compiler",
+    "Hardware",
     "PlanOptions",
     "Precision",
     "ShapeRange",
+    "StandIn",
     "TimingCache",
     "check_precision",
     "check_shapes",
     "find_compiler",
+    "hardware_problems",
     "major",
     "open_shapes",
     "plan_version",
+    "stand_in",
 ]

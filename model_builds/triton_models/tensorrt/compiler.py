@@ -19,7 +19,14 @@ from triton_models.processes import end_group, tie_to_parent
 from triton_models.releases import Release
 from triton_models.tensorrt import autocast
 from triton_models.tensorrt.complaints import first_complaints, unknown_operators
-from triton_models.tensorrt.options import CommandLine, PlanOptions, check_precision, way
+from triton_models.tensorrt.options import (
+    LEVELS,
+    CommandLine,
+    PlanOptions,
+    check_precision,
+    hardware_problems,
+    way,
+)
 from triton_models.tensorrt.shapes import ShapeRange
 from triton_models.tensorrt.timing_cache import TimingCache
 
@@ -72,16 +79,21 @@ class Compiler:
 
         Returns:
             What build.json keeps about the plan: the GPU, its name on the machine, the TensorRT version in
-            the plan's head, such as "10.13.3.9", and the precision.
+            the plan's head, such as "10.13.3.9", the precision, and the hardware where it is
+            more than the GPU.
 
         Raises:
             FleetError: The precision cannot be had, trtexec failed or took too long, or the plan has another
                 version.
         """
         check_precision(self.release, options.precision)
+        where = f"the plan of {onnx.parent.parent.name}"
+        raise_if_any(hardware_problems(options.hardware, release=self.release, gpu=self.gpu, where=where))
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{onnx.parent.parent.name}.log"
         about = {"gpu": self.gpu.name, "device": self.device, "precision": options.precision}
+        if options.hardware in LEVELS:
+            about["hardware"] = LEVELS[options.hardware]
         try:
             with log.open("wb") as output, contextlib.ExitStack() as stack:
                 if way(self.release, options.precision).autocast:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -48,10 +48,10 @@ def find_compiler(
         FleetError: The machine has not that GPU, trtexec is missing, or it belongs to another TensorRT; all
             that is wrong is named together.
     """
-    trtexec = _find_trtexec()
-    devices = _devices()
-    version = _version(trtexec) if trtexec else "unknown"
-    raise_if_any([*_gpu_problems(gpu, release, devices), *_trtexec_problems(trtexec, version, release)])
+    trtexec = find_trtexec()
+    devices = [each[0] for each in query_gpus("name")]
+    version = trtexec_version(trtexec) if trtexec else "unknown"
+    raise_if_any([*gpu_problems(gpu, release, devices), *_trtexec_problems(trtexec, version, release)])
     return Compiler(
         trtexec=trtexec or IMAGE_TRTEXEC,
         gpu=gpu,
@@ -65,12 +65,14 @@ def find_compiler(
     )
 
 
-def _find_trtexec() -> Path | None:
+def find_trtexec() -> Path | None:
+    """The trtexec on PATH, else the image's; None without one."""
     found = shutil.which("trtexec") or shutil.which(IMAGE_TRTEXEC)
     return Path(found) if found else None
 
 
-def _gpu_problems(gpu: Gpu, release: Release, devices: list[str]) -> Iterator[Problem]:
+def capability_problems(gpu: Gpu, release: Release) -> Iterator[Problem]:
+    """What keeps the TensorRT of a release from compiling for a GPU, wherever it runs."""
     if _number(gpu.compute_capability) < _number(release.min_compute_capability):
         yield Problem(
             what=f"release {release.name} has no TensorRT for {gpu.name} ({gpu.compute_capability})",
@@ -79,7 +81,12 @@ def _gpu_problems(gpu: Gpu, release: Release, devices: list[str]) -> Iterator[Pr
             fix="build for another GPU or with an older release",
             rule="gpu-too-old",
         )
-    if not devices or not all(_is_model(name, gpu) for name in devices):
+
+
+def gpu_problems(gpu: Gpu, release: Release, devices: Sequence[str]) -> Iterator[Problem]:
+    """What is wrong with this machine's GPUs, by the names that nvidia-smi gives them."""
+    yield from capability_problems(gpu, release)
+    if not devices or not all(is_model(name, gpu) for name in devices):
         yield Problem(
             what=f"this machine has {', '.join(map(repr, devices)) or 'no NVIDIA GPU'}, not {gpu.name}",
             where=f"--gpu {gpu.name}, and `nvidia-smi --query-gpu=name`",
@@ -90,21 +97,18 @@ def _gpu_problems(gpu: Gpu, release: Release, devices: list[str]) -> Iterator[Pr
         )
 
 
-def _devices() -> list[str]:
-    """The machine's GPUs as nvidia-smi names them."""
+def query_gpus(*facts: str) -> list[list[str]]:
+    """What nvidia-smi says of each GPU of the machine, such as its "name"; nothing without a GPU."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(facts)}", "--format=csv,noheader"]
     try:
-        run = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return []
-    return [line.strip() for line in run.stdout.splitlines() if line.strip()] if run.returncode == 0 else []
+    lines = [line for line in run.stdout.splitlines() if line.strip()] if run.returncode == 0 else []
+    return [[value.strip() for value in line.split(",")] for line in lines]
 
 
-def _is_model(marketing_name: str, gpu: Gpu) -> bool:
+def is_model(marketing_name: str, gpu: Gpu) -> bool:
     """Whether nvidia-smi's name, such as "NVIDIA A100-SXM4-40GB", is that GPU, such as "A100-40GB"."""
     return set(gpu.name.split("-")) <= set(re.split(r"[ -]", marketing_name))
 
@@ -130,7 +134,7 @@ def _trtexec_problems(trtexec: Path | None, version: str, release: Release) -> I
         yield from version_problems(version, release, where=f"{trtexec} --help")
 
 
-def _version(trtexec: Path) -> str:
+def trtexec_version(trtexec: Path) -> str:
     """The TensorRT of a trtexec, as its banner says it."""
     run = subprocess.run(
         [str(trtexec), "--help"], capture_output=True, text=True, errors="replace", check=False

@@ -1,7 +1,8 @@
 """What is told to trtexec, by TensorRT's major version.
 
 Source: samples/common/sampleOptions.cpp of NVIDIA/TensorRT at the tags v8.6.1, v10.0.1 to v10.16, v11.0 and
-v11.1, read on 2026-11-21. trtexec refuses to start on an option that it does not know.
+v11.1, read on 2026-11-21. trtexec refuses to start on an option that it does not know. Hardware
+compatibility: NvInfer.h of 11.1, and the options at the tags, read on 2026-11-22.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from triton_models.errors import FleetError
+from triton_models.built_for import AMPERE, AMPERE_PLUS, SAME_COMPUTE_CAPABILITY
+from triton_models.errors import FleetError, Problem
+from triton_models.instances import Gpu
 from triton_models.releases import Release
 from triton_models.tensorrt import autocast
 from triton_models.tensorrt.shapes import ShapeRange
 
 Precision: TypeAlias = Literal["fp32", "tf32", "fp16"]
+Hardware: TypeAlias = Literal["this-gpu", "same-compute-capability", "ampere+"]
 
 AUTOCAST_REQUIREMENTS = "model_builds/requirements-autocast.txt"
 
@@ -42,17 +46,30 @@ _BY_TYPE = {"fp32": Way(flags=("--noTF32",)), "tf32": Way(), "fp16": Way(autocas
 WAYS: Mapping[int, Mapping[str, Way]] = MappingProxyType({8: _BY_FLAG, 10: _BY_FLAG, 11: _BY_TYPE})
 
 
+LEVELS: Mapping[str, str] = MappingProxyType(
+    {"same-compute-capability": SAME_COMPUTE_CAPABILITY, "ampere+": AMPERE_PLUS}
+)
+"""How trtexec spells the hardware of a plan that is for more than one GPU model."""
+
+# The first TensorRT that has the level, and the first compute capability that compiles with it.
+_LEVELS_SINCE: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType(
+    {"same-compute-capability": ((10, 9), "7.5"), "ampere+": ((8, 6), AMPERE)}
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
     """What a plan is compiled with. What is None is left to trtexec.
 
     Attributes:
         precision: What the plan calculates in.
+        hardware: The GPUs that the plan runs on.
         workspace_mb: The most GPU memory that a kernel of the plan may ask for, in MiB.
         optimization_level: From 0, compiled fast, to 5, fastest when it runs.
     """
 
     precision: Precision = "fp32"
+    hardware: Hardware = "this-gpu"
     workspace_mb: int | None = None
     optimization_level: int | None = None
 
@@ -93,6 +110,9 @@ class CommandLine:
 
     def _tuning(self) -> Iterator[str]:
         yield from way(self.release, self.options.precision).flags
+        level = LEVELS.get(self.options.hardware)
+        if level is not None:
+            yield f"--hardwareCompatibilityLevel={level}"
         if self.options.workspace_mb is not None:
             # Without a unit it is MiB; 8.6 takes no unit.
             yield f"--memPoolSize=workspace:{self.options.workspace_mb}"
@@ -126,6 +146,40 @@ def check_precision(release: Release, precision: Precision) -> None:
             "file is converted before it is compiled",
             fix=f"pip install --no-deps -r {AUTOCAST_REQUIREMENTS}, or build with a release before 26.06",
             rule="plan-precision",
+        )
+
+
+def hardware_problems(
+    hardware: str, *, release: Release | None, gpu: Gpu | None, where: str
+) -> Iterator[Problem]:
+    """What keeps a plan for some hardware from being compiled.
+
+    Args:
+        hardware: As declared, one of `Hardware`.
+        release: The release whose TensorRT compiles; None to look at the GPU only.
+        gpu: The GPU that compiles; None if it is not known.
+        where: What declares it.
+    """
+    if hardware not in _LEVELS_SINCE:
+        return
+    since, oldest = _LEVELS_SINCE[hardware]
+    if release is not None and tuple(map(int, release.tensorrt.split(".")[:2])) < since:
+        yield Problem(
+            what=f"hardware {hardware!r} with TensorRT {release.tensorrt} of release {release.name}",
+            where=where,
+            expected=f"TensorRT {since[0]}.{since[1]} or newer",
+            why="its trtexec refuses to start with that level of hardware compatibility",
+            fix='use a newer release, or hardware="this-gpu"',
+            rule="plan-hardware",
+        )
+    if gpu is not None and float(gpu.compute_capability) < float(oldest):
+        yield Problem(
+            what=f"hardware {hardware!r} on {gpu.name}, compute capability {gpu.compute_capability}",
+            where=where,
+            expected=f"a GPU of compute capability {oldest} or newer",
+            why="TensorRT compiles such plans on those GPUs only",
+            fix='build on a newer GPU, or use hardware="this-gpu"',
+            rule="plan-hardware",
         )
 
 

@@ -103,6 +103,6 @@ def _wrong(what: str, where: str, expected: str) -> Problem:
         where=where,
         expected=expected,
         why="applications read what config.pbtxt promises",
-        fix="mend the model's code or its declared outputs, then build and verify again",
+        fix="fix the model's code or its declared outputs, then build and verify again",
         rule="wrong-answer",
     )

@@ -53,7 +53,7 @@ def refused(root: Path) -> Iterator[Problem]:
         where=str(root),
         expected="a model that answers as its source does",
         why="applications would get wrong answers from it",
-        fix=f"mend the model and build it again, or `fleet verify {root}` again",
+        fix=f"fix the model and build it again, or `fleet verify {root}` again",
         rule="refused",
     )
 

@@ -1,0 +1,83 @@
+"""A case of a rule: an artifact that keeps it, and what breaks it and no other rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from triton_models.check import check_path
+from triton_models.errors import FleetError, Problem
+from triton_models.target import target
+
+Spoil = Callable[[Path], Path | None]
+"""Makes an artifact wrong; returns where the wrong one is, unless it is where the correct one was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """What an artifact is checked for; without an endpoint it is a server of one's own.
+
+    Without a release or a GPU it is checked for the one that it was built for.
+    """
+
+    release: str | None = "25.09"
+    gpu: str | None = "A10G"
+    instance_type: str | None = None
+    endpoint: str | None = "multi-model"
+
+    def problems(self, path: Path) -> list[Problem]:
+        """What `fleet check` says about an artifact."""
+        try:
+            wanted = target(
+                release=self.release,
+                gpu=self.gpu,
+                instance_type=self.instance_type,
+                endpoint=self.endpoint,
+            )
+        except FleetError as error:
+            return list(error.problems)
+        return check_path(path, target=wanted)
+
+
+@dataclass(frozen=True)
+class Correct:
+    """An artifact that breaks no rule on a server."""
+
+    name: str
+    write: Callable[[Path], None]
+    server: Server = field(default_factory=Server)
+
+    def on(self, server: Server) -> Correct:
+        """The same for another server, on which it is correct as well."""
+        return replace(self, server=server)
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.server.release}, {self.server.endpoint or 'a server of its own'}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rule, and how it is broken.
+
+    Attributes:
+        rule: Its id.
+        wrong: What is wrong, in a few words.
+        correct: What keeps the rule.
+        spoil: What breaks it.
+        elsewhere: What is different about the server that breaks it.
+    """
+
+    rule: str
+    wrong: str
+    correct: Correct
+    spoil: Spoil = lambda root: None
+    elsewhere: Mapping[str, str | None] = field(default_factory=dict)
+
+    def problems(self, root: Path) -> list[Problem]:
+        """What `fleet check` says about the correct artifact once it is spoilt."""
+        path = self.spoil(root) or root
+        return replace(self.correct.server, **self.elsewhere).problems(path)
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.wrong}"

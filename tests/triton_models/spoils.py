@@ -1,0 +1,169 @@
+"""What makes a correct artifact wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.triton_models.model_folders import Edit, tar, write
+from tests.triton_models.rule_case import Spoil
+from tests.triton_models.test_environment_rules import write_environment, write_tag
+
+ENVIRONMENT = "minilm_pooling/environment"
+PACKAGES = f"{ENVIRONMENT}/lib/python3.12/site-packages"
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 102442450\n"
+
+
+def said(model: str, right: str, wrong: str) -> Spoil:
+    """Its configuration says something else."""
+
+    def spoil(root: Path) -> None:
+        path = root / model / "config.pbtxt"
+        text = path.read_text()
+        assert right in text
+        path.write_text(text.replace(right, wrong))
+
+    return spoil
+
+
+def edited(model: str, edit: Callable[[Any], object]) -> Spoil:
+    """The same for what is not to be found by its text."""
+
+    def spoil(root: Path) -> None:
+        with Edit(root / model) as config:
+            edit(config)
+
+    return spoil
+
+
+def stepped(number: int, edit: Callable[[Any], object]) -> Spoil:
+    """The same in a step of the ensemble `minilm`."""
+    return edited("minilm", lambda config: edit(config.ensemble_scheduling.step[number]))
+
+
+def written(path: str, content: bytes = b"") -> Spoil:
+    """A file is there, or has another content."""
+    return lambda root: write(root / path, content)
+
+
+def without(path: str) -> Spoil:
+    """A file or folder is missing."""
+
+    def spoil(root: Path) -> None:
+        found = root / path
+        if found.is_dir():
+            shutil.rmtree(found)
+        else:
+            found.unlink()
+
+    return spoil
+
+
+def without_line(path: str, word: str) -> Spoil:
+    """A line of a file is something else."""
+
+    def spoil(root: Path) -> None:
+        lines = (root / path).read_text().splitlines(keepends=True)
+        text = "".join("        pass\n" if word in line else line for line in lines)
+        (root / path).write_text(text)
+
+    return spoil
+
+
+def moved(path: str, to: str) -> Spoil:
+    """A file or folder is somewhere else."""
+
+    def spoil(root: Path) -> None:
+        (root / to).parent.mkdir(exist_ok=True)
+        (root / path).rename(root / to)
+
+    return spoil
+
+
+def copied(path: str, to: str) -> Spoil:
+    """A folder is there twice."""
+
+    def spoil(root: Path) -> None:
+        shutil.copytree(root / path, root / to)
+
+    return spoil
+
+
+def renamed(name: str) -> Spoil:
+    """The artifact itself has another name."""
+    return lambda root: root.rename(root.with_name(name))
+
+
+def both(one: Spoil, other: Spoil) -> Spoil:
+    """Two that are wrong only together."""
+
+    def spoil(root: Path) -> None:
+        one(root)
+        other(root)
+
+    return spoil
+
+
+def streaming(model: str) -> Spoil:
+    """A model may answer a request more than once."""
+    return edited(model, lambda it: setattr(it.model_transaction_policy, "decoupled", True))
+
+
+def built_for(**record: object) -> Spoil:
+    """What it was built for is said otherwise."""
+
+    def spoil(root: Path) -> None:
+        path = root / "build.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **record}))
+
+    return spoil
+
+
+def listing_twice(model: str, part: str) -> Spoil:
+    """The first input or output of a model is listed again."""
+    return edited(model, lambda it: getattr(it, part).append(getattr(it, part)[0]))
+
+
+def linked(path: str, target: str) -> Spoil:
+    """A link is there."""
+    return lambda root: (root / path).symlink_to(target)
+
+
+def with_a_pipe(root: Path) -> None:
+    """Something that has no content is there."""
+    os.mkfifo(root / "resnet50/pipe")
+
+
+def with_a_name_of_bytes(root: Path) -> None:
+    """A file's name is not UTF-8."""
+    Path(os.fsdecode(os.fsencode(root / "resnet50") + b"/\xff")).write_bytes(b"")
+
+
+def with_a_link_outside(root: Path) -> None:
+    """A link leads to what is not part of the model."""
+    (root / "resnet50/shared").symlink_to("/usr")
+
+
+def cut_short(archive: Path) -> None:
+    """The end of an archive is missing."""
+    archive.write_bytes(archive.read_bytes()[:-4])
+
+
+def tagged(tag: str) -> Spoil:
+    """NumPy in the environment is of another platform or Python."""
+    return lambda root: write_tag(root / PACKAGES / "numpy-2.2.6.dist-info", tag)
+
+
+def packed(*, python: str) -> Spoil:
+    """The environment is a packed one of another Python."""
+
+    def spoil(root: Path) -> None:
+        unpacked = root.with_name(f"environment-{python}")
+        write_environment(unpacked, python=python)
+        tar(unpacked, root / f"{ENVIRONMENT}.tar.gz")
+
+    return spoil

@@ -1,0 +1,545 @@
+"""A name stands for one artifact on each target: which one, and what moves, goes back and is deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.triton_models.model_folders import write, write_plain
+from tests.triton_models.publishing_aws import artifact, client, new_repository, own_endpoints, small_aws
+from triton_models.changed import _compared
+from triton_models.errors import FleetError
+from triton_models.instances import GPUS
+from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
+from triton_models.pack import Artifact, pack
+from triton_models.publish import publish
+from triton_models.publishing.prune import expendable, prune
+from triton_models.publishing.rollback import rollback
+from triton_models.publishing.serving import live_targets
+from triton_models.publishing.stored_manifest import read_manifest
+from triton_models.releases import RELEASES
+from triton_models.targets import ANY, ArtifactTarget, built_target, content_targets
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
+A10G, T4, L4, A100, B200 = (
+    ArtifactTarget.of(release=RELEASES["25.09"], gpu=GPUS[name])
+    for name in ("A10G", "T4", "L4", "A100-40GB", "B200")
+)
+NEWER = ArtifactTarget.of(release=RELEASES["26.05"], gpu=GPUS["A10G"])
+ON_CPU = ArtifactTarget.of(release=RELEASES["25.09"], gpu=None)
+AMPERE = ArtifactTarget.parse("ampere+-trt10.13.3")
+PATCHED = ArtifactTarget(hardware="sm86", tensorrt="10.13.2")
+
+PLAN = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
+PORTABLE_PLAN = {**PLAN, "plans": {"m/1/model.plan": {"gpu": "A10G", "hardware": "ampere+"}}}
+MIXED_PLANS = {**PLAN, "plans": {**PORTABLE_PLAN["plans"], "n/1/model.plan": {"gpu": "A10G"}}}
+ONNX = {"gpu": None, "release": "25.09", "tensorrt": None}
+WITH_ENVIRONMENT = {**ONNX, "sources": {"environment:m": "numpy==2.0.0"}}
+
+
+def record(build: dict[str, Any] | None = None, **inputs: str) -> ArtifactRecord:
+    return ArtifactRecord(size=3, sha256="00", build=build or {}, inputs=inputs)
+
+
+def manifest_of(*published: tuple[str, ArtifactTarget | None, dict[str, Any]]) -> Manifest:
+    """A manifest of the model `m`: artifact, the target it was published for, and its build record."""
+    manifest = Manifest()
+    for day, (name, target, build) in enumerate(published):
+        wanted = Publication(model="m", artifact=name, record=record(build), target=target)
+        manifest = manifest.with_published([wanted], at=NOON + timedelta(days=day), by="ann")
+    return manifest
+
+
+def model_of(*published: tuple[str, ArtifactTarget | None, dict[str, Any]]) -> ModelRecord:
+    return manifest_of(*published).models["m"]
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        (A10G, "sm86-trt10.13.3"),
+        (ON_CPU, "cpu-trt10.13.3"),
+        (AMPERE, "ampere+-trt10.13.3"),
+        (ArtifactTarget(tensorrt="11.0"), "any-trt11.0"),
+        (ANY, "any"),
+        (built_target(release="26.06", gpu="B200", cpu=False), "sm100-trt11.0"),
+        (built_target(release="25.09", gpu=None, cpu=True), "cpu-trt10.13.3"),
+    ],
+)
+def test_a_target_is_a_short_text_and_back(target: ArtifactTarget, text: str) -> None:
+    assert str(target) == text
+    assert ArtifactTarget.parse(text) == target
+
+
+@pytest.mark.parametrize("text", ["", "A10G", "sm86", "trt10.13.3", "sm86-trt10", "sm86-trt10.13.3.9", "ANY"])
+def test_what_is_no_target_is_the_callers_mistake(text: str) -> None:
+    with pytest.raises(FleetError) as caught:
+        ArtifactTarget.parse(text)
+    assert caught.value.problems[0].rule == "unknown-target"
+
+
+@pytest.mark.parametrize(
+    ("artifact", "covered"),
+    [
+        (A10G, {A10G}),
+        (AMPERE, {A10G, L4, A100, B200, AMPERE}),
+        (ArtifactTarget(tensorrt="10.13.3"), {A10G, T4, L4, A100, B200, ON_CPU, AMPERE}),
+        (ANY, {A10G, T4, L4, A100, B200, ON_CPU, AMPERE, PATCHED, NEWER, ANY}),
+    ],
+)
+def test_a_target_covers_what_its_artifacts_load_on(artifact: ArtifactTarget, covered: set[Any]) -> None:
+    targets = (A10G, T4, L4, A100, B200, ON_CPU, AMPERE, PATCHED, NEWER, ANY)
+    assert {each for each in targets if artifact.covers(each)} == covered
+
+
+@pytest.mark.parametrize(
+    ("artifact", "gpus"),
+    [(A10G, {"A10G"}), (AMPERE, {"A10G", "L4"}), (ArtifactTarget(tensorrt="10.13.3"), {"A10G", "L4", "T4"})],
+)
+def test_an_artifact_runs_on_the_gpus_that_its_target_covers(
+    artifact: ArtifactTarget, gpus: set[str]
+) -> None:
+    assert {name for name in ("A10G", "L4", "T4") if artifact.on_gpu(GPUS[name])} == gpus
+
+
+def test_a_portable_build_is_for_no_endpoint() -> None:
+    assert built_target(release="25.09", gpu=None, cpu=False) is None
+
+
+def test_no_two_releases_with_one_tensorrt_differ_in_python() -> None:
+    pythons: dict[str, set[str]] = {}
+    for release in RELEASES.values():
+        target = ArtifactTarget.of(release=release, gpu=None)
+        pythons.setdefault(target.tensorrt, set()).add(release.python)
+    assert [found for found in pythons.values() if len(found) > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("build", "plans", "targets"),
+    [
+        (PLAN, (), "sm86-trt10.13.3"),
+        (PLAN, ("10.16.1.11",), "sm86-trt10.16.1"),
+        ({**PLAN, "gpu": ["T4", "L4"]}, (), "sm75-trt10.13.3 sm89-trt10.13.3"),
+        ({**PLAN, "gpu": ["L4", "L40S"]}, (), "sm89-trt10.13.3"),
+        (PORTABLE_PLAN, (), "ampere+-trt10.13.3"),
+        (MIXED_PLANS, (), "sm86-trt10.13.3"),
+        (WITH_ENVIRONMENT, (), "any-trt10.13.3"),
+        ({**ONNX, "sources": {"package:p": "1", "environment:m": "p"}}, (), "any-trt10.13.3"),
+        (ONNX, (), "any"),
+        ({}, ("10.13.3.9",), "any"),
+        ({"gpu": "of tomorrow", "tensorrt": "12"}, (), "any"),
+    ],
+)
+def test_what_an_artifact_runs_on_is_what_its_content_depends_on(
+    build: dict[str, Any], plans: tuple[str, ...], targets: str
+) -> None:
+    assert " ".join(map(str, content_targets(build, plans))) == targets
+
+
+RESOLUTIONS = {
+    "its own comes first": ([("own", A10G, PLAN), ("later", NEWER, ONNX)], A10G, "own"),
+    "then a wider one": ([("all", ANY, ONNX), ("other", T4, ONNX)], A10G, "all"),
+    "of wider ones the narrowest": ([("all", ANY, ONNX), ("some", AMPERE, PORTABLE_PLAN)], A10G, "some"),
+    "also of those of one TensorRT": (
+        [("packages", None, WITH_ENVIRONMENT), ("plan", None, PORTABLE_PLAN)],
+        A10G,
+        "plan",
+    ),
+    "a wider one that is newer counts": ([("own", A10G, PLAN), ("all", ANY, ONNX)], A10G, "all"),
+    "then another target's that runs here": ([("onnx", A10G, ONNX)], T4, "onnx"),
+    "of those the last moved": ([("1", A10G, ONNX), ("2", NEWER, ONNX), ("3", A10G, ONNX)], T4, "3"),
+    "but no plan of another target": ([("onnx", A10G, ONNX), ("plan", NEWER, PLAN)], T4, "onnx"),
+    "and no environment of another release": ([("packages", A10G, WITH_ENVIRONMENT)], NEWER, None),
+    "a plan for newer GPUs as well": ([("plan", A10G, PORTABLE_PLAN)], L4, "plan"),
+    "which older ones do not load": ([("plan", A10G, PORTABLE_PLAN)], T4, None),
+}
+
+
+@pytest.mark.parametrize(("published", "target", "expected"), RESOLUTIONS.values(), ids=RESOLUTIONS.keys())
+def test_a_name_stands_for_the_newest_publication_that_an_endpoint_can_load(
+    published: list[Any], target: ArtifactTarget, expected: str | None
+) -> None:
+    assert model_of(*published).on(target) == expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b", "c"]),
+            st.sampled_from([None, A10G, T4, NEWER, AMPERE, ANY]),
+            st.sampled_from([PLAN, ONNX, PORTABLE_PLAN, {}]),
+        ),
+        min_size=1,
+    )
+)
+def test_publications_for_many_targets_survive_writing_and_reading(published: list[Any]) -> None:
+    manifest = manifest_of(*published)
+    again = Manifest.from_json(manifest.to_json())
+
+    assert again == manifest
+    for target in (A10G, T4, NEWER):
+        assert again.models["m"].on(target) == manifest.models["m"].on(target)
+
+
+def test_a_build_for_another_target_leaves_the_old_names() -> None:
+    manifest = manifest_of(("old", A10G, ONNX), ("new", NEWER, ONNX))
+
+    assert manifest.target_model("m", A10G) == "old"
+    assert manifest.target_model("m", NEWER) == "new"
+
+
+@pytest.mark.parametrize(
+    ("published", "target", "rule"),
+    [
+        ([("plan", A10G, PLAN)], T4, "no-artifact-for-target"),
+        ([("old", A10G, PLAN), ("new", NEWER, ONNX)], None, "ambiguous-target"),
+    ],
+)
+def test_a_name_without_one_artifact_for_a_target_is_an_error_that_names_the_targets(
+    published: list[Any], target: ArtifactTarget | None, rule: str
+) -> None:
+    with pytest.raises(FleetError) as caught:
+        manifest_of(*published).target_model("m", target)
+
+    (problem,) = caught.value.problems
+    assert problem.rule == rule
+    assert "sm86-trt10.13.3" in f"{problem.what} {problem.expected}"
+
+
+def test_without_a_target_a_name_stands_for_the_only_artifact_there_is() -> None:
+    assert manifest_of(("plan", A10G, PLAN)).target_model("m") == "plan"
+
+
+def version_1(current: str, *history: str, **builds: dict[str, Any]) -> Manifest:
+    """The model `m` as version 1 wrote it."""
+    artifacts = {
+        name: {"size": 3, "sha256": "00", "build": build, "plans": [], "portable": False}
+        for name, build in builds.items()
+    }
+    changes = [
+        {"artifact": each, "how": "publish", "at": "2026-11-21T12:00:00Z", "by": "ann"} for each in history
+    ]
+    model = {"current": current, "history": changes, "artifacts": artifacts}
+    return Manifest.from_json(json.dumps({"version": 1, "models": {"m": model}}))
+
+
+FOR_T4 = {**PLAN, "gpu": "T4"}
+MIGRATIONS = {
+    "the current one stays current": (version_1("b", "a", "b", a=PLAN, b=PLAN), {A10G: "b"}),
+    "each target has its last": (version_1("b", "a", "b", a=FOR_T4, b=PLAN), {T4: "a", A10G: "b"}),
+    "what runs anywhere replaced all": (version_1("b", "a", "b", a=PLAN, b=ONNX), {A10G: "b", NEWER: "b"}),
+    "what was pruned is not known": (version_1("b", "a", "b", b=PLAN), {A10G: "b", T4: None}),
+    "without history as well": (version_1("b", b=PLAN), {A10G: "b", T4: None}),
+    "what was not recorded serves all": (version_1("b", "b", b={}), {A10G: "b", T4: "b"}),
+}
+
+
+@pytest.mark.parametrize(("manifest", "expected"), MIGRATIONS.values(), ids=MIGRATIONS.keys())
+def test_a_manifest_of_version_1_is_read_by_what_each_artifact_was_built_for(
+    manifest: Manifest, expected: dict[ArtifactTarget, str | None]
+) -> None:
+    assert {target: manifest.models["m"].on(target) for target in expected} == expected
+    assert Manifest.from_json(manifest.to_json()) == manifest
+
+
+def test_a_rollback_on_one_target_leaves_the_others() -> None:
+    model = model_of(("1", A10G, ONNX), ("2", A10G, ONNX), ("3", NEWER, ONNX), ("4", NEWER, ONNX))
+    assert (model.earlier(A10G), model.earlier(NEWER)) == (("1",), ("3",))
+
+
+def test_what_a_new_target_lacks_is_built_and_what_it_has_is_compared_with_its_own() -> None:
+    inputs = {"declaration": "1", "release": "25.09", "hardware": "A10G"}
+    wanted = Publication(model="m", artifact="a", record=record(PLAN, **inputs), target=A10G)
+    model = Manifest().with_published([wanted], at=NOON, by="ann").models["m"]
+
+    there = _compared("m", inputs, model, A10G)
+    lacking = _compared("m", {**inputs, "release": "26.05"}, model, NEWER)
+
+    assert (there.state, lacking.state, lacking.differs) == ("unchanged", "changed", ("target",))
+
+
+def test_what_was_rolled_back_is_not_built_for_a_new_target_either() -> None:
+    manifest = Manifest()
+    for number in ("1", "2"):
+        inputs = {"declaration": number, "release": "25.09"}
+        wanted = Publication(model="m", artifact=number, record=record(PLAN, **inputs), target=A10G)
+        manifest = manifest.with_published([wanted], at=NOON, by="ann")
+    model = manifest.with_rollback(model="m", to="1", at=NOON, by="bob", target=A10G).models["m"]
+
+    again = _compared("m", {"declaration": "2", "release": "26.05"}, model, NEWER)
+    corrected = _compared("m", {"declaration": "3", "release": "26.05"}, model, NEWER)
+
+    assert (again.state, corrected.state) == ("held", "changed")
+
+
+def pruned(manifest: Manifest, live: frozenset[ArtifactTarget] | None, *, keep: int = 1) -> set[str]:
+    return set(
+        expendable(manifest, keep=keep, older_than=timedelta(0), now=NOON + timedelta(days=30), live=live)
+    )
+
+
+def test_what_any_live_endpoint_needs_stays() -> None:
+    manifest = manifest_of(
+        ("1", A10G, PLAN), ("2", A10G, PLAN), ("3", A10G, PLAN), ("4", NEWER, ONNX), ("5", NEWER, ONNX)
+    )
+
+    assert pruned(manifest, None) == pruned(manifest, frozenset({A10G, NEWER})) == {"1"}
+    assert pruned(manifest, frozenset({NEWER})) == {"1", "2", "3"}
+    assert pruned(manifest, frozenset({NEWER}), keep=3) == {"1", "2"}
+
+
+def test_what_several_endpoints_share_stays_though_not_all_of_them_are_known() -> None:
+    manifest = manifest_of(("all", ANY, ONNX), ("1", A10G, PLAN), ("2", A10G, PLAN), ("3", A10G, PLAN))
+
+    assert pruned(manifest, frozenset({A10G})) == {"1"}
+
+
+def test_what_an_endpoint_uses_of_another_target_stays() -> None:
+    manifest = manifest_of(("1", A10G, ONNX), ("2", NEWER, PLAN))
+
+    assert pruned(manifest, frozenset({T4, NEWER})) == set()
+    assert pruned(manifest, frozenset({NEWER})) == {"1"}
+
+
+def test_an_artifact_of_which_nobody_noted_when_it_was_current_stays() -> None:
+    assert pruned(version_1("b", a=ONNX, b=ONNX), None) == set()
+
+
+@pytest.fixture(scope="module")
+def aws() -> Any:
+    with small_aws() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
+    folder = tmp_path_factory.mktemp("versions")
+    return [artifact(folder, name="minilm", weights=b"%d" % number) for number in range(4)]
+
+
+def published_for(aws: str, versions: list[Artifact], *targets: ArtifactTarget) -> tuple[str, Any]:
+    s3 = client(aws)
+    url = new_repository(s3)
+    for each, target in zip(versions, targets, strict=False):
+        publish([each], repository=url, s3=s3, target=target, by="ann")
+    return url, s3
+
+
+def test_a_rollback_moves_the_name_wherever_there_is_an_earlier_artifact(
+    aws: str, versions: list[Artifact]
+) -> None:
+    url, s3 = published_for(aws, versions, A10G, A10G, NEWER)
+    names = [each.path.name for each in versions]
+
+    done = rollback("minilm", repository=url, s3=s3)
+
+    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    assert [(each.target, each.current) for each in done.moved] == [(A10G, names[0])]
+    assert dict(done.kept) == {NEWER: names[2]}
+    assert (model.on(A10G), model.on(NEWER)) == (names[0], names[2])
+
+
+@pytest.mark.parametrize("to", [None, "named"])
+def test_a_rollback_on_a_given_target_moves_it_there_only(
+    aws: str, versions: list[Artifact], to: str | None
+) -> None:
+    url, s3 = published_for(aws, versions, A10G, A10G, NEWER, NEWER)
+    names = [each.path.name for each in versions]
+
+    rollback("minilm", repository=url, s3=s3, target=NEWER, to=to and versions[2].digest)
+
+    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    assert (model.on(A10G), model.on(NEWER)) == (names[1], names[2])
+
+
+def test_a_rollback_on_a_given_target_says_nothing_of_others(aws: str, versions: list[Artifact]) -> None:
+    url, s3 = published_for(aws, versions, A10G, A10G, NEWER)
+
+    assert rollback("minilm", repository=url, s3=s3, target=A10G).kept == {}
+
+
+def test_a_rollback_to_what_is_current_on_one_target_still_moves_the_others(
+    aws: str, versions: list[Artifact]
+) -> None:
+    url, s3 = published_for(aws, versions, A10G, NEWER)
+
+    rollback("minilm", repository=url, s3=s3, to=versions[0].digest)
+
+    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    assert {model.on(A10G), model.on(NEWER)} == {versions[0].path.name}
+
+
+def test_no_target_is_rolled_back_if_the_object_of_any_is_gone(aws: str, versions: list[Artifact]) -> None:
+    url, s3 = published_for(aws, versions, A10G, A10G, NEWER, NEWER)
+    where, names = Repository.parse(url), [each.path.name for each in versions]
+    s3.delete_object(Bucket=where.bucket, Key=where.key(names[2]))
+
+    with pytest.raises(FleetError) as caught:
+        rollback("minilm", repository=url, s3=s3)
+
+    model = read_manifest(where, s3=s3).models["minilm"]
+    assert [problem.rule for problem in caught.value.problems] == ["artifact-gone"]
+    assert (model.on(A10G), model.on(NEWER)) == (names[1], names[3])
+
+
+def test_a_publication_for_one_of_the_targets_meanwhile_stops_a_rollback_of_all(
+    aws: str, versions: list[Artifact]
+) -> None:
+    url, s3 = published_for(aws, versions, A10G, A10G, NEWER, NEWER)
+    s3.meta.events.register_first(
+        "before-call.s3.PutObject",
+        Once(partial(publish, [versions[2]], repository=url, target=NEWER, s3=client(aws))),
+    )
+
+    with pytest.raises(FleetError) as caught:
+        rollback("minilm", repository=url, s3=s3)
+
+    assert [problem.rule for problem in caught.value.problems] == ["changed-meanwhile"]
+
+
+@pytest.fixture
+def plans(tmp_path: Path) -> list[Artifact]:
+    """Two versions of `minilm` that run on a T4."""
+    found = []
+    for number in range(2):
+        root = write_plain(tmp_path / str(number) / "minilm", name="minilm")
+        write(root / "minilm" / "1" / "model.onnx", b"of a T4, %d" % number)
+        write(root / "build.json", json.dumps({**PLAN, "gpu": "T4"}).encode())
+        found.append(pack(root, output=tmp_path))
+    return found
+
+
+def test_an_artifact_that_is_named_becomes_current_where_it_runs(
+    aws: str, versions: list[Artifact], plans: list[Artifact]
+) -> None:
+    url, s3 = published_for(aws, versions, A10G)
+    for each in plans:
+        publish([each], repository=url, s3=s3, by="ann")
+
+    done = rollback("minilm", repository=url, s3=s3, to=plans[0].digest)
+
+    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    assert [each.target for each in done.moved] == [T4]
+    assert (model.on(T4), model.on(A10G)) == (plans[0].path.name, versions[0].path.name)
+
+
+def test_an_artifact_that_is_named_becomes_current_where_something_wider_has_replaced_it(
+    aws: str, versions: list[Artifact], plans: list[Artifact]
+) -> None:
+    url, s3 = published_for(aws, versions)
+    publish([plans[0]], repository=url, s3=s3, by="ann")
+    publish([versions[0]], repository=url, s3=s3, target=ANY, by="ann")
+
+    rollback("minilm", repository=url, s3=s3, to=plans[0].digest)
+
+    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    assert (model.on(T4), model.on(A10G)) == (plans[0].path.name, versions[0].path.name)
+
+
+def test_an_artifact_that_is_named_is_refused_on_a_target_that_it_does_not_run_on(
+    aws: str, versions: list[Artifact], plans: list[Artifact]
+) -> None:
+    url, s3 = published_for(aws, versions, A10G)
+    publish([plans[0]], repository=url, s3=s3, by="ann")
+
+    with pytest.raises(FleetError) as caught:
+        rollback("minilm", repository=url, s3=s3, to=plans[0].digest, target=A10G)
+
+    assert [problem.rule for problem in caught.value.problems] == ["publication-target"]
+
+
+def test_a_publication_for_another_target_meanwhile_does_not_stop_a_rollback(
+    aws: str, versions: list[Artifact]
+) -> None:
+    url, s3 = published_for(aws, versions, A10G, A10G)
+    s3.meta.events.register_first(
+        "before-call.s3.PutObject",
+        Once(partial(publish, [versions[2]], repository=url, target=NEWER, s3=client(aws))),
+    )
+
+    rollback("minilm", repository=url, s3=s3, target=A10G)
+
+    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    assert (model.on(A10G), model.on(NEWER)) == (versions[0].path.name, versions[2].path.name)
+
+
+class Once:
+    """Calls something the first time."""
+
+    def __init__(self, act: Any) -> None:
+        self._act = act
+
+    def __call__(self, **_: Any) -> None:
+        act, self._act = self._act, None
+        if act:
+            act()
+
+
+def test_an_artifact_is_not_published_for_what_it_does_not_run_on(aws: str, tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "m", name="m")
+    write(root / "m" / "1" / "model.onnx", b"x")
+    write(root / "build.json", b'{"gpu": "T4", "release": "25.09", "tensorrt": "10.13.3.9"}')
+    s3 = client(aws)
+
+    with pytest.raises(FleetError) as caught:
+        publish([pack(root, output=tmp_path)], repository=new_repository(s3), s3=s3, target=A10G)
+
+    assert [problem.rule for problem in caught.value.problems] == ["publication-target"]
+
+
+IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:{}-py3"
+
+
+@pytest.fixture
+def sagemaker(aws: str) -> Iterator[Any]:
+    with own_endpoints(aws) as made:
+        yield made
+
+
+def endpoint(sagemaker: Any, url: str, *, name: str, image: str, instance_type: str) -> None:
+    sagemaker.create_model(
+        ModelName=name,
+        PrimaryContainer={"Image": image, "Mode": "MultiModel", "ModelDataUrl": url},
+        ExecutionRoleArn="arn:aws:iam::123456789012:role/r",
+    )
+    variant = {
+        "VariantName": "v",
+        "ModelName": name,
+        "InstanceType": instance_type,
+        "InitialInstanceCount": 1,
+        "InitialVariantWeight": 1.0,
+    }
+    sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=[variant])
+    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
+
+
+def test_the_live_targets_are_those_of_the_endpoints_that_serve_the_repository(sagemaker: Any) -> None:
+    mine = "s3://live-bucket/models/"
+    on_cpu = ArtifactTarget.of(release=RELEASES["26.05"], gpu=None)
+    endpoint(sagemaker, mine, name="a", image=IMAGE.format("25.09"), instance_type="ml.g4dn.xlarge")
+    endpoint(sagemaker, mine, name="b", image=IMAGE.format("26.05"), instance_type="ml.c5.xlarge")
+    endpoint(sagemaker, "s3://x/y/", name="c", image=IMAGE.format("25.09"), instance_type="ml.inf1.xlarge")
+    endpoint(sagemaker, "s3://own/y/", name="d", image="mine:latest", instance_type="ml.c5.xlarge")
+
+    assert live_targets(Repository.parse(mine), sagemaker) == {T4, on_cpu}
+    assert live_targets(Repository.parse("s3://own/y/"), sagemaker) is None
+    assert live_targets(Repository.parse("s3://served/nowhere/"), sagemaker) is None
+
+
+def test_pruning_spares_what_the_live_endpoints_need_and_no_other_target(
+    aws: str, sagemaker: Any, versions: list[Artifact]
+) -> None:
+    url, s3 = published_for(aws, versions, A10G, A10G, T4, T4)
+    endpoint(sagemaker, url, name="t4", image=IMAGE.format("25.09"), instance_type="ml.g4dn.xlarge")
+
+    done = prune(repository=url, keep=1, older_than=timedelta(0), s3=s3, sagemaker=sagemaker)
+
+    assert set(done.deleted) == {each.path.name for each in versions[:2]}
