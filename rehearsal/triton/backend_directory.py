@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import secrets
+import shlex
 import string
 from pathlib import Path
 
@@ -20,9 +21,21 @@ _LIBRARY, _UTILITIES = "libtriton_python.so", "triton_python_backend_utils.py"
 # there when it is killed.
 _UNPACK_FOLDER = b"/tmp/python_env_"
 
+# The stub finds its packages by the first python3 on PATH, which is an environment's if the model has one. An
+# environment for the Python of an image serves here only where that is the stub's, and at the same place.
+_STUB = """\
+#!/bin/sh
+environment=$(command -v python3)
+environment=${{environment%/bin/python3}}
+home=$(sed -n 's/^home = //p' "$environment/pyvenv.cfg" 2> /dev/null)
+[ -d "$environment/lib/{library}" ] && [ -e "${{home:-$environment/bin}}/../lib/{library}/os.py" ] \\
+  || export PATH={binaries}:"$PATH"
+exec {stub} "$@"
+"""
+
 _MARK_LETTERS = string.ascii_lowercase + string.digits
 
-_MEND = "\n\nfrom numpy2 import mend as _mend\n\n_mend(globals())\n"
+_PATCH = "\n\nfrom numpy2 import patch as _patch\n\n_patch(globals())\n"
 
 
 def new_mark() -> str:
@@ -35,13 +48,16 @@ def leftovers_of(mark: str) -> list[str]:
     return [f"/dev/shm/{mark}*", f"/tmp/{mark}*"]  # noqa: S108
 
 
-def make_backends(runtime: Runtime, folder: Path, *, mark: str) -> None:
+def make_backends(
+    runtime: Runtime, folder: Path, *, mark: str, of_image: frozenset[str] | None = None
+) -> None:
     """Make a backend folder: the Python backend of the server, and our stand-ins for other backends.
 
     Args:
         runtime: The server.
         folder: The folder to make.
         mark: What the name of everything begins with that the server makes outside its own folder.
+        of_image: The backends that the image has; stand-ins for no others are made. None for any.
     """
     python = folder / "python"
     python.mkdir(parents=True)
@@ -49,12 +65,14 @@ def make_backends(runtime: Runtime, folder: Path, *, mark: str) -> None:
     library = (runtime.python_backend / _LIBRARY).read_bytes()
     (python / _LIBRARY).write_bytes(_with_our_mark(library, mark))
     utilities = (runtime.python_backend / _UTILITIES).read_text()
-    (python / _UTILITIES).write_text(utilities + _MEND)
-    for path in (runtime.stub, NUMPY_2):
-        (python / path.name).symlink_to(path)
+    (python / _UTILITIES).write_text(utilities + _PATCH)
+    (python / NUMPY_2.name).symlink_to(NUMPY_2)
+    _write_stub(python / runtime.stub.name, runtime)
     shared = list((STAND_INS / "shared").glob("*.py"))
     for model in STAND_INS.glob("*/model.py"):
         backend = folder / model.parent.name
+        if of_image is not None and backend.name not in of_image:
+            continue
         backend.mkdir()
         for path in (model, *shared):
             (backend / path.name).symlink_to(path)
@@ -66,6 +84,18 @@ def make_backends(runtime: Runtime, folder: Path, *, mark: str) -> None:
         dali = importlib.util.find_spec("nvidia.dali")
         if dali is not None and dali.origin is not None:
             (folder / "dali" / "packages").symlink_to(Path(dali.origin).parents[2])
+
+
+def _write_stub(path: Path, runtime: Runtime) -> None:
+    """Start the server's stub, with the packages of an environment if those are of its own Python."""
+    path.write_text(
+        _STUB.format(
+            library=f"python{runtime.stub.parent.name}",
+            binaries=shlex.quote(str(runtime.binaries)),
+            stub=shlex.quote(str(runtime.stub)),
+        )
+    )
+    path.chmod(0o755)
 
 
 def _with_our_mark(library: bytes, mark: str) -> bytes:

@@ -21,6 +21,7 @@ from rehearsal.triton import guard
 from rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
 from rehearsal.triton.runtime import find_runtime
 from triton_models.errors import FleetError
+from triton_models.verifying.process import SOCKETS
 
 PROGRAM = "tritonserver"
 
@@ -30,7 +31,7 @@ _EXIT_SIGNAL = 128
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 # What the environment of a Python here would do to the Python of the server's models.
-_OTHER_PYTHON = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+_OTHER_PYTHON = {"PYTHONHOME", "VIRTUAL_ENV", "PYTHONUSERBASE"}
 
 _RUN = (
     "import sys; sys.path[:0] = {paths!r}; "
@@ -47,12 +48,6 @@ def install(folder: Path) -> Path:
     program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     program.chmod(0o755)
     return folder
-
-
-def search_path(folder: Path) -> str:
-    """PATH of a rehearsed build: this Python, the program, put into the folder, and what was there."""
-    before = os.environ.get("PATH", os.defpath)
-    return os.pathsep.join([str(Path(sys.executable).parent), str(install(folder)), before])
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -93,8 +88,13 @@ def main(arguments: Sequence[str]) -> int:
             log="",
             leftovers=[pattern for each in marks for pattern in leftovers_of(each)],
             start=str(Path.cwd()),
+            sockets=os.environ.get(SOCKETS, ""),
         )
-        status = _wait(guard.start(charge))
+        try:
+            status = _wait(guard.start(charge))
+        except FleetError as error:
+            sys.stderr.write(f"error: {error}\n")
+            return _EXIT_MISTAKE
     return status if status >= 0 else _EXIT_SIGNAL - status
 
 
@@ -102,7 +102,7 @@ def _wait(guarding: subprocess.Popen[bytes]) -> int:
     """Wait for the end of a guarded server; its exit status, or minus the signal that ended it."""
     assert guarding.stdin is not None  # noqa: S101  given by PIPE
     assert guarding.stdout is not None  # noqa: S101  given by PIPE
-    server = int(guarding.stdout.readline())
+    server = guard.started(guarding)
     for number in _STOPPING:
         signal.signal(number, lambda number, _: os.kill(server, number))
     said = guarding.stdout.read()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from rehearsal.assumptions import holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,8 @@ GPU_LIMIT = "SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT"
 ADDITIONAL_ARGUMENTS = "SAGEMAKER_TRITON_ADDITIONAL_ARGS"
 PING_MODE = "SAGEMAKER_TRITON_PING_MODE"
 
+_OPTION = re.compile(r"SAGEMAKER_TRITON_(?!ADDITIONAL_ARGS)")
+
 # What the script passes whatever the environment says.
 FIXED_FLAGS = ("--allow-sagemaker=true", "--allow-http=false", "--model-control-mode=explicit")
 
@@ -78,6 +83,8 @@ def server_flags(environment: Mapping[str, str], *, repository: str) -> list[str
         The flags in the script's order. The additional arguments come last and win over the others.
     """
     flags = [*FIXED_FLAGS, f"--model-repository={repository}"]
+    if not holds("start_script_variables"):
+        environment = {name: value for name, value in environment.items() if not _OPTION.match(name)}
     for flag in FLAGS:
         value = environment.get(flag.variable) or flag.default
         if value is not None:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
 import urllib3
+
+from triton_models.unix_http import UnixSocketPool
 
 TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 
@@ -69,21 +72,21 @@ class MultiModelContract:
     350 seconds.
 
     Args:
-        url: The container's address.
+        server: The container's address, or its Unix socket.
         connections: How many connections are kept open between calls.
         invocation_limit_s: How long an invocation may take.
-
-    Attributes:
-        url: As given.
     """
 
     def __init__(
-        self, url: str, *, connections: int = 64, invocation_limit_s: float = INVOCATION_LIMIT_S
+        self, server: str | Path, *, connections: int = 64, invocation_limit_s: float = INVOCATION_LIMIT_S
     ) -> None:
         self._invocation_limit_s = invocation_limit_s
-        self.url = url
-        self._pool = urllib3.connectionpool.connection_from_url(
-            url, maxsize=connections, block=False, retries=False
+        self._pool: urllib3.HTTPConnectionPool = (
+            UnixSocketPool(server, connections=connections)
+            if isinstance(server, Path)
+            else urllib3.connectionpool.connection_from_url(
+                server, maxsize=connections, block=False, retries=False
+            )
         )
 
     def ping(self) -> bool:

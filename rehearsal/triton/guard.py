@@ -1,9 +1,10 @@
 """A small process between us and a server: nothing of the server outlives us, however either of us ends.
 
-Run as a script. Its standard input begins with one line, a JSON object of `Charge`'s fields; it starts the
-command in a process group of its own and prints its process id. When standard input closes, which the kernel
-does even for a parent that was killed, it kills the group and removes what the server would leave behind.
-When the server ends first, it cleans up after it, closes standard output to say so, and waits for the parent.
+Its standard input begins with one line, a JSON object of `Charge`'s fields. It starts the command in a
+process group of its own and prints its process id, or why it cannot keep the server off the network. When
+standard input closes, which the kernel does even for a parent that was killed, it kills the group and removes
+what the server would leave behind. When the server ends first, it cleans up after it, closes standard output
+to say so, and waits for the parent.
 
 Only the standard library, so that it starts in milliseconds.
 """
@@ -15,18 +16,27 @@ import ctypes
 import glob
 import json
 import os
+import platform
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+
+from rehearsal.triton.seclusion import answer_calls, ask_about_own_calls
+
+_RUN = "import sys; sys.path.insert(0, {root!r}); from rehearsal.triton.guard import main; main()"
 
 # <linux/prctl.h>
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+
+_LONGEST_REASON = 4096
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,8 @@ class Charge:
         log: The file that takes its output; "" for the guard's own standard error.
         leftovers: Glob patterns of what it makes elsewhere, removed as soon as it has ended.
         start: Where it starts; in its working folder if "".
+        sockets: A folder of its user's for the ports that it listens on: each becomes a Unix socket there,
+            of that name. If "", they are ports of the loopback interface.
     """
 
     command: list[str]
@@ -48,15 +60,17 @@ class Charge:
     log: str
     leftovers: list[str]
     start: str = ""
+    sockets: str = ""
 
 
 def start(charge: Charge) -> subprocess.Popen[bytes]:
     """Start a guard. Its standard output ends with the server.
 
-    The first line is the server's process id, the second its exit status, or minus the signal that ended it.
+    The first line is for `started`. The second is the server's exit status, or minus the signal that
+    ended it.
     """
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", __file__],
+        [sys.executable, "-I", "-S", "-c", _RUN.format(root=str(Path(__file__).parents[2]))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -66,6 +80,29 @@ def start(charge: Charge) -> subprocess.Popen[bytes]:
     process.stdin.write(json.dumps(asdict(charge)).encode() + b"\n")
     process.stdin.flush()
     return process
+
+
+def started(guard: subprocess.Popen[bytes]) -> int:
+    """The process id of a guard's server.
+
+    Raises:
+        FleetError: This machine has no way to keep the server off the network.
+    """
+    from triton_models.errors import FleetError
+
+    assert guard.stdout is not None  # noqa: S101  given by PIPE
+    first = guard.stdout.readline().decode().strip()
+    if first.isdigit():
+        return int(first)
+    raise FleetError.of(
+        what=f"the Triton server cannot be kept off the network: {first or 'its guard ended'}",
+        where=f"Linux {platform.release()} on {platform.machine()}",
+        expected="Linux 5.9 or later on x86_64 or aarch64, which lets a process filter its own system calls",
+        why="Triton asks nobody who they are, and whoever reaches it can run code as you",
+        fix="run this on such a machine; in a container, start it with a seccomp profile that allows "
+        "seccomp(), pidfd_getfd() and ptrace of its own processes, as Docker's does from version 20.10",
+        rule="open-port",
+    )
 
 
 def remove_leftovers(patterns: Iterable[str]) -> None:
@@ -89,18 +126,23 @@ def main() -> None:
     libc = ctypes.CDLL(None)
     # Whatever the server leaves running becomes our child, so that we can wait for its end.
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ours, theirs = socket.socketpair()
     with Path(charge.log).open("ab") if charge.log else os.fdopen(os.dup(2), "ab") as log:
-        server = subprocess.Popen(
-            charge.command,
-            env=charge.environment,
-            cwd=charge.start or charge.directory,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            # If we are killed ourselves, the kernel takes the server along.
-            preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # noqa: PLW1509
-        )
+        try:
+            server = subprocess.Popen(
+                charge.command,
+                env=charge.environment,
+                cwd=charge.start or charge.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=partial(_prepare, libc, theirs),  # noqa: PLW1509  system calls alone
+            )
+        except subprocess.SubprocessError:
+            os.write(1, ours.recv(_LONGEST_REASON) + b"\n")
+            return
+    answer_calls(ours, Path(charge.sockets) if charge.sockets else None, report=partial(_note, charge.log))
     os.write(1, f"{server.pid}\n".encode())
     release = threading.Thread(target=_wait_for_parent, args=(server.pid,), daemon=True)
     release.start()
@@ -120,6 +162,19 @@ def main() -> None:
     shutil.rmtree(charge.directory, ignore_errors=True)
 
 
+def _prepare(libc: ctypes.CDLL, to: socket.socket) -> None:
+    """What the child does before it becomes the server."""
+    # If we are killed ourselves, the kernel takes the server along.
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ask_about_own_calls(to)
+
+
+def _note(log: str, line: str) -> None:
+    """Add a line to the server's log."""
+    with Path(log or "/dev/stderr").open("a") as file:
+        file.write(f"{line}\n")
+
+
 def _wait_for_parent(group: int) -> None:
     while os.read(0, 4096):
         pass
@@ -129,7 +184,3 @@ def _wait_for_parent(group: int) -> None:
 def _kill_group(group: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from rehearsal.triton import guard
 from rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
 from rehearsal.triton.container import server_environment, server_flags
 from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.machine import Machine, before
 from rehearsal.triton.runtime import ENVIRONMENT, Runtime, find_runtime
 from triton_models.errors import FleetError
+
+DIFFERENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "HOME": "this machine's user, in the place of root",
+        "LANG": "this machine's, if it is set",
+        "TZ": "as LANG",
+        "PATH": "the server's own Python, then this machine's programs, after what stands in for the image's",
+        "LD_LIBRARY_PATH": "the libraries of the bundled server",
+        "PYTHONNOUSERSITE": "what this machine's user has installed is in no container",
+        "--sagemaker-port": "a free one, for several containers share this machine",
+        "--model-repository": "an empty folder of the instance",
+        "--backend-directory": "the stand-ins for the image's backends",
+        "--backend-config=python,shm-region-prefix-name": "marks the shared memory of this instance",
+        "--model-config-name": "a model for a GPU may bring a configuration for machines without one",
+    }
+)
+"""The variables and flags that differ from those of a deployed container, and why."""
 
 READY_LIMIT_S = 60.0
 _POLL_S = 0.02
 _STOP_LIMIT_S = 20.0
 _LOG_LINES = 20
-_PORT_ATTEMPTS = 3
 _USAGE = "Usage: tritonserver"
-_PORT_TAKEN = "already in use"
+_PORT = 8080
 
 
 class TritonServer:
@@ -35,25 +50,27 @@ class TritonServer:
     Where a backend needs a GPU, a stand-in of the same name runs the model's ONNX file on the CPU, so that
     the model's config.pbtxt needs no edit.
 
-    The server's port accepts connections from outside this machine, as the real one does: no flag of
-    Triton limits the address of the SageMaker port.
+    It listens on no network: each of its ports is a Unix socket that only this user can open, since whoever
+    reaches Triton can have it run code.
 
     Args:
         environment: The environment variables of the deployed container.
         directory: A folder that the server makes and owns: it holds the log and is removed on close, or
             when this process dies.
-        port: The port to serve on; 0 for a free one.
         triton: The virtual environment with the server.
+        machine: What the container runs on; without one, stand-ins for plans load for whatever GPU they are.
 
     Attributes:
-        url: The address of the SageMaker port.
+        socket: The SageMaker port.
+        sockets: The folder of all ports, each with its number for a name.
         pid: The server's process id.
         log: The file with the server's output.
         directory: As given.
         mark: What the name of everything begins with that the server makes outside its directory.
 
     Raises:
-        FleetError: The server is not installed, or does not become ready; with the last lines of its log.
+        FleetError: The server is not installed, this machine cannot keep it off the network, or it does not
+            become ready; with the last lines of its log.
     """
 
     def __init__(
@@ -61,41 +78,37 @@ class TritonServer:
         environment: Mapping[str, str],
         directory: Path,
         *,
-        port: int = 0,
         triton: Path = ENVIRONMENT,
+        machine: Machine | None = None,
     ) -> None:
         runtime = find_runtime(triton)
         self.directory = directory.absolute()
         self.log = self.directory / "triton.log"
         self.mark = new_mark()
+        self.sockets = Path(f"/tmp/{self.mark}sockets")  # noqa: S108  short, as the rest is there
+        self.socket = self.sockets / str(_PORT)
         self._leftovers = leftovers_of(self.mark)
         self._close_lock = threading.Lock()
         self._guard: subprocess.Popen[bytes] | None = None
         self.directory.mkdir(parents=True)
         try:
-            make_backends(runtime, self.directory / "backends", mark=self.mark)
+            of_image = machine.backends() if machine else None
+            make_backends(runtime, self.directory / "backends", mark=self.mark, of_image=of_image)
             (self.directory / "no-models").mkdir()
-            self._start(environment, runtime, port or _free_port())
-            # Someone else may take a free port between our look and the server's bind.
-            attempts = 1 if port else _PORT_ATTEMPTS
-            while not self._wait_until_ready():
-                attempts -= 1
-                tail = self.log_tail()
-                if _PORT_TAKEN not in tail:
-                    raise _not_ready(tail, self._command)
-                if not attempts:
-                    raise _port_taken(tail)
-                self._stop()
-                self._start(environment, runtime, _free_port())
+            self.sockets.mkdir(mode=0o700)
+            self._inherited = _process_environment(runtime, machine, self.directory / "bin")
+            self._start(environment, runtime)
+            if not self._becomes_ready():
+                raise _not_ready(self.log_tail(), self._command)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, environment: Mapping[str, str], runtime: Runtime, port: int) -> None:
+    def _start(self, environment: Mapping[str, str], runtime: Runtime) -> None:
         self._command = [
             str(runtime.server),
             *server_flags(environment, repository=str(self.directory / "no-models")),
-            f"--sagemaker-port={port}",
+            f"--sagemaker-port={_PORT}",
             f"--backend-directory={self.directory / 'backends'}",
             f"--backend-config=python,shm-region-prefix-name={self.mark}",
             # A model made for a GPU may bring configs/cpu.pbtxt; without that file the name is ignored.
@@ -103,17 +116,15 @@ class TritonServer:
         ]
         charge = guard.Charge(
             command=self._command,
-            environment={**_process_environment(runtime), **server_environment(environment)},
+            environment={**self._inherited, **server_environment(environment)},
             directory=str(self.directory),
             log=str(self.log),
             leftovers=self._leftovers,
+            sockets=str(self.sockets),
         )
-        self.url = f"http://localhost:{port}"
-        self._port = port
         self._ended = threading.Event()
         self._guard = guard.start(charge)
-        assert self._guard.stdout is not None  # noqa: S101  given by PIPE
-        self.pid = int(self._guard.stdout.readline())
+        self.pid = guard.started(self._guard)
         threading.Thread(target=self._watch, args=(self._guard, self._ended), daemon=True).start()
 
     @staticmethod
@@ -123,12 +134,11 @@ class TritonServer:
         process.stdout.read()
         ended.set()
 
-    def _wait_until_ready(self) -> bool:
+    def _becomes_ready(self) -> bool:
         deadline = time.monotonic() + READY_LIMIT_S
-        with MultiModelContract(self.url, connections=1) as contract:
+        with MultiModelContract(self.socket, connections=1) as contract:
             while time.monotonic() < deadline:
-                # Another server may hold the port and answer while ours is about to fail.
-                if _listens(self.pid, self._port) and contract.ping():
+                if contract.ping():
                     return True
                 if self._ended.wait(_POLL_S):
                     return False
@@ -181,39 +191,14 @@ class TritonServer:
         self.close()
 
 
-def _process_environment(runtime: Runtime) -> dict[str, str]:
-    """What a process needs at all. Nothing else is inherited: a container starts from nothing too."""
+def _process_environment(runtime: Runtime, machine: Machine | None, programs: Path) -> dict[str, str]:
+    """What a process needs at all, and what the image sets. Nothing else is inherited, as in a container."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "TZ") if name in os.environ}
-    return {**kept, **runtime.variables()}
-
-
-def _free_port() -> int:
-    with socket.create_server(("", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _listens(pid: int, port: int) -> bool:
-    """Whether a process has a listening TCP socket on a port."""
-    listening, ours = "0A", set()
-    for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
-        with contextlib.suppress(OSError):
-            ours.add(str(descriptor.readlink()))
-    for table in Path("/proc/net").glob("tcp*"):
-        rows = [row.split() for row in table.read_text().splitlines()[1:]]
-        for address, state, inode in ((row[1], row[3], row[9]) for row in rows):
-            if state == listening and address.endswith(f":{port:04X}") and f"socket:[{inode}]" in ours:
-                return True
-    return False
-
-
-def _port_taken(tail: str) -> FleetError:
-    return FleetError.of(
-        what="the port for the Triton server is taken",
-        where=tail.splitlines()[-1],
-        expected="a free port of this machine",
-        fix="choose another port, or 0 for any free one",
-    )
+    own = {**kept, **runtime.variables()}
+    if machine is None:
+        return own
+    machine.install(programs)
+    return {**own, **machine.variables(), "PATH": before(programs, own["PATH"])}
 
 
 def _not_ready(tail: str, command: list[str]) -> FleetError:

@@ -2,7 +2,7 @@
 
 The stub of the bundled server (Triton 24.10) was compiled against NumPy 1 and reads an element's size
 where NumPy 1 kept it. NumPy 2 keeps the data type's flags there, which are 0: inputs arrive with their first
-element repeated and outputs leave empty, both with status 200. Two places are mended, and nothing that other
+element repeated and outputs leave empty, both with status 200. Two places are patched, and nothing that other
 code sees:
 
 * Inputs: the stub makes arrays through NumPy's table of C functions. It is handed a copy of the table in
@@ -40,8 +40,8 @@ _kept: list[Any] = []
 _in_thread = threading.local()
 
 
-def mend(utilities: dict[str, Any]) -> None:
-    """Mend this stub process, if its NumPy needs it.
+def patch(utilities: dict[str, Any]) -> None:
+    """Patch this stub process, if its NumPy needs it.
 
     Args:
         utilities: The names of triton_python_backend_utils, where the stub looks up how to serialize text.

@@ -1,7 +1,7 @@
 """Stands in for Triton's dali backend without a GPU: the same pipeline, run by the Python package of DALI.
 
 It runs inside the server's Python stub, in an environment of its own, so it imports nothing of this
-repository. DALI comes from where models are built, which `packages` beside this file leads to.
+repository. DALI comes from where models are built, which `packages` next to this file leads to.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from onnx_model import OnnxModel  # type: ignore[import-not-found]
 class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside the stub
     """Runs model.onnx, or the file that `default_model_filename` names."""
 
-    def find_file(self, folder: Path, config: Mapping[str, Any]) -> Path:
+    def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path:
         """The file the real backend would load."""
         path = folder / (config.get("default_model_filename") or "model.onnx")
         if not path.exists():

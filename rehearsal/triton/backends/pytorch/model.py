@@ -1,6 +1,6 @@
 """Stands in for Triton's pytorch backend: the same TorchScript file, by PyTorch's Python package on the CPU.
 
-The package is that of the environment that builds models, whose Python is the same: `packages` beside this
+The package is that of the environment that builds models, whose Python is the same: `packages` next to this
 file leads there. It comes last on the path, so that NumPy stays this environment's own.
 """
 

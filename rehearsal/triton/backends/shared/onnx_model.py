@@ -48,8 +48,8 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
     runtime = "onnx runtime"
     session: onnxruntime.InferenceSession | None = None
 
-    def find_file(self, folder: Path, config: Mapping[str, Any]) -> Path:
-        """The ONNX file of the model's version folder. A backend defines it."""
+    def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path | bytes:
+        """The ONNX file of the model's version folder, or its content. A backend defines it."""
         raise NotImplementedError
 
     def initialize(self, args: Mapping[str, str]) -> None:
@@ -57,8 +57,11 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
         config = json.loads(args["model_config"])
         folder = Path(args["model_repository"]) / args["model_version"]
         self.batched = config.get("max_batch_size", 0) > 0
+        found = self.find_network(folder, config)
         self.session = onnxruntime.InferenceSession(
-            str(self.find_file(folder, config)), _options(config), providers=["CPUExecutionProvider"]
+            found if isinstance(found, bytes) else str(found),
+            _options(config),
+            providers=["CPUExecutionProvider"],
         )
         self.inputs = {entry.name: entry for entry in self.session.get_inputs()}
         self.outputs = {entry.name: entry for entry in self.session.get_outputs()}

@@ -1,0 +1,110 @@
+"""Who may call a rehearsed AWS: programs that have a key of this run, and no web page.
+
+The loopback interface is shared with every user of a machine and with every page that a browser there shows,
+and what listens runs builds and functions. AWS checks signatures. Here the key's id is the secret: it is
+random, new for each run, and only in the environment of what the run starts or its user sets up.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+from xml.sax.saxutils import escape
+
+_Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+# With the name of a bucket before it, S3 is called localhost too.
+_HERE = re.compile(r"(127\.0\.0\.1|([A-Za-z0-9.-]+\.)?localhost)(:\d+)?")
+_SIGNED = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/,\s]+)/|AWS ([^:\s]+):")
+_SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/([^/]+)/")
+# Only browsers send these: https://fetch.spec.whatwg.org/#origin-header, https://www.w3.org/TR/fetch-metadata/
+_OF_BROWSERS = ("origin", "sec-fetch-site")
+
+_CODE = "UnrecognizedClientException"
+_HOW = "set the variables that the rehearsal prints, AWS_ACCESS_KEY_ID and its companions"
+
+
+class Door:
+    """The keys of one run.
+
+    Args:
+        issued: Whether a key was made by a call in this run, as AssumeRole makes one.
+
+    Attributes:
+        key: The id of the run's own access key.
+    """
+
+    def __init__(self, issued: Callable[[str], bool] = lambda _: False) -> None:
+        self.key = f"REHEARSAL{secrets.token_hex(16).upper()}"
+        self._issued = issued
+
+    def refusal(self, headers: Mapping[str, str], query: str = "") -> str | None:
+        """Why a request is refused; None if it is let in.
+
+        Args:
+            headers: Its headers, with lower-case names.
+            query: What follows the question mark in its URL, where a presigned one has its key.
+        """
+        foreign = refusal_of_pages(headers)
+        if foreign:
+            return foreign
+        key = _key(headers.get("authorization", ""), query)
+        if key and (secrets.compare_digest(key.encode(), self.key.encode()) or self._issued(key)):
+            return None
+        return f"the request has no key of this rehearsal: {_HOW}"
+
+
+def refusal_of_pages(headers: Mapping[str, str]) -> str | None:
+    """Why a request may come from a web page; None if it cannot."""
+    if any(name in headers for name in _OF_BROWSERS):
+        return "a browser sent the request, and no page may call a rehearsal"
+    if not _HERE.fullmatch(headers.get("host", "")):
+        return f"the request is for the host {headers.get('host', '')!r}, and this is localhost"
+    return None
+
+
+def behind(door: Door, application: _Application) -> _Application:
+    """An application that answers whom a door lets in."""
+
+    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        reason = door.refusal(headers_of(environ), environ.get("QUERY_STRING", ""))
+        if reason is None:
+            return application(environ, start_response)
+        return refuse(environ, start_response, reason)
+
+    return serve
+
+
+def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
+    """The headers of a WSGI request, with lower-case names."""
+    named = ((name[5:], value) for name, value in environ.items() if name.startswith("HTTP_"))
+    return {name.replace("_", "-").lower(): str(value) for name, value in named}
+
+
+def refuse(environ: Mapping[str, Any], start_response: Callable[..., Any], reason: str) -> list[bytes]:
+    """Answer 403 in the protocol of the service that was asked, so that an SDK shows the reason."""
+    kind, service = environ.get("CONTENT_TYPE", ""), _SERVICE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    if "json" in kind or (service and service[1] != "s3" and "urlencoded" not in kind):
+        body, sent = json.dumps({"__type": _CODE, "message": reason}), "application/json"
+    else:
+        error = f"<Error><Code>{_CODE}</Code><Message>{escape(reason)}</Message></Error>"
+        body, sent = f"<ErrorResponse>{error}</ErrorResponse>" if "urlencoded" in kind else error, "text/xml"
+    headers = [
+        ("Content-Type", sent),
+        ("Content-Length", str(len(body.encode()))),
+        ("x-amzn-errortype", _CODE),
+    ]
+    start_response("403 Forbidden", headers)
+    return [body.encode()]
+
+
+def _key(authorization: str, query: str) -> str:
+    """The id of the key that a request is signed with; "" if it is not signed."""
+    if signed := _SIGNED.match(authorization):
+        return signed[1] or signed[2]
+    given = parse_qs(query)
+    return (given.get("X-Amz-Credential") or given.get("AWSAccessKeyId") or [""])[0].partition("/")[0]

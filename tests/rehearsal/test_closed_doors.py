@@ -1,0 +1,294 @@
+"""Nobody but its user reaches what a rehearsal runs: no other machine, no other user, no web page."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.hosting.service import Hosting
+from rehearsal.triton import command
+from rehearsal.triton.server import TritonServer
+from tests.rehearsal import served_models
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from triton_models.verifying.process import SOCKETS
+from triton_models.verifying.serving import serving
+
+CHROMIUM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
+SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/bin")
+NOBODY = 65534
+LIMIT_S = 60.0
+
+# An address is hexadecimal, and each group of four bytes is turned round.
+_LISTENING = "0A"
+
+
+@dataclass(frozen=True)
+class Listening:
+    """What a process tree listens on."""
+
+    addresses: tuple[str, ...]
+    sockets: tuple[Path, ...]
+
+
+def listening(pid: int) -> Listening:
+    """What a process and all its children listen on."""
+    inodes = {inode for each in _tree(pid) for inode in _inodes(each)}
+    addresses = [
+        _address(row[1])
+        for table in ("tcp", "tcp6")
+        for row in _rows(f"/proc/net/{table}")
+        if row[3] == _LISTENING and row[9] in inodes
+    ]
+    accepting = f"{1 << 16:08X}"  # SO_ACCEPTCON
+    sockets = [Path(row[7]) for row in _rows("/proc/net/unix") if row[3] == accepting and row[6] in inodes]
+    return Listening(tuple(addresses), tuple(sockets))
+
+
+def _rows(table: str) -> Iterator[list[str]]:
+    for line in Path(table).read_text().splitlines()[1:]:
+        yield line.split()
+
+
+def _address(written: str) -> str:
+    raw = bytes.fromhex(written.partition(":")[0])
+    groups = [raw[start : start + 4][::-1] for start in range(0, len(raw), 4)]
+    return str(ip_address(b"".join(groups)))
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            yield from _tree(int(child))
+
+
+def _inodes(pid: int) -> Iterator[str]:
+    for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            target = str(descriptor.readlink())
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            yield target[len("socket:[") : -1]
+
+
+def is_private(place: Path) -> bool:
+    """Whether only its user gets to a socket."""
+    return stat.S_IMODE(place.parent.stat().st_mode) == stat.S_IRWXU
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    with TritonServer(ENVIRONMENT, tmp_path_factory.mktemp("closed") / "server") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return command.install(tmp_path_factory.mktemp("programs")) / command.PROGRAM
+
+
+def test_a_rehearsal_listens_on_the_loopback_interface_and_private_sockets_alone(
+    aws: EmbeddedAws, server: TritonServer
+) -> None:
+    with Hosting(aws):
+        found = listening(os.getpid())
+
+    assert len(found.addresses) >= 2
+    assert all(ip_address(each).is_loopback for each in found.addresses)
+    assert server.socket in found.sockets
+    assert all(is_private(each) for each in found.sockets)
+
+
+def test_the_server_of_an_endpoint_has_no_port_at_all(server: TritonServer) -> None:
+    assert listening(server.pid) == Listening((), (server.socket,))
+
+
+def test_every_port_that_an_endpoint_asks_for_is_a_private_socket(tmp_path: Path) -> None:
+    flags = "--allow-http=true --http-port=8000 --allow-grpc=true --grpc-port=8001"
+    asked = {**ENVIRONMENT, "SAGEMAKER_TRITON_ADDITIONAL_ARGS": flags}
+    with TritonServer(asked, tmp_path / "server") as server:
+        found = listening(server.pid)
+
+    assert found.addresses == ()
+    assert sorted(each.name for each in found.sockets) == ["8000", "8001", "8080"]
+
+
+def test_the_server_that_verifies_a_build_has_no_port_at_all(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SOCKETS, str(tmp_path))
+    with serving(program) as verifying:
+        verifying.start()
+        found = listening(os.getpid())
+
+    assert [each.parent for each in found.sockets if each.parent == tmp_path]
+
+
+def test_a_server_that_a_command_of_a_build_starts_listens_on_the_loopback_interface(
+    program: Path, tmp_path: Path
+) -> None:
+    served_models.write(served_models.python_model(), tmp_path)
+    flags = ["--http-address=0.0.0.0", "--http-port=0", "--allow-grpc=false", "--allow-metrics=false"]
+    started = subprocess.Popen(
+        [program, f"--model-repository={tmp_path}", *flags], stderr=subprocess.PIPE, text=True
+    )
+    assert started.stderr is not None
+    try:
+        next(line for line in started.stderr if "Started HTTPService" in line)
+        deadline = time.monotonic() + LIMIT_S
+        while not (found := listening(started.pid)).addresses:  # it says so just before
+            assert time.monotonic() < deadline
+    finally:
+        started.terminate()
+        started.communicate(timeout=LIMIT_S)
+
+    assert found == Listening(("127.0.0.1",), ())
+
+
+# A second user of the machine
+
+_TRY = """
+import json, socket, sys, urllib.error, urllib.request
+path, address, process = sys.argv[1:]
+
+def tried(call):
+    try:
+        return call()
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError as error:
+        return type(error).__name__
+
+print(json.dumps({
+    "triton": tried(lambda: socket.socket(socket.AF_UNIX).connect(path)),
+    "aws": tried(lambda: urllib.request.urlopen(address).status),
+    "key": tried(lambda: len(open(f"/proc/{process}/environ").read())),
+}))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not SYSTEM_PYTHON, reason="only root can be another user")
+def test_another_user_of_the_machine_gets_neither_a_model_loaded_nor_an_answer_of_the_aws(
+    aws: EmbeddedAws, server: TritonServer
+) -> None:
+    holder = subprocess.Popen(["sleep", "60"], env=aws.environment())
+    try:
+        run = subprocess.run(
+            [str(SYSTEM_PYTHON), "-I", "-S", "-c", _TRY, str(server.socket), aws.url, str(holder.pid)],
+            user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={"no_proxy": "*"},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    finally:
+        holder.kill()
+        holder.wait()
+
+    assert json.loads(run.stdout) == {"triton": "PermissionError", "aws": 403, "key": "PermissionError"}
+
+
+# A page in a browser
+
+_PAGE = """<!doctype html><title>page</title><script>
+const targets = TARGETS;
+async function attack() {
+  for (const [url, options] of targets)
+    try { const answer = await fetch(url, options); await answer.text(); got(answer); } catch (error) {}
+  await fetch("/done", {method: "POST"});
+}
+function got(answer) { if (answer.type !== "opaque" && answer.ok) fetch("/got", {method: "POST"}); }
+attack();
+</script>"""
+
+
+class Site:
+    """A web site with one page, which hears what its page achieved."""
+
+    def __init__(self, targets: list[tuple[str, Mapping[str, object]]]) -> None:
+        self.heard: list[str] = []
+        self.done = threading.Event()
+        page = _PAGE.replace("TARGETS", json.dumps(targets)).encode()
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self._send(page)
+
+            def do_POST(self) -> None:
+                site.heard.append(self.path)
+                self._send(b"")
+                if self.path == "/done":
+                    site.done.set()
+
+            def _send(self, body: bytes) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Nothing for each request."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self) -> Site:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+def test_a_page_in_a_real_browser_gets_nothing_and_changes_nothing(aws: EmbeddedAws, tmp_path: Path) -> None:
+    """With a key that leaked: without one, everybody is refused."""
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="bait")
+    write = s3.generate_presigned_post("bait", "written")
+    form = {"method": "POST", "headers": {"Content-Type": "text/plain"}, "body": "x"}
+    query = f"{aws.url}/bait?AWSAccessKeyId={write['fields'].get('AWSAccessKeyId', aws.door.key)}"
+    with Hosting(aws) as hosting:
+        targets: list[tuple[str, Mapping[str, object]]] = [
+            (s3.generate_presigned_url("list_objects_v2", Params={"Bucket": "bait"}), {}),
+            (s3.generate_presigned_url("put_object", Params={"Bucket": "bait", "Key": "written"}),
+             {"method": "PUT", "body": "x"}),
+            (f"{query}&uploads", {**form, "mode": "no-cors"}),
+            (f"{hosting.url}/endpoints/fleet/invocations", {**form, "mode": "no-cors"}),
+            (f"{hosting.url}/endpoints/fleet/invocations", form),
+        ]  # fmt: skip
+        with Site(targets) as site:
+            browser = subprocess.Popen(
+                [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+                 "--no-proxy-server", f"--user-data-dir={tmp_path / 'profile'}",
+                 f"http://127.0.0.1:{site.server.server_address[1]}/"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+            try:
+                assert site.done.wait(LIMIT_S)
+            finally:
+                os.killpg(browser.pid, 9)
+                browser.wait()
+
+    assert site.heard == ["/done"]
+    assert s3.list_objects_v2(Bucket="bait")["KeyCount"] == 0
+    assert "Uploads" not in s3.list_multipart_uploads(Bucket="bait")

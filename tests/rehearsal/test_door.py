@@ -1,0 +1,137 @@
+"""Who may call a rehearsed AWS: programs with a key of the run, and no web page."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from rehearsal.aws.door import Door
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.hosting.service import Hosting
+
+CODE = "UnrecognizedClientException"
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        yield opened
+
+
+def foreign(url: str, service: str, **keys: str) -> Any:
+    """A client with other keys than the run's."""
+    made = {"aws_access_key_id": "AKIAIOSFODNN7EXAMPLE", "aws_secret_access_key": "x", **keys}
+    once = Config(retries={"total_max_attempts": 1}, proxies={})
+    return boto3.client(service, endpoint_url=url, region_name="us-east-1", config=once, **made)
+
+
+def status(url: str, *, method: str = "GET", **headers: str) -> tuple[int, dict[str, str]]:
+    """How a request without an SDK ends: its status and the answer's headers."""
+    request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request) as answer:
+            return answer.status, dict(answer.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, dict(error.headers)
+
+
+@pytest.mark.parametrize(
+    ("service", "operation"),
+    [
+        ("s3", "list_buckets"),  # REST and XML
+        ("sts", "get_caller_identity"),  # a query and XML
+        ("codebuild", "list_projects"),  # JSON
+        ("lambda", "list_functions"),  # REST and JSON
+    ],
+)
+def test_another_key_is_refused_in_the_protocol_of_each_service(
+    aws: EmbeddedAws, service: str, operation: str
+) -> None:
+    with pytest.raises(ClientError) as caught:
+        getattr(foreign(aws.url, service), operation)()
+
+    assert caught.value.response["Error"]["Code"] == CODE
+    assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+    assert "AWS_ACCESS_KEY_ID" in caught.value.response["Error"]["Message"]
+
+
+def test_a_request_without_a_key_is_refused(aws: EmbeddedAws) -> None:
+    assert status(aws.url)[0] == 403
+    assert status(f"{aws.url}/moto-api/reset", method="POST")[0] == 403
+
+
+def test_a_presigned_url_of_the_run_needs_no_header(aws: EmbeddedAws) -> None:
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="signed")
+    s3.put_object(Bucket="signed", Key="a", Body=b"abc")
+
+    url = s3.generate_presigned_url("get_object", Params={"Bucket": "signed", "Key": "a"})
+
+    assert status(url)[0] == 200
+    assert status(url.partition("?")[0])[0] == 403
+
+
+def test_the_keys_of_an_assumed_role_are_let_in(aws: EmbeddedAws) -> None:
+    made = aws.client("sts").assume_role(
+        RoleArn="arn:aws:iam::123456789012:role/deploys", RoleSessionName="cdk"
+    )["Credentials"]
+
+    keys = {"aws_access_key_id": made["AccessKeyId"], "aws_secret_access_key": made["SecretAccessKey"]}
+
+    assert foreign(aws.url, "sqs", **keys).list_queues()["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Host": "evil.example"},
+    ],
+    ids=lambda sent: " ".join(sent.values()),
+)
+def test_no_page_is_let_in_though_it_had_a_key(aws: EmbeddedAws, sent: dict[str, str]) -> None:
+    url = aws.client("s3").generate_presigned_url("list_buckets")
+
+    assert status(url)[0] == 200
+    assert status(url, **sent)[0] == 403
+
+
+def test_a_preflight_of_a_page_is_not_approved(aws: EmbeddedAws) -> None:
+    asks = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+
+    answered, headers = status(aws.url, method="OPTIONS", **asks)
+
+    assert answered == 403
+    assert not [name for name in headers if name.lower().startswith("access-control-")]
+
+
+def test_every_run_has_a_key_of_its_own() -> None:
+    assert Door().key != Door().key
+
+
+def test_the_hosting_of_a_rehearsal_has_the_same_door(aws: EmbeddedAws) -> None:
+    asked = {"EndpointName": "fleet", "Body": json.dumps({}).encode()}
+    with Hosting(aws) as hosting:
+        with pytest.raises(ClientError) as caught:
+            foreign(hosting.url, "sagemaker-runtime").invoke_endpoint(**asked)
+        keys = {"aws_access_key_id": aws.door.key}
+        with pytest.raises(ClientError) as let_in:
+            foreign(hosting.url, "sagemaker-runtime", **keys).invoke_endpoint(**asked)
+        invocations = f"{hosting.url}/endpoints/fleet/invocations"
+        of_a_page = status(invocations, method="POST", Origin="https://evil.example")[0]
+
+    assert caught.value.response["Error"]["Code"] == CODE
+    assert let_in.value.response["Error"]["Code"] == "ValidationError"  # there is no such endpoint
+    assert of_a_page == 403
