@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from rehearsal.aws.moto_gaps.codebuild_builds import BuildRecord
     from rehearsal.build_log import BuildLog
 
-WITHOUT_GPU: Mapping[str, str] = MappingProxyType({"FLEET_GPU": "", "FLEET_PORTABLE": "1", "PIP_USER": "0"})
-"""What a build is told here, whatever its project says: there is no GPU, so models are portable, and its
-Python is a virtual environment, which has no folder of the user's."""
+WITHOUT_GPU: Mapping[str, str] = MappingProxyType({"FLEET_PORTABLE": "1"})
+"""Variables of every build here: there is no GPU, so plans are stood in for."""
 
 _AT_MOST = 2
 _LOG_LINES_KEPT = 25
@@ -83,7 +82,7 @@ class Builds:
         self._asked: dict[str, _Asked] = {}
         self._futures: dict[str, Future[None]] = {}
         self._open = ExitStack()
-        self._open.enter_context(processing_jobs.hosted(lambda request: run_job(aws, request)))
+        self._open.enter_context(processing_jobs.hosted(lambda request, stop: run_job(aws, request, stop)))
         self._pool = ThreadPoolExecutor(at_most, thread_name_prefix="build")
         self._open.callback(self._pool.shutdown)
         self._open.callback(self._end_all)

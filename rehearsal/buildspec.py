@@ -5,7 +5,7 @@ Source of the semantics: AWS CodeBuild user guide, "Build specification referenc
 https://docs.aws.amazon.com/codebuild/latest/userguide/build-spec-ref.html
 https://docs.aws.amazon.com/codebuild/latest/userguide/view-build-details-phases.html
 
-What a build leaves behind beside what its commands publish themselves is not kept: artifacts, reports and
+What a build leaves behind besides what its commands publish themselves is not kept: artifacts, reports and
 caches of a buildspec are read by nobody here, and the fleet's has none.
 """
 
@@ -56,6 +56,7 @@ class Buildspec:
         parameters: `env.parameter-store`: the parameters of Systems Manager that variables are read from.
         secrets: `env.secrets-manager`: `id:json-key:stage:version` of the secrets that variables are read
             from.
+        exported: `env.exported-variables`: those that the build shows when it has ended.
         shell: The program that runs the commands: the machine's sh unless `env.shell` says bash.
         phases: Those given, in the order in which CodeBuild runs them.
     """
@@ -64,6 +65,7 @@ class Buildspec:
     phases: tuple[Phase, ...]
     parameters: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
+    exported: tuple[str, ...] = ()
     shell: str = _DEFAULT_SHELL
 
 
@@ -106,6 +108,7 @@ def parse(text: str) -> Buildspec:
         variables=_texts(given, "variables"),
         parameters=_texts(given, "parameter-store"),
         secrets=_texts(given, "secrets-manager"),
+        exported=tuple(given.get("exported-variables") or ()),
         shell=_shell(str(given.get("shell", _DEFAULT_SHELL))),
         phases=tuple(_phase(name, phases[name]) for name in _PHASES if name in phases),
     )

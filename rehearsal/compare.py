@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from triton_models.comparing import Ask, ColdStart, Comparison, Measured, measure, turned
 from triton_models.errors import FleetError
 from triton_models.outcome import progress
-from triton_models.spec import Ensemble, ModelBuild, TensorRt, forms_of, load_builds
+from triton_models.spec import Ensemble, ModelBuild, forms_of, load_builds
 from triton_models.verifying.comparing import largest_difference
 
 if TYPE_CHECKING:
@@ -291,18 +291,22 @@ def on_endpoint(
 
     from triton_models.client import Client
     from triton_models.manifest import Repository
-    from triton_models.publishing.preflight import deployed
     from triton_models.publishing.s3 import aws_errors, repository_client, wanted_repository
+    from triton_models.publishing.serving import deployed
     from triton_models.publishing.stored_manifest import read
 
     place = Repository.parse(wanted_repository(repository))
-    client = Client(endpoint_name=endpoint, repository=place.url)
     with aws_errors(place.url):
         manifest = read(place, repository_client()).manifest
         serving = deployed(endpoint, boto3.session.Session().client("sagemaker"))
+    target = next(iter(serving.targets), None)
+    client = Client(endpoint_name=endpoint, target=str(target) if target else None, repository=place.url)
     there = {name: build for name, build in builds.items() if name in wanted or build.name in manifest.models}
     models = {name: manifest.model(build.name) for name, build in there.items()}
-    sizes = {name: model.artifacts[model.current].size for name, model in models.items()}
+    sizes = {
+        name: model.artifacts[manifest.target_model(builds[name].name, target)].size
+        for name, model in models.items()
+    }
     known = [_first_answer(name, build, client, sizes[name]) for name, build in there.items()]
     ask: dict[str, Ask] = {name: _invoking(build, client) for name, build in there.items()}
     missing = ", ".join(name for name in builds if name not in there)
@@ -337,9 +341,9 @@ def _first_answer(name: str, build: ModelBuild, client: Client, size: int) -> Me
 
 def _allowed(build: ModelBuild) -> float:
     """The largest difference allowed on a GPU, where plans calculate in what they were compiled for."""
-    backends = [model.backend for model in build.models if not isinstance(model, Ensemble)]
-    precisions = [each.precision for each in backends if isinstance(each, TensorRt)] or ["fp32"]
-    return max(build.allowed(each) for each in precisions)
+    if not build.precisions:
+        return build.allowed()
+    return max(build.allowed(each) for each in build.precisions)
 
 
 def _invoking(build: ModelBuild, client: Client) -> Ask:

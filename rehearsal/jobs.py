@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import subprocess
 import tempfile
+import threading
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rehearsal.triton.command import search_path
+from rehearsal.assumptions import holds
+from rehearsal.container_environment import container_environment
+from rehearsal.processes import adopt_orphans, end_descendants
+from rehearsal.triton.machine import Machine
+from triton_models.processes import end_group, tie_to_parent
 
 if TYPE_CHECKING:
     from rehearsal.aws.embedded import EmbeddedAws
 
+_REQUIREMENTS = re.compile(r"(models/[^/]+/)?requirements\.txt")
 LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
 
+# https://docs.aws.amazon.com/sagemaker/latest/dg/byoc-metadata.html, read 2026-11-22.
+_OUTPUT, _CONFIG = "/opt/ml/output", "/opt/ml/config"
+_MESSAGE_LENGTH = 1024
+_LOOK_S = 0.2
 
-def run_job(aws: EmbeddedAws, request: Mapping[str, Any]) -> str | None:
+
+def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event | None = None) -> str | None:
     """Run what a CreateProcessingJob request asks for.
 
     The image is not run: there is no container, and where the command names the place of an input in it, it
@@ -28,6 +42,7 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any]) -> str | None:
     Args:
         aws: Where the job was asked for.
         request: The request.
+        stop: Ends the job when it is set.
 
     Returns:
         SageMaker's reason for a failure; None if the command succeeded.
@@ -35,7 +50,10 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any]) -> str | None:
     application = request["AppSpecification"]
     command = [*application["ContainerEntrypoint"], *application.get("ContainerArguments", ())]
     with tempfile.TemporaryDirectory(prefix="fleet-job-") as folder:
-        places = dict(_inputs(aws, request, Path(folder)))
+        output = Path(folder, "output")
+        output.mkdir()
+        config = _config(request, Path(folder))
+        places = {_OUTPUT: output, _CONFIG: config, **dict(_inputs(aws, request, Path(folder)))}
         process = subprocess.Popen(
             [_here(part, places) for part in command],
             env=_environment(aws, request, Path(folder)),
@@ -45,11 +63,44 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any]) -> str | None:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            start_new_session=True,
+            preexec_fn=_prepare,  # noqa: PLW1509  two prctl calls
         )
+        if stop is not None:
+            threading.Thread(target=_end, args=(process, stop), daemon=True).start()
         _log(aws, f"{request['ProcessingJobName']}/algo-1", process)
+        aws.leave_message(request["ProcessingJobName"], _message(output))
     if process.returncode:
         return f"AlgorithmError: , exit code: {process.returncode}"
     return None
+
+
+def _prepare() -> None:
+    tie_to_parent()
+    adopt_orphans()
+
+
+def _end(process: subprocess.Popen[str], stop: threading.Event) -> None:
+    """End a process, and whatever it started, when it is to stop; return when it has ended."""
+    while process.poll() is None:
+        if stop.wait(_LOOK_S):
+            end_descendants(process.pid)
+            end_group(process)
+
+
+def _config(request: Mapping[str, Any], folder: Path) -> Path:
+    """The folder in which a job reads what it is."""
+    config = folder / "config"
+    config.mkdir()
+    known = {"ProcessingJobName": request["ProcessingJobName"]} if holds("processing_job_log") else {}
+    (config / "processingjobconfig.json").write_text(json.dumps(known))
+    return config
+
+
+def _message(output: Path) -> str:
+    """What the command left for whoever describes the job."""
+    file = output / "message"
+    return file.read_text(errors="replace")[:_MESSAGE_LENGTH] if file.is_file() else ""
 
 
 def _inputs(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Path]]:
@@ -72,14 +123,24 @@ def _here(part: str, places: Mapping[str, Path]) -> str:
 
 
 def _environment(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    machine = Machine.of(
+        image=request["AppSpecification"]["ImageUri"],
+        instance_type=request["ProcessingResources"]["ClusterConfig"]["InstanceType"],
+    ).assuming("processing_host_driver")
     return {
-        **aws.environment(),
-        "PATH": search_path(folder / "bin"),
-        "PYTHONUNBUFFERED": "1",
-        "TMPDIR": str(folder),
+        **container_environment(aws, machine, folder=folder, requirements=_requirements(folder)),
         **request.get("Environment", {}),
-        "PIP_USER": "0",  # a virtual environment has no folder of the user's
     }
+
+
+def _requirements(folder: Path) -> str:
+    """What the requirements.txt of a zipped source say, at its top and next to its models."""
+    found = []
+    for archive in (folder / "inputs").rglob("*.zip"):
+        with zipfile.ZipFile(archive) as packed:
+            wanted = [each for each in packed.namelist() if _REQUIREMENTS.fullmatch(each)]
+            found += [packed.read(each).decode() for each in wanted]
+    return "\n".join(found)
 
 
 def _log(aws: EmbeddedAws, stream: str, process: subprocess.Popen[str]) -> None:

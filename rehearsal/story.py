@@ -173,18 +173,16 @@ def _dashboard_table(inventory: Inventory) -> Table:
     table = _table("Dashboard", "graph", "metrics")
     for widget in inventory.widgets:
         table.add_row(widget.title, ", ".join(widget.metrics))
-    measured = {
-        "at most this many models loaded at once (LoadedModelCount)": inventory.loaded_models,
-        "share of requests whose model was loaded (ModelCacheHit)": inventory.cache_hit_ratio,
-    }
-    table.caption = "\n".join(
-        f"{name}: {'no data' if value is None else format(value, '.3g')}" for name, value in measured.items()
+    loaded, hits = inventory.loaded_models, inventory.cache_hit_ratio
+    table.caption = (
+        f"Peak models loaded (LoadedModelCount): {'no data' if loaded is None else format(loaded, 'g')}\n"
+        f"Requests that hit a loaded model (ModelCacheHit): {'no data' if hits is None else f'{hits:.1%}'}"
     )
     return table
 
 
 class Narrator:
-    """Tells each step on standard error: what is being done while it is done, and what came of it.
+    """Says each step on standard error: what is being done while it is done, and what came of it.
 
     Without a terminal it says nothing: the result is on standard output.
     """
@@ -195,7 +193,7 @@ class Narrator:
 
     @contextmanager
     def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """A step; what it yields takes a line of detail, shown beside the title while the step runs.
+        """A step; what it yields takes a line of detail, shown next to the title while the step runs.
 
         The last line that starts with "=> " is what came of the step.
         """

@@ -8,11 +8,13 @@ import os
 import socket
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from rehearsal.assumptions import assume, holds
+from rehearsal.aws.door import Door, behind
 from triton_models.errors import FleetError, Problem
 
 if TYPE_CHECKING:
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 ACCOUNT = "123456789012"
 """The account that moto answers for."""
 
-# Any will do: moto looks at none. An account can be told by them all the same, so they say what they are.
-_KEYS = dict.fromkeys(("aws_access_key_id", "aws_secret_access_key", "aws_session_token"), "rehearsal")
+# Any will do beside the key's id: nothing checks a signature.
+_SECRETS = dict.fromkeys(("aws_secret_access_key", "aws_session_token"), "rehearsal")
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +40,8 @@ _POLL_SECONDS = 0.05
 class EmbeddedAws:
     """A whole AWS of one account on this machine, empty when opened and gone when closed.
 
-    One at a time in a process: moto keeps what it has for the process.
+    One at a time in a process: moto keeps what it has for the process. It answers whoever has its key, which
+    is in `exports`, and no web page; see `rehearsal.aws.door`.
 
     Args:
         port: The TCP port on the loopback interface; 0 takes a free one.
@@ -46,6 +49,8 @@ class EmbeddedAws:
         bake_scale: How many seconds here a second takes in which an endpoint's deployment waits and watches
             its alarms. By default ten minutes pass in one second, and a rehearsal says nothing about whether
             a wait is long enough; 1 waits as AWS does.
+        refuse_empty_prefix: Whether CreateModel refuses a prefix of S3 without an object. AWS's documentation
+            says neither that it does nor that it does not.
 
     Raises:
         FleetError: The port is taken or not allowed.
@@ -54,8 +59,16 @@ class EmbeddedAws:
 
     _turn = threading.Lock()
 
-    def __init__(self, port: int = 0, *, region: str = "us-east-1", bake_scale: float | None = None) -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        region: str = "us-east-1",
+        bake_scale: float | None = None,
+        refuse_empty_prefix: bool = False,
+    ) -> None:
         self.region = region
+        self.door = Door(_issued)
         self._elsewhere: dict[str, str] = {}
         self._open = ExitStack()
         if not EmbeddedAws._turn.acquire(blocking=False):
@@ -66,13 +79,14 @@ class EmbeddedAws:
             # Bound before anything heavy is imported, so that a taken port is told at once.
             listener = self._open.enter_context(_listen(port))
             self.port: int = listener.getsockname()[1]
-            _serve(listener, self._open)
-            self._clients = _Clients(self.url)
+            _serve(listener, self.door, self._open)
+            self._clients = _Clients(self.url, self.door.key)
             self._open.callback(self._clients.close)
             self._connect()
             self._run_functions()
             self._run_state_machines()
             self._pace(bake_scale)
+            self._open.enter_context(assume(model_on_empty_prefix=not refuse_empty_prefix))
         except BaseException:
             self._open.close()
             raise
@@ -123,6 +137,17 @@ class EmbeddedAws:
         usual = endpoint_update.BAKE_SCALE
         endpoint_update.set_bake_scale(usual if bake_scale is None else bake_scale)
 
+    def assume(self, **assumptions: bool) -> AbstractContextManager[None]:
+        """Let assumptions about AWS hold or not, in a `with`.
+
+        Args:
+            **assumptions: By their names in `rehearsal.assumptions`: `model_on_empty_prefix=False`.
+
+        Raises:
+            KeyError: There is no such assumption.
+        """
+        return assume(**assumptions)
+
     def attach(self, host: Host) -> None:
         """Have the fleets of endpoints started there before they take traffic, until this is closed."""
         from rehearsal.aws.moto_gaps import endpoint_update
@@ -149,7 +174,7 @@ class EmbeddedAws:
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_S3": self.url,
-            **{name.upper(): value for name, value in _KEYS.items()},
+            **{name.upper(): value for name, value in _keys(self.door.key).items()},
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -163,7 +188,15 @@ class EmbeddedAws:
         Args:
             **extra: More variables; they win.
         """
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(_INHERITED_PREFIXES)}
+        return {**self.environment_of(os.environ), **extra}
+
+    def environment_of(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The same with other variables than this process's in the place of those that it has.
+
+        Args:
+            inherited: The variables; those that could lead to the real AWS are left out.
+        """
+        kept = {key: value for key, value in inherited.items() if not key.startswith(_INHERITED_PREFIXES)}
         for name in _PROXIES:
             kept[name] = f"{kept[name]},{_LOOPBACK}" if kept.get(name) else _LOOPBACK
         return {
@@ -172,7 +205,6 @@ class EmbeddedAws:
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
             "CDK_DISABLE_CLI_TELEMETRY": "true",
-            **extra,
         }
 
     def client(self, service: str) -> Any:
@@ -262,6 +294,14 @@ class EmbeddedAws:
         backend = codebuild_backends[ACCOUNT][self.region]
         codebuild_builds.finish_build(backend, build_id, status=status, phases=phases)
 
+    def leave_message(self, job: str, message: str) -> None:
+        """Keep what a Processing job leaves for whoever describes it; nothing if the message is empty."""
+        from moto.sagemaker.models import sagemaker_backends
+
+        if message and holds("exit_message"):
+            jobs: Any = sagemaker_backends[ACCOUNT][self.region].processing_jobs
+            jobs[job].exit_message = message
+
     def close(self) -> None:
         """Stop answering and forget everything. A second time does nothing."""
         self._open.close()
@@ -292,7 +332,18 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def _serve(listener: socket.socket, closing: ExitStack) -> None:
+def _keys(key: str) -> dict[str, str]:
+    return {"aws_access_key_id": key, **_SECRETS}
+
+
+def _issued(key: str) -> bool:
+    """Whether AssumeRole or CreateAccessKey made a key here."""
+    from moto.iam.models import iam_backends
+
+    return any(key in iam.access_keys for account in iam_backends.values() for iam in account.values())
+
+
+def _serve(listener: socket.socket, door: Door, closing: ExitStack) -> None:
     """Answer on the listener from threads of this process until `closing` closes."""
     # Importing moto takes a second or two: only who opens an embedded AWS pays for it.
     from rehearsal.aws.moto_gaps import close_gaps
@@ -308,6 +359,7 @@ def _serve(listener: socket.socket, closing: ExitStack) -> None:
     )
     from werkzeug.serving import make_server
 
+    from rehearsal.aws import price_list
     from rehearsal.aws.cloudformation import stacks
     from rehearsal.aws.cloudformation.answers import ANSWERS
 
@@ -325,7 +377,8 @@ def _serve(listener: socket.socket, closing: ExitStack) -> None:
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     moto_api_backend.reset()
     closing.callback(moto_api_backend.reset)
-    application = ANSWERS.before(DomainDispatcherApplication(create_backend_app))
+    inside = behind(door, price_list.before(DomainDispatcherApplication(create_backend_app)))
+    application = ANSWERS.before(inside)
     server = make_server(
         "127.0.0.1",
         listener.getsockname()[1],
@@ -357,14 +410,14 @@ def _log_crash(type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG0
 class _Clients:
     """boto3 clients that reach the embedded AWS and read nothing of the caller's AWS configuration."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str) -> None:
         import boto3
         import botocore.session
 
         nowhere = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
         hermetic = botocore.session.Session(session_vars={"profile": (None, None, None, None), **nowhere})
         hermetic.register_component("data_loader", _service_models())
-        self._session = boto3.Session(botocore_session=hermetic, **_KEYS)
+        self._session = boto3.Session(botocore_session=hermetic, **_keys(key))
         self._url = url
         self._made: dict[tuple[str, str], Any] = {}
         # boto3 sessions must not make clients in two threads at once.

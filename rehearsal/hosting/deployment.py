@@ -21,7 +21,7 @@ class Host(Protocol):
     """What runs the fleets of endpoints."""
 
     def launch(self, endpoint: str, config: str) -> None:
-        """Start the fleet of a configuration beside the one that serves.
+        """Start the fleet of a configuration next to the one that serves.
 
         Raises:
             FleetError: It does not come up.

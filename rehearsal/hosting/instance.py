@@ -1,4 +1,4 @@
-"""One instance of a multi-model endpoint: what SageMaker's agent does beside the container.
+"""One instance of a multi-model endpoint: what SageMaker's agent does next to the container.
 
 It brings models from S3 when they are first asked for, has the container load them, and unloads the least
 recently used ones when the container reports that its memory is full. An artifact is taken as immutable:
@@ -21,6 +21,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from rehearsal.assumptions import holds
 from rehearsal.hosting.metrics import Download, Event, Load, Unload, Usage
 from rehearsal.hosting.unpack import unpack
 from rehearsal.hosting.usage import UsageMeter
@@ -32,6 +33,7 @@ from rehearsal.triton.contract import (
     MultiModelContract,
     NoAnswerError,
 )
+from rehearsal.triton.machine import Machine
 from rehearsal.triton.server import TritonServer
 
 # How long a request waits for a model before the platform answers that it is not ready, in seconds.
@@ -99,6 +101,7 @@ class Instance:
         report: Called with every event that has a metric.
         load_wait_s: How long a request waits for a model.
         keep_models: False unloads and deletes a model after use, as ModelCacheSetting "Disabled" does.
+        machine: What the container runs on; see `TritonServer`.
 
     Raises:
         FleetError: The Triton server cannot be started.
@@ -115,6 +118,7 @@ class Instance:
         report: Callable[[Event], None],
         load_wait_s: float = LOAD_WAIT_S,
         keep_models: bool = True,
+        machine: Machine | None = None,
     ) -> None:
         self._bucket, self._prefix, self._s3 = bucket, prefix, s3
         self._report = report
@@ -125,8 +129,8 @@ class Instance:
         self._unloading: dict[str, _Model] = {}
         self._threads: set[threading.Thread] = set()
         self._clock = itertools.count(1)
-        self.server = TritonServer(environment, directory)
-        self._contract = MultiModelContract(self.server.url)
+        self.server = TritonServer(environment, directory, machine=machine)
+        self._contract = MultiModelContract(self.server.socket)
         # As in the container, so that what a path says about a model is true here too.
         self._disk = self.server.directory / "opt" / "ml" / "models"
         self._disk.mkdir(parents=True)
@@ -162,6 +166,8 @@ class Instance:
             ContainerError: The container refused to load it.
             NotReadyError: It is not loaded within the time that a request waits; the load goes on.
         """
+        if not holds("object_overwritten"):
+            self._evict(lambda other: other.target == target, forget=True)
         model, hit = self._claim(target)
         try:
             started = time.monotonic()
@@ -313,7 +319,8 @@ class Instance:
             idle = [model for model in self._models.values() if self._idle(model) and among(model)]
             if not idle:
                 return False
-            victim = min(idle, key=lambda model: model.last_used)
+            choose = min if holds("eviction_order") else max
+            victim = choose(idle, key=lambda model: model.last_used)
             del self._models[victim.target]
             self._unloading[victim.target] = victim
         started = time.monotonic()
@@ -337,6 +344,8 @@ def model_id(target: str) -> str:
 
 
 def _open(s3: Any, bucket: str, key: str) -> Any:
+    if not holds("list_bucket_by_prefix"):
+        raise MissingArtifactError(key)
     try:
         return s3.get_object(Bucket=bucket, Key=key)["Body"]
     except ClientError as error:

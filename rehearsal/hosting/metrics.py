@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rehearsal.assumptions import holds
+
 INVOCATION_NAMESPACE = "AWS/SageMaker"
 INSTANCE_NAMESPACE = "/aws/sagemaker/Endpoints"
 
@@ -261,7 +263,11 @@ class MetricsPublisher:
             for name, value in event.samples().items():
                 data = by_namespace.setdefault(METRICS[name].namespace, [])
                 data.append(_datum(source.dimensions(), name, value, at))
-                if source.config and METRICS[name].namespace == INVOCATION_NAMESPACE:
+                if (
+                    source.config
+                    and holds("endpoint_config_dimension")
+                    and METRICS[name].namespace == INVOCATION_NAMESPACE
+                ):
                     data.append(_datum(source.fleet_dimensions(), name, value, at))
         for namespace, data in by_namespace.items():
             for start in range(0, len(data), _CALL_LIMIT):

@@ -8,14 +8,21 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
+from rehearsal.assumptions import holds
+from rehearsal.aws.door import refusal_of_pages
 from triton_models.errors import FleetError
 
 # The API model of sagemaker-runtime: the longest body of InvokeEndpoint, in bytes.
 PAYLOAD_LIMIT = 6291456
 
+# How long a connection may be idle, in seconds; an SDK opens another one.
+_IDLE_LIMIT_S = 60.0
+
+_LENGTH = re.compile(r"[0-9]{1,18}")
 _INVOCATIONS = re.compile(r"/endpoints/([^/]+)/invocations")
 _READ_SIZE = 1 << 16
 
@@ -61,17 +68,22 @@ def validation_error(message: str) -> ApiError:
 Invoke = Callable[[str, Mapping[str, str], bytes], Reply]
 
 
-def listen(invoke: Invoke, *, port: int) -> ThreadingHTTPServer:
+Refusal = Callable[[Mapping[str, str]], str | None]
+
+
+def listen(invoke: Invoke, *, port: int, refusal: Refusal = refusal_of_pages) -> ThreadingHTTPServer:
     """Bind a server on the loopback interface that answers InvokeEndpoint; it does not serve yet.
 
     Args:
         invoke: Called with endpoint name, headers (lower-case names) and body; may raise ApiError.
         port: The port, or 0 for a free one.
+        refusal: Called with the headers; why the request is refused, or None. By default pages are.
 
     Raises:
         FleetError: The port is taken.
     """
-    handler = type("BoundHandler", (_Handler,), {"invoke": staticmethod(invoke)})
+    bound = {"invoke": staticmethod(invoke), "refusal": staticmethod(refusal)}
+    handler = type("BoundHandler", (_Handler,), bound)
     try:
         return _Server(("127.0.0.1", port), handler)
     except OSError as error:
@@ -93,7 +105,9 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     invoke: Invoke
+    refusal: Refusal
     protocol_version = "HTTP/1.1"
+    timeout = _IDLE_LIMIT_S
     # One packet for headers and body together, sent at once: 40 ms less on the loopback interface.
     wbufsize = -1
     disable_nagle_algorithm = True
@@ -119,16 +133,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         return go_on
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is not HTTP, or too long, as the API answers a wrong request."""
+        self.close_connection = True
+        self._send(ApiError(code, "ValidationError", message or explain or HTTPStatus(code).phrase).reply())
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Nothing to standard error for every request."""
 
     def _answer(self) -> Reply:
-        length = self.headers.get("Content-Length")
-        if length is None or not length.isdigit():
+        headers = {name.lower(): _text(value) for name, value in self.headers.items()}
+        if reason := self.refusal(headers):
+            self.close_connection = True
+            raise ApiError(403, "UnrecognizedClientException", reason)
+        length = headers.get("content-length")
+        if length is None or not _LENGTH.fullmatch(length):
             self.close_connection = True
             message = "The request needs a Content-Length: a body of unknown length is not accepted."
             raise validation_error(message)
-        if int(length) > PAYLOAD_LIMIT:
+        if int(length) > PAYLOAD_LIMIT and holds("payload_limit"):
             self._drain(int(length))
             text = f"HTTP content length exceeded {PAYLOAD_LIMIT} bytes."
             return Reply(status=413, body=text.encode(), headers={"Content-Type": "text/plain"})
@@ -136,7 +159,6 @@ class _Handler(BaseHTTPRequestHandler):
         match = _INVOCATIONS.fullmatch(urlsplit(self.path).path)
         if not match:
             raise _unknown_operation(self.command, self.path)
-        headers = {name.lower(): value for name, value in self.headers.items()}
         return self.invoke(unquote(match[1]), headers, body)
 
     def _drain(self, length: int) -> None:
@@ -155,6 +177,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
         except ConnectionError:
             self.close_connection = True
+
+
+def _text(value: str) -> str:
+    """A header as it was meant: in UTF-8, where http.server takes each byte for a character."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        return value
 
 
 def _unknown_operation(method: str, path: str) -> ApiError:

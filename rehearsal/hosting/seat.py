@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from rehearsal.assumptions import holds
 from rehearsal.hosting.instance import Instance
 from rehearsal.hosting.metrics import Source, Usage
 from rehearsal.hosting.runtime_api import ApiError
@@ -51,7 +52,7 @@ class Seat:
             return variant, self._running(variant)
 
     def launch(self, variant: Variant) -> None:
-        """Start a fleet's instance beside the one that serves; requests go on meanwhile.
+        """Start a fleet's instance next to the one that serves; requests go on meanwhile.
 
         Raises:
             ApiError: The hosting is being closed.
@@ -129,7 +130,7 @@ class Seat:
         instance = self._instances.pop(fleet)
 
         def finish() -> None:
-            if instance.alive:
+            if instance.alive and holds("old_endpoint_deletion"):
                 instance.wait_until_idle()
             instance.close()
 

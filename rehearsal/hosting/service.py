@@ -13,11 +13,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
+from rehearsal.assumptions import holds
+from rehearsal.aws.door import Door, refusal_of_pages
 from rehearsal.hosting.deployment import Host
 from rehearsal.hosting.instance import (
     LOAD_WAIT_S,
@@ -45,12 +48,21 @@ LOOKUP_S = 1.0
 _FORWARDED = ("content-type", "accept", "x-amzn-sagemaker-custom-attributes", "x-amzn-sagemaker-inference-id")
 _RETURNED = ("content-type", "x-amzn-sagemaker-custom-attributes")
 _CLIENT_ERRORS = range(400, 500)
+_SESSION, _NEW_SESSION = "x-amzn-sagemaker-session-id", "x-amzn-sagemaker-new-session-id"
+# The API model of sagemaker-runtime.
+_LONGEST_TARGET = 1024
 _TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 
 
 @runtime_checkable
 class DeployingAws(Aws, Protocol):
-    """An AWS that has the fleets of its deployments started, as `EmbeddedAws` does."""
+    """An AWS that has the fleets of its deployments started, as `EmbeddedAws` does.
+
+    Attributes:
+        door: Who may call it, and what serves its endpoints.
+    """
+
+    door: Door
 
     def attach(self, host: Host) -> None:
         """Start fleets there from now on."""
@@ -86,7 +98,9 @@ class Hosting:
         load_wait_s: float = LOAD_WAIT_S,
         lookup_s: float = LOOKUP_S,
     ) -> None:
-        self._server = listen(self.invoke, port=port)
+        self._deploying = aws if isinstance(aws, DeployingAws) else None
+        refusal = self._deploying.door.refusal if self._deploying else refusal_of_pages
+        self._server = listen(self.invoke, port=port, refusal=refusal)
         self.url = f"http://localhost:{self._server.server_address[1]}"
         self._aws = _SharedClients(aws)
         self._load_wait_s = load_wait_s
@@ -99,7 +113,6 @@ class Hosting:
         self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
         self._thread = threading.Thread(target=self._server.serve_forever, name="hosting", daemon=True)
         self._thread.start()
-        self._deploying = aws if isinstance(aws, DeployingAws) else None
         if self._deploying:
             self._deploying.attach(self)
 
@@ -120,7 +133,7 @@ class Hosting:
             ) from error
 
     def launch(self, endpoint: str, config: str) -> None:
-        """Start the fleet of a configuration beside the one that serves, if that one serves here.
+        """Start the fleet of a configuration next to the one that serves, if that one serves here.
 
         Raises:
             FleetError: Its server fails.
@@ -170,6 +183,8 @@ class Hosting:
             invoked = instance.invoke(target, body=body, headers=forwarded)
         except NotReadyError as error:
             message = f"Model {target} is not ready for inference yet. Please try your request again later."
+            if not holds("not_ready_answer"):
+                raise ApiError(503, "ServiceUnavailable", message) from error
             raise ApiError(429, "ModelNotReadyException", message) from error
         except MissingArtifactError as error:
             raise validation_error(_download_failed(variant, target)) from error
@@ -179,7 +194,11 @@ class Hosting:
             self._count(variant, started, Invoked(answer=error.answer, cache_hit=False))
             raise _model_error(variant, error.answer) from error
         self._count(variant, started, invoked)
-        return _reply(variant, invoked.answer)
+        reply = _reply(variant, invoked.answer)
+        if headers.get(_SESSION) == "NEW_SESSION" and not holds("session_not_pinned"):
+            begun = {_NEW_SESSION: f"{secrets.token_hex(8)}; Expires=2030-01-01T00:00:00Z"}
+            reply = replace(reply, headers={**reply.headers, **begun})
+        return reply
 
     def close(self) -> None:
         """Stop answering; end every server and remove every file."""
@@ -247,6 +266,7 @@ class Hosting:
             report=report,
             load_wait_s=self._load_wait_s,
             keep_models=variant.keep_models,
+            machine=variant.machine,
         )
 
 
@@ -277,6 +297,12 @@ def _target(variant: Variant, headers: Mapping[str, str]) -> str:
             "set TargetModel."
         )
         raise validation_error(message)
+    if len(target) > _LONGEST_TARGET:
+        message = (
+            f"1 validation error detected: Value at 'targetModel' with {len(target)} characters failed to "
+            f"satisfy constraint: Member must have length less than or equal to {_LONGEST_TARGET}"
+        )
+        raise validation_error(message)
     return target
 
 
@@ -289,6 +315,8 @@ def _reply(variant: Variant, answer: Answer) -> Reply:
 
 
 def _download_failed(variant: Variant, target: str) -> str:
+    if not holds("error_wording"):
+        return f"There is no model {target}."
     return (
         f"Failed to download model data(bucket: {variant.bucket}, key: {variant.prefix}{target}). Please "
         "ensure that there is an object located at the URL and that the role passed to CreateModel has "
@@ -317,6 +345,6 @@ def _model_error(variant: Variant, answer: Answer) -> ApiError:
         message,
         ErrorCode=f"{side.upper()}_ERROR_FROM_MODEL",
         OriginalStatusCode=answer.status,
-        OriginalMessage=answer.text,
+        OriginalMessage=answer.text if holds("refused_input_text") else message,
         LogStreamArn=f"arn:aws:logs:{region}:{account}:log-group:{variant.log_group}",
     )

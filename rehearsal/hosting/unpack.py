@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import shutil
@@ -10,7 +11,11 @@ import zlib
 from pathlib import Path
 from typing import IO
 
+from rehearsal.assumptions import holds
+
 _EXECUTABLE = 0o100
+_GZIP_HEAD = 10
+_COMPRESSED = 0b110
 
 
 class BadArtifactError(Exception):
@@ -28,6 +33,8 @@ def unpack(stream: IO[bytes], folder: Path) -> None:
         BadArtifactError: Not a .tar.gz, or a member is absolute, leaves the folder, links out of it, or is
             neither file, folder nor link. Nothing is left on the disk then.
     """
+    if not holds("unpacker_takes_stored_blocks"):
+        stream = _without_stored_blocks(stream)
     staging = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     staging.mkdir()
     try:
@@ -41,6 +48,15 @@ def unpack(stream: IO[bytes], folder: Path) -> None:
         raise BadArtifactError(message) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _without_stored_blocks(stream: IO[bytes]) -> IO[bytes]:
+    """The stream, unless its first block of DEFLATE holds its bytes as they are."""
+    content = stream.read()
+    if content[_GZIP_HEAD : _GZIP_HEAD + 1] and not content[_GZIP_HEAD] & _COMPRESSED:
+        message = "invalid block type"
+        raise BadArtifactError(message)
+    return io.BytesIO(content)
 
 
 def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:
@@ -59,7 +75,8 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> N
         assert content is not None  # noqa: S101  a regular file has content
         with path.open("wb") as target:
             shutil.copyfileobj(content, target, length=1 << 20)
-        path.chmod(0o755 if member.mode & _EXECUTABLE else 0o644)
+        executable = member.mode & _EXECUTABLE and holds("executable_bits_kept")
+        path.chmod(0o755 if executable else 0o644)
     elif member.issym():
         _inside(root, os.path.normpath(Path(member.name).parent / member.linkname), member)
         path.symlink_to(member.linkname)

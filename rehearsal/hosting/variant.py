@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from rehearsal.hosting.metrics import Source
 from rehearsal.hosting.runtime_api import validation_error
+from rehearsal.triton.machine import Machine
 
 
 class Aws(Protocol):
@@ -33,6 +34,7 @@ class Variant:
         prefix: The key prefix that target models are relative to, with its last slash.
         environment: The container's environment variables.
         keep_models: Whether models stay in memory after use (ModelCacheSetting).
+        machine: What its containers run on, and in which image.
     """
 
     endpoint: str
@@ -44,6 +46,7 @@ class Variant:
     prefix: str
     environment: Mapping[str, str]
     keep_models: bool
+    machine: Machine
 
     @property
     def source(self) -> Source:
@@ -152,6 +155,7 @@ def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known
         prefix=prefix if not prefix or prefix.endswith("/") else f"{prefix}/",
         environment=dict(container.get("Environment") or {}),
         keep_models=caching != "Disabled",
+        machine=Machine.of(image=container.get("Image", ""), instance_type=declared.get("InstanceType")),
     )
 
 

@@ -30,15 +30,16 @@ _numbers = itertools.count(1)
 class MotoAws:
     """Clients of a moto server, and short cuts to deploy with."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, key: str = "test") -> None:
         self.url = url
+        self._key = key
 
     def client(self, service: str, *, url: str | None = None, config: Config | None = None) -> Any:
         return boto3.client(
             service,
             endpoint_url=url or self.url,
             region_name=REGION,
-            aws_access_key_id="test",
+            aws_access_key_id=self._key,
             aws_secret_access_key="test",
             config=config,
         )
@@ -48,7 +49,7 @@ class MotoAws:
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": runtime,
-            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_ACCESS_KEY_ID": self._key,
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": REGION,
         }

@@ -99,7 +99,7 @@ def source_folder(folder: Path, *, good: int) -> Path:
     return folder
 
 
-def mend(folder: Path) -> None:
+def repair(folder: Path) -> None:
     """Take out of every broken model what is wrong with it."""
     for number, name in enumerate(BROKEN):
         declare(folder / "models", name, number + 1)

@@ -8,15 +8,15 @@ from functools import cache
 from typing import Any
 
 import pytest
-from aws_cdk import App, DefaultStackSynthesizer, Stack
-from aws_cdk.assertions import Template
 from deployed_functions import begin, destroy, ended, logged, until
+from synthesised_stacks import small_stack, template_of
 
 from rehearsal.aws.embedded import EmbeddedAws
 from triton_fleet import ModelRepository, SingleModelEndpoint, Variant
 
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 WAIT = "Custom::TritonArtifact"
+WAITS = "Waits for artifacts"
 # The function asks S3 every ten seconds. Nothing else of it is changed for the tests, but where one says so.
 QUICK = {"POLL_S = 10": "POLL_S = 0.1"}
 
@@ -29,8 +29,7 @@ def aws() -> Iterator[EmbeddedAws]:
 
 @cache
 def synthesised() -> str:
-    synthesizer = DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
-    stack = Stack(App(), "S", synthesizer=synthesizer)
+    stack = small_stack()
     SingleModelEndpoint(
         stack,
         "Endpoint",
@@ -38,14 +37,15 @@ def synthesised() -> str:
         variants=[Variant(artifact=ARTIFACT)],
         endpoint_name="single",
     )
-    return json.dumps(Template.from_stack(stack).to_json())
+    return template_of(stack)
 
 
 def template(replaced: dict[str, str] = QUICK, **waiting: Any) -> dict[str, Any]:
     """The endpoint's template, with parts of the function's code and properties of the wait replaced."""
     found: dict[str, Any] = json.loads(synthesised())
     resources = found["Resources"].values()
-    [function] = [each for each in resources if each["Type"] == "AWS::Lambda::Function"]
+    functions = [each for each in resources if each["Type"] == "AWS::Lambda::Function"]
+    [function] = [each for each in functions if WAITS in each["Properties"]["Description"]]
     for old, new in replaced.items():
         assert old in function["Properties"]["Code"]["ZipFile"]
         function["Properties"]["Code"]["ZipFile"] = function["Properties"]["Code"]["ZipFile"].replace(

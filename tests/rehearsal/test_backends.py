@@ -2,10 +2,14 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
+from rehearsal.triton.backend_directory import make_backends, new_mark
 from rehearsal.triton.contract import MultiModelContract
+from rehearsal.triton.machine import Machine
+from rehearsal.triton.runtime import find_runtime
 from rehearsal.triton.server import TritonServer
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from tests.rehearsal.served_models import (
@@ -17,6 +21,9 @@ from tests.rehearsal.served_models import (
     text_onnx,
     write,
 )
+from triton_models.instances import gpu as gpu_named
+from triton_models.releases import release
+from triton_models.tensorrt import Hardware, PlanOptions, stand_in
 
 CPU_CONFIG = "instance_group [{count: 1 kind: KIND_CPU}]"
 # Runs as soon as six rows wait, which is long before the delay is over.
@@ -64,7 +71,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("backends")
     with (
         TritonServer(ENVIRONMENT, folder / "server") as triton,
-        MultiModelContract(triton.url) as contract,
+        MultiModelContract(triton.socket) as contract,
     ):
         yield Server(contract, folder)
 
@@ -178,6 +185,63 @@ def test_what_cannot_run_here_is_refused_with_the_reason(server, files, message)
     answer = server.load(files)[1]
     assert answer.status == 400
     assert message in answer.text
+
+
+def stand_in_for(plan: str, *, gpu: str, folder: Path, hardware: Hardware = "this-gpu") -> dict[str, bytes]:
+    """A model with what a portable build for a GPU and a release makes in the place of its plan."""
+    onnx = folder / "model.onnx"
+    onnx.write_bytes(scaling_onnx(2.0))
+    compiler = stand_in(release=release(plan), gpu=gpu_named(gpu))
+    compiler.compile(onnx, folder / "model.plan", shapes={}, options=PlanOptions(hardware=hardware))
+    files = onnx_model(2.0, backend="tensorrt", file="model.plan", extra=CPU_CONFIG)
+    return {**files, "scaling/1/model.plan": (folder / "model.plan").read_bytes()}
+
+
+@pytest.fixture(scope="module")
+def g5(tmp_path_factory):
+    """The server of an ml.g5.2xlarge with release 25.09."""
+    folder = tmp_path_factory.mktemp("g5")
+    machine = Machine.of(image="repository:25.09-py3", instance_type="ml.g5.2xlarge")
+    with (
+        TritonServer(ENVIRONMENT, folder / "server", machine=machine) as triton,
+        MultiModelContract(triton.socket) as contract,
+    ):
+        yield Server(contract, folder)
+
+
+def test_a_stand_in_for_a_plan_is_served_on_the_target_that_it_was_made_for(g5, tmp_path):
+    name = g5.serve(stand_in_for("25.09", gpu="A10G", folder=tmp_path))
+    assert g5.ask(name, [[1, 2]]) == [[2, 4]]
+
+
+def test_a_stand_in_for_ampere_and_newer_is_served_on_a_gpu_that_did_not_compile_it(g5, tmp_path):
+    name = g5.serve(stand_in_for("25.09", gpu="L4", folder=tmp_path, hardware="ampere+"))
+    assert g5.ask(name, [[1, 2]]) == [[2, 4]]
+
+
+@pytest.mark.parametrize(
+    ("plan", "gpu", "message"),
+    [
+        ("25.09", "L4", "an incompatible device, expecting compute 8.6 got compute 8.9, please rebuild."),
+        ("25.04", "A10G", "version of TensorRT, expecting library version 10.13.3.9 got 10.9.0.34, please"),
+        ("25.09", "T4", "an incompatible device, expecting compute 8.6 got compute 7.5, please rebuild."),
+    ],
+)
+def test_a_stand_in_is_refused_where_tensorrt_refuses_the_plan(g5, tmp_path, plan, gpu, message):
+    answer = g5.load(stand_in_for(plan, gpu=gpu, folder=tmp_path))[1]
+    assert answer.status == 400
+    assert message in answer.text
+
+
+def test_a_server_of_the_image_for_cpus_has_no_tensorrt(tmp_path):
+    machine = Machine.of(image="repository:25.09-py3-cpu", instance_type="ml.c7i.2xlarge")
+    make_backends(find_runtime(), tmp_path, mark=new_mark(), of_image=machine.backends())
+    assert {path.name for path in tmp_path.iterdir()} == {"dali", "onnxruntime", "python", "pytorch"}
+
+
+def test_a_server_without_a_machine_runs_a_stand_in_for_any_target(server, tmp_path):
+    name = server.serve(stand_in_for("24.01", gpu="T4", folder=tmp_path))
+    assert server.ask(name, [[3]]) == [[6]]
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_a_command_sees_its_build_and_the_variables_of_its_start_over_the_projec
         start(
             codebuild,
             'echo "$CODEBUILD_BUILD_ID $CODEBUILD_BUILD_NUMBER $CODEBUILD_LOG_PATH $AWS_REGION"',
-            'echo "$FLEET_MODELS on GPU <$FLEET_GPU>"',
+            'echo "$FLEET_MODELS for $FLEET_GPU, portable: $FLEET_PORTABLE"',
             '[ "$PWD" = "$CODEBUILD_SRC_DIR" ]',
             environmentVariablesOverride=[
                 {"name": "FLEET_MODELS", "value": "a b"},
@@ -159,8 +159,8 @@ def test_a_command_sees_its_build_and_the_variables_of_its_start_over_the_projec
     stream = build["logs"]["streamName"]
     assert build["buildStatus"] == "SUCCEEDED"
     assert f"{build['id']} {build['buildNumber']} {stream} us-east-1" in lines
-    # There is no GPU here, whatever the start asks for.
-    assert "a b on GPU <>" in lines
+    # There is no GPU here: what would be a plan says which it stands for.
+    assert "a b for A10G, portable: 1" in lines
 
 
 def test_variables_are_read_from_parameters_and_secrets(aws: EmbeddedAws, codebuild: Any) -> None:

@@ -39,7 +39,7 @@ def run(folder: Path, **phases: Any) -> Told:
     return told
 
 
-def test_every_phase_is_told_also_one_without_a_command(tmp_path: Path) -> None:
+def test_every_phase_is_reported_also_one_without_a_command(tmp_path: Path) -> None:
     told = run(tmp_path, build={"commands": ["true"]})
 
     assert told.phases == [("install", True), ("pre_build", True), ("build", True), ("post_build", True)]

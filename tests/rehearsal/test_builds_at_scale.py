@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, DefaultStackSynthesizer, Stack
+from aws_cdk import App
 from aws_cdk.assertions import Template
 from deployed_functions import settle
-from generated_models import BROKEN, mend, source_folder
+from generated_models import BROKEN, repair, source_folder
+from synthesised_stacks import small_stack
 
 from rehearsal.aws.embedded import EmbeddedAws
 from rehearsal.builds import WITHOUT_GPU, Builds
@@ -87,7 +88,7 @@ class Deployed:
     def deploy(self, verb: str) -> str:
         """Synthesise, upload the source as the CDK does, and deploy; the stack's status."""
         app = App(outdir=str(self.source.parent / f"cdk.out.{verb}"))
-        stack = Stack(app, "S", synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False))
+        stack = small_stack(app)
         builds = ModelBuilds(
             stack,
             "Builds",
@@ -225,7 +226,7 @@ def test_a_second_run_builds_only_what_is_not_published(deployed: Deployed, firs
 
 
 def test_a_run_after_they_are_mended_builds_them_alone_and_succeeds(deployed: Deployed, first: Run) -> None:
-    mend(deployed.source)
+    repair(deployed.source)
     assert deployed.deploy("update") == "UPDATE_COMPLETE"
 
     last = deployed.run("third")

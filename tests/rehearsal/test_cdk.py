@@ -31,7 +31,7 @@ mail = {"protocol": "email", "endpoint": "a@example.com"}
 sns.CfnSubscription(second, "Subscription", topic_arn=topic.topic_arn, **mail)
 CfnOutput(second, "TopicArn", value=topic.topic_arn)
 if app.node.try_get_context("broken"):
-    variant = {"variantName": "v", "modelName": "nobody", "instanceType": "ml.g5.xlarge"}
+    variant = {"variantName": "v", "modelName": "missing", "instanceType": "ml.g5.xlarge"}
     sagemaker.CfnEndpointConfig(second, "Broken", production_variants=[variant])
 if app.node.try_get_context("crash"):
     raise SystemExit("the app says no")
@@ -91,7 +91,7 @@ def test_stacks_are_deployed_changed_and_destroyed_and_the_app_folder_stays_clea
     assert command.deploy("-c", "shown=after")["Second"]["TopicArn"] == topic
     assert shown(topic) == "after"
 
-    with pytest.raises(FleetError, match=r"Could not find model .*nobody"):
+    with pytest.raises(FleetError, match=r"Could not find model .*missing"):
         command.deploy("-c", "broken=1")
     assert shown(topic) == "before"
 
@@ -100,6 +100,23 @@ def test_stacks_are_deployed_changed_and_destroyed_and_the_app_folder_stays_clea
     assert left == ["CDKToolkit"]
     assert sns.list_topics()["Topics"] == []
     assert sorted(path.name for path in app.rglob("*")) == files
+
+
+def test_what_a_failed_deployment_without_rollback_has_made_stays_and_the_next_one_goes_on(
+    aws: EmbeddedAws, app: Path
+) -> None:
+    command, sns = cdk(aws, app), aws.client("sns")
+    command.bootstrap()
+
+    with pytest.raises(FleetError, match=r"Could not find model .*missing"):
+        command.deploy("--no-rollback", "-c", "broken=1")
+    failed = aws.client("cloudformation").describe_stacks(StackName="Second")["Stacks"][0]["StackStatus"]
+    kept = [row["SubscriptionArn"] for row in sns.list_subscriptions()["Subscriptions"]]
+    command.deploy("--no-rollback")
+
+    assert failed == "CREATE_FAILED"
+    assert len(kept) == 1
+    assert [row["SubscriptionArn"] for row in sns.list_subscriptions()["Subscriptions"]] == kept
 
 
 def test_an_app_that_fails_is_one_error_with_its_own_words(aws: EmbeddedAws, app: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from rehearsal.aws.cloudformation.s3 import BucketPolicy
 from rehearsal.aws.embedded import EmbeddedAws
 from triton_models.errors import FleetError
 
@@ -217,6 +218,66 @@ def test_what_is_retained_outlives_its_stack(aws: EmbeddedAws, cloudformation: A
     assert aws.client("sns").list_topics()["Topics"] == []
 
 
+def _bucket(name: str, policy: str) -> dict[str, Any]:
+    return {"Type": "AWS::S3::Bucket", "DeletionPolicy": policy, "Properties": {"BucketName": name}}
+
+
+FAILING = {"Type": "AWS::SNS::Subscription", "DependsOn": ["Always", "Later"], "Properties": {}}
+
+
+def _buckets(aws: EmbeddedAws) -> list[str]:
+    return [found["Name"] for found in aws.client("s3").list_buckets()["Buckets"]]
+
+
+def test_a_failed_creation_keeps_only_what_is_retained_in_any_case(
+    aws: EmbeddedAws, cloudformation: Any
+) -> None:
+    resources = {"Always": _bucket("always", "Retain"), "Later": _bucket("later", "RetainExceptOnCreate")}
+
+    cloudformation.create_stack(StackName="s", TemplateBody=body({**resources, "Failing": FAILING}))
+
+    assert status(cloudformation).startswith("ROLLBACK_COMPLETE")
+    assert _buckets(aws) == ["always"]
+
+
+def test_what_is_retained_except_on_creation_outlives_an_updates_rollback_and_its_stack(
+    aws: EmbeddedAws, cloudformation: Any
+) -> None:
+    later = _bucket("later", "RetainExceptOnCreate")
+    cloudformation.create_stack(StackName="s", TemplateBody=body({"Later": later}))
+    failing = {**FAILING, "DependsOn": "Later"}
+
+    cloudformation.update_stack(StackName="s", TemplateBody=body({"Later": later, "Failing": failing}))
+    assert status(cloudformation).startswith("UPDATE_ROLLBACK_COMPLETE")
+    cloudformation.delete_stack(StackName="s")
+
+    assert _buckets(aws) == ["later"]
+
+
+def test_a_rollback_that_cannot_empty_a_bucket_fails_and_keeps_the_buckets_key(
+    aws: EmbeddedAws, cloudformation: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_and_fail(policy: Any, call: Any, physical_id: Any, properties: Any) -> None:
+        call.client("s3").put_object(Bucket=properties["Bucket"], Key="model", Body=b"1")
+        raise ValueError
+
+    monkeypatch.setattr(BucketPolicy, "put", fill_and_fail)
+    bucket = _bucket("full", "RetainExceptOnCreate")
+    bucket["Properties"]["Tags"] = [{"Key": "key", "Value": {"Ref": "Key"}}]
+    key = {"Type": "AWS::KMS::Key", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {}}
+    policy = {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": {}}
+    filling = {"Type": "AWS::S3::BucketPolicy", "Properties": policy}
+
+    cloudformation.create_stack(
+        StackName="s", TemplateBody=body({"Key": key, "Bucket": bucket, "Filling": filling})
+    )
+
+    [found] = aws.client("kms").list_keys()["Keys"]
+    state = aws.client("kms").describe_key(KeyId=found["KeyId"])["KeyMetadata"]["KeyState"]
+    assert status(cloudformation).startswith("ROLLBACK_FAILED")
+    assert (_buckets(aws), state) == (["full"], "Enabled")
+
+
 def test_a_bucket_that_holds_objects_fails_the_deletion_and_says_so(
     aws: EmbeddedAws, cloudformation: Any
 ) -> None:
@@ -326,7 +387,7 @@ def test_a_parameter_from_systems_manager_keeps_its_name_in_an_update(
     assert outputs(cloudformation)["Version"] == "31"
 
 
-def test_a_change_set_that_is_not_there_is_told_by_its_own_error(cloudformation: Any) -> None:
+def test_a_change_set_that_is_not_there_is_reported_by_its_own_error(cloudformation: Any) -> None:
     cloudformation.create_stack(StackName="s", TemplateBody=body({"Topic": TOPIC}))
 
     with pytest.raises(cloudformation.exceptions.ChangeSetNotFoundException):

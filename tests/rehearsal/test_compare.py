@@ -103,7 +103,7 @@ def test_a_model_that_does_not_load_is_named_with_the_servers_words(models):
     assert "fleet verify build/double_broken" in problem.fix
 
 
-def test_an_unknown_form_is_told_before_anything_is_built(models, capsys):
+def test_an_unknown_form_is_reported_before_anything_is_built(models, capsys):
     assert main(["compare", "double:agin", "--models", str(models)]) == 1
     assert "did you mean again?" in capsys.readouterr().err
 

@@ -41,5 +41,5 @@ def test_a_ping_mode_reaches_the_server_only_if_the_environment_has_one():
     assert server_environment({"SAGEMAKER_TRITON_PING_MODE": "ready"})["SAGEMAKER_TRITON_PING_MODE"] == "live"
 
 
-def test_the_server_is_told_that_it_serves_many_models():
+def test_the_server_is_reported_that_it_serves_many_models():
     assert server_environment({})["SAGEMAKER_MULTI_MODEL"] == "true"

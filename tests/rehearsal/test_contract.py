@@ -16,9 +16,14 @@ FLOATS = json.dumps(
 
 
 @pytest.fixture(scope="module")
-def contract(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("contract") / "server"
-    with TritonServer(ENVIRONMENT, folder) as server, MultiModelContract(server.url) as contract:
+def server(tmp_path_factory):
+    with TritonServer(ENVIRONMENT, tmp_path_factory.mktemp("contract") / "server") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def contract(server):
+    with MultiModelContract(server.socket) as contract:
         yield contract
 
 
@@ -65,7 +70,7 @@ def test_a_model_that_is_not_loaded_cannot_be_invoked(contract):
     assert contract.invoke(model_id="none", target_model="none.tar.gz", body=FLOATS).status == 404
 
 
-def test_an_answer_that_takes_too_long_is_given_up_in_sagemakers_words(contract, tmp_path):
+def test_an_answer_that_takes_too_long_is_given_up_in_sagemakers_words(server, contract, tmp_path):
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     source = served_models.IDENTITY.replace(
@@ -75,7 +80,7 @@ def test_an_answer_that_takes_too_long_is_given_up_in_sagemakers_words(contract,
     names = {"model_id": "slow", "target_model": "slow.tar.gz"}
     assert contract.load(folder=str(folder), **names).ok
     with (
-        MultiModelContract(contract.url, invocation_limit_s=0.1) as hasty,
+        MultiModelContract(server.socket, invocation_limit_s=0.1) as hasty,
         pytest.raises(NoAnswerError, match="Your invocation timed out"),
     ):
         hasty.invoke(body=FLOATS, **names)

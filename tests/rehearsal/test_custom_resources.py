@@ -26,7 +26,8 @@ MAKER = """
         urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": ""}, method="PUT"))
 
     def handler(event, context):
-        put(f"{os.environ['AWS_ENDPOINT_URL']}/notes/{time.time_ns()}", event)
+        key = os.environ["AWS_ACCESS_KEY_ID"]
+        put(f"{os.environ['AWS_ENDPOINT_URL']}/notes/{time.time_ns()}?AWSAccessKeyId={key}", event)
         wanted = event["ResourceProperties"]
         former = event.get("PhysicalResourceId", "made-0")
         answer = {
@@ -148,6 +149,22 @@ def test_a_resource_that_failed_to_be_created_is_deleted_in_the_rollback(aws: Em
     assert asked(aws) == [("Create", ""), ("Delete", "half")]
 
 
+def test_a_resource_that_failed_without_rollback_is_made_anew_by_the_next_update(aws: EmbeddedAws) -> None:
+    cloudformation = aws.client("cloudformation")
+    body = json.dumps({"Resources": made(FailOn="Create", Id="half")})
+    change = {"StackName": "s", "ChangeSetName": "c"}
+    stack = cloudformation.create_change_set(**change, TemplateBody=body, ChangeSetType="CREATE")["StackId"]
+    cloudformation.execute_change_set(**change, DisableRollback=True)
+    failed = ended(aws, stack)
+    kept = asked(aws)
+    updated = settle(aws, made(Id="complete"), verb="update")
+
+    assert failed.startswith("CREATE_FAILED")
+    assert kept == [("Create", "")]
+    assert updated == "UPDATE_COMPLETE"
+    assert asked(aws) == [("Create", ""), ("Delete", "half"), ("Create", "")]
+
+
 def test_a_failed_update_of_the_stack_takes_the_resource_back(aws: EmbeddedAws) -> None:
     settle(aws, made(Count=1))
 
@@ -159,14 +176,21 @@ def test_a_failed_update_of_the_stack_takes_the_resource_back(aws: EmbeddedAws) 
     assert request["OldResourceProperties"]["Count"] == "2"
 
 
-def test_a_replacement_that_is_taken_back_leaves_only_the_former_resource(aws: EmbeddedAws) -> None:
+@pytest.mark.parametrize(
+    ("without_update", "expected"),
+    [(True, [("Delete", "thing-2")]), (False, [("Update", "thing-2"), ("Delete", "thing-2")])],
+)
+def test_a_replacement_that_is_taken_back_leaves_only_the_former_resource(
+    without_update: bool, expected: list[tuple[str, str]], aws: EmbeddedAws
+) -> None:
     settle(aws, made(Id="thing-1"))
 
-    settle(aws, {**made(Id="thing-2"), "Endpoint": BAD_ENDPOINT}, verb="update")
+    with aws.assume(rollback_of_custom_resources=without_update):
+        settle(aws, {**made(Id="thing-2"), "Endpoint": BAD_ENDPOINT}, verb="update")
 
-    assert asked(aws)[2:] == [("Update", "thing-2"), ("Delete", "thing-2")]
+    assert asked(aws)[2:] == expected
     destroy(aws)
-    assert asked(aws)[4:] == [("Delete", "thing-1")]
+    assert asked(aws)[-1:] == [("Delete", "thing-1")]
 
 
 def test_a_stack_is_not_deleted_when_its_function_fails_to(aws: EmbeddedAws) -> None:
@@ -178,7 +202,7 @@ def test_a_stack_is_not_deleted_when_its_function_fails_to(aws: EmbeddedAws) -> 
     assert "there is no such artifact" in status
 
 
-def test_a_function_that_crashes_is_told_at_once_with_its_error(aws: EmbeddedAws) -> None:
+def test_a_function_that_crashes_is_reported_at_once_with_its_error(aws: EmbeddedAws) -> None:
     began = time.monotonic()
 
     status = settle(aws, made("crashing"))
@@ -187,7 +211,7 @@ def test_a_function_that_crashes_is_told_at_once_with_its_error(aws: EmbeddedAws
     assert time.monotonic() - began < 30
 
 
-def test_a_function_that_ends_without_an_answer_is_told_at_once(aws: EmbeddedAws) -> None:
+def test_a_function_that_ends_without_an_answer_is_reported_at_once(aws: EmbeddedAws) -> None:
     assert "the function ended and has not answered" in settle(aws, made("silent"))
 
 

@@ -29,7 +29,10 @@ needs_dali = pytest.mark.skipif(bool(missing(["nvidia.dali"])), reason="nvidia.d
 def contract(tmp_path_factory):
     """A server without models."""
     folder = tmp_path_factory.mktemp("dali")
-    with TritonServer(ENVIRONMENT, folder / "server") as server, MultiModelContract(server.url) as contract:
+    with (
+        TritonServer(ENVIRONMENT, folder / "server") as server,
+        MultiModelContract(server.socket) as contract,
+    ):
         yield contract
 
 
@@ -122,7 +125,7 @@ def test_without_dali_the_error_says_what_to_install(model, tmp_path, monkeypatc
     (model / "1" / "model.dali").write_bytes(halves())
     with (
         TritonServer(ENVIRONMENT, tmp_path / "server") as server,
-        MultiModelContract(server.url) as contract,
+        MultiModelContract(server.socket) as contract,
     ):
         error = load(contract, model)[1]
     assert "pip install --no-deps -r requirements-rehearsal-all.txt" in error

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnOutput, DefaultStackSynthesizer, Stack
+from aws_cdk import CfnOutput
 from aws_cdk.assertions import Template
 from deployed_functions import begin, destroy, ended, logged, outputs, until
+from synthesised_stacks import repository_in, small_stack, template_of
 
 from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.aws.moto_gaps import service_quotas
 from triton_fleet import DeploymentBuild, ModelBuilds, ModelRepository, SingleModelEndpoint, Variant
 
 SOURCE = Path(__file__).parents[2] / "model_builds"
@@ -29,9 +31,9 @@ def aws() -> Iterator[EmbeddedAws]:
 
 
 @cache
-def synthesised() -> str:
-    stack = Stack(App(), "S", synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False))
-    repository = ModelRepository(stack, "Repository")
+def synthesised(bucket: str = "", key: str = "") -> str:
+    stack = small_stack()
+    repository = repository_in(stack, bucket=bucket, key=key)
     builds = ModelBuilds(stack, "Builds", repository=repository, source=SOURCE, models=["resnet50"])
     artifact = DeploymentBuild(stack, "Build", builds=builds).artifact("resnet50")
     SingleModelEndpoint(
@@ -43,28 +45,31 @@ def synthesised() -> str:
         artifact_timeout=None,
     )
     CfnOutput(stack, "Artifact", value=artifact)
-    return json.dumps(Template.from_stack(stack).to_json())
+    CfnOutput(stack, "Url", value=repository.url)
+    CfnOutput(stack, "Key", value=repository.key.key_arn)
+    return template_of(stack)
 
 
-def deploy(aws: EmbeddedAws) -> str:
-    """Begin to deploy the stack; its id."""
-    found: dict[str, Any] = json.loads(synthesised())
-    [function] = [each for each in found["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
-    code = function["Properties"]["Code"]
-    assert OFTEN[0] in code["ZipFile"]
+def deploy(aws: EmbeddedAws, **kept: str) -> str:
+    """Begin to deploy the stack, with a bucket and key that exist if they are given; its id."""
+    found: dict[str, Any] = json.loads(synthesised(**kept))
+    functions = [each for each in found["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
+    [code] = [
+        each["Properties"]["Code"] for each in functions if OFTEN[0] in each["Properties"]["Code"]["ZipFile"]
+    ]
     code["ZipFile"] = code["ZipFile"].replace(*OFTEN)
     return begin(aws, found.pop("Resources"), **found)
 
 
 def build_of(aws: EmbeddedAws) -> dict[str, Any]:
-    """The build that the deployment has started."""
+    """The build that the last deployment has started."""
     codebuild = aws.client("codebuild")
-    [build] = codebuild.batch_get_builds(ids=codebuild.list_builds()["ids"])["builds"]
-    return dict(build)
+    builds = codebuild.batch_get_builds(ids=codebuild.list_builds()["ids"])["builds"]
+    return dict(max(builds, key=lambda build: build["startTime"]))
 
 
-def tell(aws: EmbeddedAws, **verdict: Any) -> None:
-    """Write the verdict on the model where the build was told to."""
+def write_verdict(aws: EmbeddedAws, **verdict: Any) -> None:
+    """Write the verdict on the model where the build was to write it."""
     variables = {each["name"]: each["value"] for each in build_of(aws)["environment"]["environmentVariables"]}
     bucket, _, key = variables["FLEET_VERDICTS"].removeprefix("s3://").partition("/")
     document = {"finished": True, "models": [{"model": "resnet50", "problems": [], **verdict}]}
@@ -76,7 +81,7 @@ def test_the_endpoint_serves_what_the_deployment_has_built(aws: EmbeddedAws) -> 
     until(lambda: logged(aws, "Waiting for resnet50") > 1)
     assert sagemaker.list_models()["Models"] == []
 
-    tell(aws, result="published", step="publish", artifact=ARTIFACT)
+    write_verdict(aws, result="published", step="publish", artifact=ARTIFACT)
 
     assert ended(aws, stack) == "CREATE_COMPLETE"
     assert outputs(aws)["Artifact"] == ARTIFACT
@@ -86,16 +91,70 @@ def test_the_endpoint_serves_what_the_deployment_has_built(aws: EmbeddedAws) -> 
     assert destroy(aws) == "DELETE_COMPLETE"
 
 
+def test_what_a_destroyed_stack_has_left_is_served_again_without_building_it_again(aws: EmbeddedAws) -> None:
+    stack = deploy(aws)
+    until(lambda: logged(aws, "Waiting for resnet50") > 1)
+    write_verdict(aws, result="published", step="publish", artifact=ARTIFACT)
+    assert ended(aws, stack) == "CREATE_COMPLETE"
+    bucket, key = outputs(aws)["Url"].split("/")[2], outputs(aws)["Key"]
+    assert destroy(aws) == "DELETE_COMPLETE"
+
+    again = deploy(aws, bucket=bucket, key=key)
+    until(lambda: len(aws.client("codebuild").list_builds()["ids"]) > 1)
+    write_verdict(aws, result="unchanged", step="wait", artifact=ARTIFACT)
+
+    assert ended(aws, again) == "CREATE_COMPLETE"
+    assert outputs(aws)["Artifact"] == ARTIFACT
+    assert outputs(aws)["Url"] == f"s3://{bucket}/models/"
+    assert len(aws.client("s3").list_buckets()["Buckets"]) == 1
+    assert len(aws.client("kms").list_keys()["Keys"]) == 1
+
+
 def test_a_model_that_fails_fails_the_deployment_and_the_build_does_not_go_on(aws: EmbeddedAws) -> None:
     stack = deploy(aws)
     until(lambda: logged(aws, "Waiting for resnet50") > 1)
 
-    tell(
+    write_verdict(
         aws, result="failed", step="build", problems=[{"what": "no operator Foo", "fix": "use Bar"}], log="l"
     )
 
     status = ended(aws, stack)
-    assert status.startswith("ROLLBACK_COMPLETE")
-    assert "resnet50 failed in the step build: no operator Foo. use Bar. Log: l." in status
+    assert status.startswith("ROLLBACK_FAILED")  # the bucket is not empty, and stays
+    events = aws.client("cloudformation").describe_stack_events(StackName=stack)["StackEvents"]
+    reasons = " ".join(each.get("ResourceStatusReason") or "" for each in events)
+    assert "resnet50 failed in the step build: no operator Foo. use Bar. Log: l." in reasons
     assert build_of(aws)["buildStatus"] == "STOPPED"
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
+
+
+def test_a_deployment_fails_at_once_where_no_job_may_build(
+    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = service_quotas._quotas
+    monkeypatch.setattr(
+        service_quotas,
+        "_quotas",
+        lambda service: [
+            each | {"Value": 0.0} if "processing job" in each["QuotaName"] else each
+            for each in listed(service)
+        ],
+    )
+    stack = small_stack()
+    repository = ModelRepository(stack, "Repository")
+    builds = ModelBuilds(
+        stack,
+        "Builds",
+        repository=repository,
+        source=SOURCE,
+        models=["resnet50"],
+        instance_type="ml.g4dn.xlarge",
+    )
+    DeploymentBuild(stack, "Build", builds=builds)
+    found = Template.from_stack(stack).to_json()
+    begun = begin(aws, found.pop("Resources"), **found)
+
+    assert ended(aws, begun).startswith("ROLLBACK")
+    events = aws.client("cloudformation").describe_stack_events(StackName=begun)["StackEvents"]
+    reasons = " ".join(each.get("ResourceStatusReason") or "" for each in events)
+    assert "The quota ml.g4dn.xlarge for processing job usage of sagemaker is 0" in reasons
+    assert aws.client("codebuild").list_builds()["ids"] == []

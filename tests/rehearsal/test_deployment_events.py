@@ -18,7 +18,7 @@ NOTES = """
 
     def handler(event, context):
         key = event.get("key") or event["detail"].get("key") or event["detail"]["EndpointStatus"]
-        url = f"{os.environ['AWS_ENDPOINT_URL']}/notes/{key}"
+        url = f"{os.environ['AWS_ENDPOINT_URL']}/notes/{key}?AWSAccessKeyId={os.environ['AWS_ACCESS_KEY_ID']}"
         body = json.dumps(event).encode()
         urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": ""}, method="PUT"))
 """

@@ -95,7 +95,7 @@ def test_rolling_removes_an_old_batch_after_each_new_one() -> None:
     ]
 
 
-def test_a_step_is_told_in_the_words_of_aws() -> None:
+def test_a_step_is_reported_in_the_words_of_aws() -> None:
     plan = steps(blue_green("CANARY", wait=600, last=300, CanarySize=size(25)), before=4, after=4)
 
     assert [step.message for step in plan] == [
@@ -127,7 +127,7 @@ class Endpoint:
     """An endpoint of four instances that serves from its blue fleet, and an alarm."""
 
     def __init__(self, aws: EmbeddedAws, hosting: Hosting) -> None:
-        self._deploy = MotoAws(aws.url)
+        self._deploy = MotoAws(aws.url, key=aws.door.key)
         self.sagemaker, self._cloudwatch = aws.client("sagemaker"), aws.client("cloudwatch")
         self._runtime = self._deploy.client("sagemaker-runtime", url=hosting.url)
         self._bucket = self._deploy.bucket()
@@ -328,7 +328,7 @@ def test_an_endpoint_in_progress_is_left_alone(endpoint: Endpoint, call: str) ->
         calls[call]()
 
 
-def test_the_fleets_of_a_deployment_are_told_apart_in_the_metrics(
+def test_the_fleets_of_a_deployment_are_reported_apart_in_the_metrics(
     aws: EmbeddedAws, hosting: Hosting, endpoint: Endpoint
 ) -> None:
     green = endpoint.config(GREEN)

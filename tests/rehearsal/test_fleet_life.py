@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from rehearsal.aws.embedded import EmbeddedAws
 from rehearsal.cdk import Cdk
 from rehearsal.hosting.service import Hosting
 from tests.rehearsal.served_models import python_model, tarball
+from tests.rehearsal.traffic import Traffic
 from triton_models.errors import FleetError
 
 CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
@@ -82,51 +82,28 @@ class TritonPythonModel:
 """
 
 
-class Traffic:
-    """An application that asks all the time, and an operator who sees the third version fail."""
+class Application(Traffic):
+    """An application, and an operator who sees the third version fail; an answer is the version."""
 
     def __init__(self, aws: EmbeddedAws, hosting: Hosting) -> None:
+        super().__init__()
         self._cloudwatch = aws.client("cloudwatch")
         self._runtime = boto3.client(
             "sagemaker-runtime",
             endpoint_url=hosting.url,
             region_name=aws.region,
-            aws_access_key_id="any",
+            aws_access_key_id=aws.door.key,
             aws_secret_access_key="any",
         )
-        self.answers: list[float] = []
-        self.failures: list[Exception] = []
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> Traffic:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def taken(self) -> set[float]:
-        """The versions that answered since this was asked last."""
-        seen, self.answers = set(self.answers), []
-        return seen
-
-    def _run(self) -> None:
-        while not self._ended.wait(0.01):
-            try:
-                answer = self._runtime.invoke_endpoint(
-                    EndpointName="search", TargetModel="m.tar.gz", Body=BODY
-                )
-                version = json.loads(answer["Body"].read())["outputs"][0]["data"][0]
-            except Exception as error:  # noqa: BLE001  every failure counts
-                self.failures.append(error)
-                continue
-            self.answers.append(version)
-            if version == float(FAILING["fleet"]):
-                self._cloudwatch.set_alarm_state(
-                    AlarmName=ALARM, StateValue="ALARM", StateReason="version 3 fails"
-                )
+    def ask(self) -> float:
+        answer = self._runtime.invoke_endpoint(EndpointName="search", TargetModel="m.tar.gz", Body=BODY)
+        version: float = json.loads(answer["Body"].read())["outputs"][0]["data"][0]
+        if version == float(FAILING["fleet"]):
+            self._cloudwatch.set_alarm_state(
+                AlarmName=ALARM, StateValue="ALARM", StateReason="version 3 fails"
+            )
+        return version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +214,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
         body = tarball(python_model(ANSWER))
         aws.client("s3").put_object(Bucket=bucket, Key="models/m.tar.gz", Body=body)
         hosting.start("search")
-        with Traffic(aws, hosting) as traffic:
+        with Application(aws, hosting) as traffic:
             scale_out(aws)
             first = look(aws, set())
             cdk.deploy(*context(SECOND))
@@ -314,6 +291,6 @@ def test_the_command_line_fails_and_names_the_alarm_that_undid_the_change(life: 
     assert ALARM in life.reason
 
 
-def test_what_is_destroyed_leaves_nothing_but_the_models_and_their_key(life: Life) -> None:
-    assert set(life.left) == {"bucket", "key"}
+def test_what_is_destroyed_leaves_nothing_but_the_models_their_key_and_logs(life: Life) -> None:
+    assert set(life.left) == {"bucket", "key", "logs"}
     assert len(life.left["bucket"]) == 1

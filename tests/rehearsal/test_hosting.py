@@ -185,6 +185,37 @@ def test_a_request_without_target_model_is_a_validation_error(shared):
         shared.invoke(None)
 
 
+@pytest.mark.parametrize(("length", "words"), [(1025, "with 1025 characters"), (70_000, "too long")])
+def test_a_target_model_that_is_too_long_is_a_validation_error(shared, length, words):
+    with pytest.raises(shared.runtime.exceptions.ClientError, match=words) as error:
+        shared.invoke("m" * length)
+    assert error.value.response["Error"]["Code"] == "ValidationError"
+
+
+def test_a_target_model_is_read_as_it_was_sent(shared):
+    answer, body = raw(shared, "X-Amzn-SageMaker-Target-Model: größe.tar.gz", "Content-Length: 0")
+    assert answer.startswith("HTTP/1.1 400 ")
+    assert "models/größe.tar.gz" in json.loads(body)["Message"]
+
+
+@pytest.mark.parametrize("length", ["²", "-1", "1" * 30, "1_0"])
+def test_a_length_that_is_no_number_is_a_validation_error(shared, length):
+    answer, body = raw(shared, "X-Amzn-SageMaker-Target-Model: m.tar.gz", f"Content-Length: {length}")
+    assert answer.startswith("HTTP/1.1 400 ")
+    assert "Content-Length" in json.loads(body)["Message"]
+
+
+def raw(shared, *headers):
+    """The answer to a request as no SDK sends it: its status line and its body."""
+    host = shared.hosting.url.removeprefix("http://")
+    name, _, port = host.partition(":")
+    lines = [f"POST /endpoints/{shared.name}/invocations HTTP/1.1", f"Host: {host}", *headers]
+    with socket.create_connection((name, int(port)), timeout=LIMIT_S) as connection:
+        connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
+    return answer.partition("\r\n")[0], answer.partition("\r\n\r\n")[2]
+
+
 def test_an_unknown_variant_is_a_validation_error(shared):
     with pytest.raises(shared.runtime.exceptions.ValidationError, match="Variant B not found"):
         shared.invoke("x.tar.gz", TargetVariant="B")

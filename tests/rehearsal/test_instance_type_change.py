@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, DefaultStackSynthesizer, Stack
-from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
+from deployed_functions import destroy, ended
+from synthesised_stacks import small_stack, template_of
 
 from rehearsal.aws.embedded import EmbeddedAws
 from rehearsal.cdk import Cdk
@@ -24,11 +24,11 @@ from triton_fleet import (
     MultiModelEndpoint,
 )
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
-from triton_models.alias import alias_name
+from triton_models.alias import Aliased, alias_name
 
 FLEET = "Fleet"
 BEFORE, AFTER = "ml.g5.2xlarge", "ml.g4dn.xlarge"
-OLD, NEW = "Fleet-g5-2xlarge", "Fleet-g4dn-xlarge"
+OLD, NEW = "Fleet-g5-2xlarge-25-09", "Fleet-g4dn-xlarge-25-09"
 ALIAS = alias_name(FLEET)
 SERVICES = ("sagemaker", "application-autoscaling", "ssm", "cloudwatch", "logs", "iam")
 
@@ -42,8 +42,7 @@ def aws() -> Iterator[EmbeddedAws]:
 @cache
 def fleet(instance_type: str, *, name: str | None = None) -> str:
     """The template of a fleet; with a fixed name it has no alias, as most public code has it."""
-    synthesizer = DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
-    stack = Stack(App(), "S", synthesizer=synthesizer)
+    stack = small_stack()
     endpoint = MultiModelEndpoint(
         stack,
         "Endpoint",
@@ -56,7 +55,7 @@ def fleet(instance_type: str, *, name: str | None = None) -> str:
     EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms, scaling=scaling)
     if name is None:
         EndpointAlias(stack, "Alias", endpoint=endpoint, fleet=FLEET, scaling=[scaling])
-    return json.dumps(Template.from_stack(stack).to_json())
+    return template_of(stack)
 
 
 def deploy(aws: EmbeddedAws, template: str) -> str:
@@ -64,9 +63,8 @@ def deploy(aws: EmbeddedAws, template: str) -> str:
     cloudformation = aws.client("cloudformation")
     exists = any(each["StackName"] == "s" for each in cloudformation.describe_stacks()["Stacks"])
     act = cloudformation.update_stack if exists else cloudformation.create_stack
-    act(StackName="s", TemplateBody=template, Capabilities=["CAPABILITY_IAM"])
-    [stack] = cloudformation.describe_stacks(StackName="s")["Stacks"]
-    return f"{stack['StackStatus']} {stack.get('StackStatusReason', '')}".strip()
+    stack = act(StackName="s", TemplateBody=template, Capabilities=["CAPABILITY_IAM"])["StackId"]
+    return ended(aws, stack, verb="update" if exists else "create")
 
 
 def endpoints(aws: EmbeddedAws) -> dict[str, str]:
@@ -93,8 +91,7 @@ def policies(aws: EmbeddedAws) -> list[str]:
 
 
 def alias(aws: EmbeddedAws) -> str:
-    value: str = aws.client("ssm").get_parameter(Name=ALIAS)["Parameter"]["Value"]
-    return value
+    return Aliased.parse(aws.client("ssm").get_parameter(Name=ALIAS)["Parameter"]["Value"]).endpoint
 
 
 class Watch:
@@ -272,7 +269,7 @@ def test_everything_is_removed_with_the_stack(aws: EmbeddedAws) -> None:
     deploy(aws, fleet(BEFORE))
     deploy(aws, fleet(AFTER))
 
-    aws.client("cloudformation").delete_stack(StackName="s")
+    destroy(aws)
 
     assert (endpoints(aws), registered(aws)) == ({}, [])
     with pytest.raises(ClientError, match="ParameterNotFound"):

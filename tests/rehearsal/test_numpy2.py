@@ -64,7 +64,7 @@ def contract(environment, tmp_path_factory):
     folder = tmp_path_factory.mktemp("numpy2-server") / "server"
     with (
         TritonServer(ENVIRONMENT, folder, triton=environment) as server,
-        MultiModelContract(server.url) as contract,
+        MultiModelContract(server.socket) as contract,
     ):
         yield contract
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from deployed_functions import until
 
 from rehearsal.aws.embedded import EmbeddedAws
 from rehearsal.aws.moto_gaps import processing_jobs
@@ -104,7 +106,7 @@ def test_a_job_that_fails_fails_the_build_with_the_end_of_its_log(aws: EmbeddedA
 def test_a_job_shows_what_it_was_asked_for(aws: EmbeddedAws, source: str) -> None:
     sagemaker = aws.client("sagemaker")
     request = _request(source, "true") | {"ProcessingJobName": "shown", "Environment": {"A": "1"}}
-    with processing_jobs.hosted(lambda asked: run_job(aws, asked)):
+    with processing_jobs.hosted(partial(run_job, aws)):
         sagemaker.create_processing_job(**request)
         job = sagemaker.describe_processing_job(ProcessingJobName="shown")
 
@@ -124,9 +126,57 @@ def test_a_jobs_name_is_used_once(aws: EmbeddedAws, source: str) -> None:
 def test_a_job_that_cannot_be_run_has_failed(aws: EmbeddedAws, source: str) -> None:
     sagemaker = aws.client("sagemaker")
     request = _request("s3://nowhere/hash.zip", "true") | {"ProcessingJobName": "lost"}
-    with processing_jobs.hosted(lambda asked: run_job(aws, asked)):
+    with processing_jobs.hosted(partial(run_job, aws)):
         sagemaker.create_processing_job(**request)
         job = sagemaker.describe_processing_job(ProcessingJobName="lost")
 
     assert job["ProcessingJobStatus"] == "Failed"
     assert "NoSuchBucket" in job["FailureReason"]
+
+
+def _hangs(source: str, mark: Path, **more: Any) -> dict[str, Any]:
+    """A job that goes on for a minute, as does what it starts in a session of its own."""
+    hang = f"setsid sleep 60 > /dev/null & echo $! > {mark}.new; mv {mark}.new {mark}; sleep 60"
+    return {**_request(source, hang), "ProcessingJobName": mark.name, **more}
+
+
+def _ended(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+@pytest.mark.parametrize(
+    ("how", "more", "end"),
+    [
+        ("stopped", {}, lambda sagemaker: sagemaker.stop_processing_job(ProcessingJobName="stopped")),
+        ("late", {"StoppingCondition": {"MaxRuntimeInSeconds": 1}}, lambda sagemaker: None),
+    ],
+)
+def test_a_job_that_is_stopped_or_takes_too_long_ends_with_everything_that_it_started(  # noqa: PLR0917  fixtures
+    aws: EmbeddedAws,
+    source: str,
+    tmp_path: Path,
+    how: str,
+    more: dict[str, Any],
+    end: Callable[[Any], None],
+) -> None:
+    mark, sagemaker = tmp_path / how, aws.client("sagemaker")
+    with processing_jobs.hosted(partial(run_job, aws)):
+        sagemaker.create_processing_job(**_hangs(source, mark, **more))
+        until(mark.exists)
+        end(sagemaker)
+        job = sagemaker.describe_processing_job(ProcessingJobName=how)
+
+    assert job["ProcessingJobStatus"] == "Stopped"
+    assert _ended(int(mark.read_text()))
+
+
+def test_a_job_that_still_runs_ends_with_the_rehearsal(aws: EmbeddedAws, source: str, tmp_path: Path) -> None:
+    mark, sagemaker = tmp_path / "abandoned", aws.client("sagemaker")
+    with processing_jobs.hosted(partial(run_job, aws)):
+        sagemaker.create_processing_job(**_hangs(source, mark))
+        until(mark.exists)
+
+    job = sagemaker.describe_processing_job(ProcessingJobName="abandoned")
+    assert job["ProcessingJobStatus"] == "Stopped"
+    assert _ended(int(mark.read_text()))

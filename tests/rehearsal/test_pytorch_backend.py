@@ -82,7 +82,7 @@ def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pytorch")
     with (
         TritonServer(ENVIRONMENT, folder / "server") as triton,
-        MultiModelContract(triton.url) as contract,
+        MultiModelContract(triton.socket) as contract,
     ):
         yield Server(contract, folder)
 
@@ -98,7 +98,7 @@ def server(tmp_path_factory):
         ({"FIRST": [1.0], "SECOND": [2.0]}, ("A__0", "B__1")),
     ],
 )
-def test_tensors_are_told_apart_as_the_backends_readme_says(names, outputs, server, weighted):
+def test_tensors_are_reported_apart_as_the_backends_readme_says(names, outputs, server, weighted):
     name = server.serve(weighted, names=tuple(names), outputs=outputs)
     assert server.ask(name, names) == {"A__0": [12.0], "B__1": [1.0]}
 

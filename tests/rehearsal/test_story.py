@@ -236,7 +236,7 @@ def test_there_are_alarms_and_one_that_pages(stayed: Stayed) -> None:
     assert len(conditions) > 1
 
 
-def test_a_taken_port_is_told_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = run_fleet("--port", str(port), temporary=tmp_path)

@@ -4,7 +4,7 @@ import json
 import os
 import select
 import signal
-import socket
+import stat
 import subprocess
 import sys
 import venv
@@ -25,7 +25,7 @@ LIMIT_S = 20.0
 
 def load_identity(server, folder):
     root = served_models.write(served_models.python_model(), folder / "model")
-    with MultiModelContract(server.url) as contract:
+    with MultiModelContract(server.socket) as contract:
         answer = contract.load(model_id="m", target_model="m.tar.gz", folder=str(root))
     assert answer.ok, answer.text
 
@@ -40,9 +40,15 @@ def server(tmp_path):
 def test_a_loaded_model_makes_traces_and_closing_removes_them_all(server):
     found = traces(server.mark, server.pid, server.directory)
     marked = [place for place in found if isinstance(place, Path) and place.name.startswith(server.mark)]
-    assert sorted(str(place.parent) for place in marked) == [SHARED_MEMORY, TEMPORARY]
+    assert sorted({str(place.parent) for place in marked}) == [SHARED_MEMORY, TEMPORARY]
     server.close()
     assert not traces(server.mark, server.pid, server.directory)
+
+
+def test_no_other_user_reads_the_memory_with_the_requests(server):
+    regions = list(Path(SHARED_MEMORY).glob(f"{server.mark}*"))
+    assert regions
+    assert {stat.S_IMODE(each.stat().st_mode) for each in regions} == {0o600}
 
 
 def test_a_killed_server_leaves_neither_its_stubs_nor_its_shared_memory(server):
@@ -97,21 +103,6 @@ def test_nothing_stays_when_the_parent_is_killed(tmp_path):
     parent.stdin.close()
     parent.stdout.close()
     assert not traces(mark, pid, Path(directory))
-
-
-def test_a_taken_port_is_one_clear_error_and_leaves_nothing(tmp_path):
-    with socket.create_server(("", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(FleetError, match=f"is taken(.|\n)*:{port}"):
-            TritonServer(ENVIRONMENT, tmp_path / "server", port=port)
-    assert not (tmp_path / "server").exists()
-
-
-def test_the_port_of_another_triton_server_is_not_taken_for_ours(server, tmp_path):
-    port = int(server.url.rpartition(":")[2])
-    with pytest.raises(FleetError, match="is taken"):
-        TritonServer(ENVIRONMENT, tmp_path / "second", port=port)
-    assert server.alive
 
 
 def test_a_server_that_does_not_start_shows_the_end_of_its_log(tmp_path):

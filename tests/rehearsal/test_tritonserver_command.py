@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from rehearsal.jobs import run_job
 from rehearsal.triton import command
 from tests.rehearsal import served_models
 from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
+from triton_models.verifying.program import numpy_of_models, server_environment
 from triton_models.verifying.serving import serving
 
 LIMIT_S = 60.0
@@ -139,7 +141,7 @@ def test_the_servers_own_words_and_status_are_the_programs(program: Path) -> Non
     assert run.returncode == 1
 
 
-def test_a_machine_without_the_server_is_told_to_set_it_up(
+def test_a_machine_without_the_server_is_reported_to_set_it_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from rehearsal.triton.runtime import find_runtime
@@ -154,6 +156,35 @@ def test_a_model_made_for_tensorrt_is_answered_by_the_stand_in(program: Path, tm
     with serving(program) as server, server.loaded(root, "scaling"):
         answer = server.infer("scaling", {"X": np.ones((1, 2), np.float32)}, where="a request")
     assert answer["Y"].tolist() == [[3, 3]]
+
+
+def test_a_server_has_the_pythonpath_of_the_image_and_no_other_setting_of_the_builds_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE"):
+        monkeypatch.setenv(name, "/of-the-image")
+    kept = {name: value for name, value in server_environment().items() if name.startswith("PYTHON")}
+    assert kept == {"PYTHONPATH": "/of-the-image", "PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def test_a_model_does_not_run_in_the_folder_of_the_build(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The image's PYTHONPATH ends with a colon: files in the working directory could be imported."""
+    (tmp_path / "of_the_build.py").touch()
+    monkeypatch.chdir(tmp_path)
+    looks = "import os\nassert not os.path.exists('of_the_build.py')\n"
+    root = served_models.write(served_models.python_model(looks + served_models.IDENTITY), tmp_path / "root")
+
+    with serving(program) as server, server.loaded(root, "identity"):
+        answer = server.infer("identity", {"X": np.ones((1, 2), np.float32)}, where="a request")
+
+    assert answer["Y"].tolist() == [[1, 1]]
+
+
+def test_a_build_says_which_numpy_its_models_get(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    assert numpy_of_models() == f"Python models get NumPy {np.__version__} in {np.__file__}"
 
 
 def test_servers_at_the_same_time_do_not_meet(program: Path, tmp_path: Path) -> None:
@@ -207,5 +238,6 @@ def test_the_command_of_a_processing_job_finds_it_on_path(aws: EmbeddedAws) -> N
             "ImageUri": "image",
             "ContainerEntrypoint": ["bash", "-c", "tritonserver --help 2>&1 | grep -- --model-repository"],
         },
+        "ProcessingResources": {"ClusterConfig": {"InstanceType": "ml.g4dn.xlarge"}},
     }
     assert run_job(aws, request) is None

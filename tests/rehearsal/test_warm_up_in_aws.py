@@ -10,11 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from aws_cdk import App, DefaultStackSynthesizer, Stack
 from aws_cdk.assertions import Template
-from deployed_functions import logged, settle, until
+from deployed_functions import ended, logged, settle, until
+from synthesised_stacks import small_stack, template_of
 
 from rehearsal.aws.embedded import EmbeddedAws
+from tests.stacks.fleet_app import fleet_app
 from triton_fleet import Canary, ModelRepository, MultiModelEndpoint, WarmUp, WarmUpRequest
 
 MINILM, RESNET = "minilm-0123456789ab.tar.gz", "resnet50-ba9876543210.tar.gz"
@@ -69,7 +70,7 @@ def aws(runtime: Runtime) -> Iterator[EmbeddedAws]:
 @cache
 def synthesised(greeting: str) -> str:
     """A fleet that warms up; another greeting is another configuration, and so a deployment."""
-    stack = Stack(App(), "S", synthesizer=DefaultStackSynthesizer(generate_bootstrap_version_rule=False))
+    stack = small_stack()
     endpoint = MultiModelEndpoint(
         stack,
         "Endpoint",
@@ -81,7 +82,7 @@ def synthesised(greeting: str) -> str:
         rollback_alarms=["errors"],
     )
     WarmUp(stack, "WarmUp", endpoint=endpoint, requests=REQUESTS)
-    return json.dumps(Template.from_stack(stack).to_json())
+    return template_of(stack)
 
 
 def deploy(aws: EmbeddedAws, greeting: str, *, verb: str) -> str:
@@ -89,8 +90,8 @@ def deploy(aws: EmbeddedAws, greeting: str, *, verb: str) -> str:
     return settle(aws, template.pop("Resources"), verb=verb, **template)
 
 
-def publish_manifest(aws: EmbeddedAws) -> None:
-    rows = aws.client("cloudformation").list_stack_resources(StackName="s")["StackResourceSummaries"]
+def publish_manifest(aws: EmbeddedAws, *, stack: str = "s") -> None:
+    rows = aws.client("cloudformation").list_stack_resources(StackName=stack)["StackResourceSummaries"]
     [bucket] = [row["PhysicalResourceId"] for row in rows if row["ResourceType"] == "AWS::S3::Bucket"]
     body = json.dumps(MANIFEST).encode()
     aws.client("s3").put_object(Bucket=bucket, Key="models/manifest.json", Body=body)
@@ -116,5 +117,33 @@ def test_a_warm_up_of_a_fleet_without_models_does_not_stop_the_deployment(
     deploy(aws, "hello", verb="create")
 
     assert deploy(aws, "good morning", verb="update") == "UPDATE_COMPLETE"
-    until(lambda: logged(aws, "models/manifest.json cannot be read") > 0)
+    until(lambda: logged(aws, "none of the 0 models that can be loaded has that name") > 0)
     assert runtime.invoked == []
+
+
+def test_a_new_release_of_the_default_fleet_has_its_models_loaded_before_the_alias_moves(
+    aws: EmbeddedAws, runtime: Runtime
+) -> None:
+    fleets = {
+        release: fleet_app(release=release, build_on_deployment="false") for release in ("25.09", "26.04")
+    }
+    stacks = [("create", fleets["25.09"].models), ("create", fleets["25.09"].inference)]
+    for verb, stack in [*stacks, ("update", fleets["26.04"].inference)]:
+        template = Template.from_stack(stack).to_json()
+        for part in ("Parameters", "Rules"):  # of the bootstrap stack, which is not needed here
+            template.pop(part, None)
+        act = getattr(aws.client("cloudformation"), f"{verb}_stack")
+        begun = act(
+            StackName=stack.stack_name, TemplateBody=json.dumps(template), Capabilities=["CAPABILITY_IAM"]
+        )
+        assert ended(aws, begun["StackId"], verb=verb).startswith(f"{verb.upper()}_COMPLETE")
+        if stack is fleets["25.09"].inference:
+            assert runtime.invoked == []  # nothing was published yet
+            publish_manifest(aws, stack=fleets["25.09"].models.stack_name)
+
+    assert {(path, model) for path, model, _ in runtime.invoked} == {
+        ("/endpoints/TritonFleet-g5-2xlarge-26-04/invocations", MINILM),
+        ("/endpoints/TritonFleet-g5-2xlarge-26-04/invocations", RESNET),
+    }
+    [minilm] = {body for _, model, body in runtime.invoked if model == MINILM}
+    assert json.loads(minilm)["inputs"][0]["data"] == ["text"]

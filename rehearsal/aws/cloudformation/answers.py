@@ -28,7 +28,7 @@ _READ_BYTES = 1 << 20
 
 _REFUSED = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>SignatureDoesNotMatch</Code><Message>The request signature we calculated does not match the \
-signature you provided. Send an empty Content-Type.</Message></Error>"""
+signature you provided. Send the URL as it was given, and an empty Content-Type.</Message></Error>"""
 
 
 class Answers:
@@ -36,7 +36,7 @@ class Answers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._expected: dict[str, Answered] = {}
+        self._expected: dict[str, tuple[str, Answered]] = {}
         self._url = ""
 
     def connect(self, url: str) -> None:
@@ -48,10 +48,11 @@ class Answers:
         """A URL for one answer, and where its body arrives; the URL is closed at the end."""
         path = f"{_PREFIX}{quote(request_id)}"
         answered: Answered = queue.Queue()
+        signature = f"X-Amz-Signature={secrets.token_hex(32)}"
         with self._lock:
-            self._expected[path] = answered
+            self._expected[path] = (signature, answered)
         try:
-            yield f"{self._url}{path}?X-Amz-Signature={secrets.token_hex(32)}", answered
+            yield f"{self._url}{path}?{signature}", answered
         finally:
             with self._lock:
                 del self._expected[path]
@@ -73,8 +74,10 @@ class Answers:
         if environ["REQUEST_METHOD"] != "PUT" or environ.get("CONTENT_TYPE"):
             return "403 Forbidden", _REFUSED
         with self._lock:
-            answered = self._expected.get(environ["PATH_INFO"])
+            signature, answered = self._expected.get(environ["PATH_INFO"], ("", None))
         if answered is not None:
+            if not secrets.compare_digest(environ.get("QUERY_STRING", ""), signature):
+                return "403 Forbidden", _REFUSED
             answered.put(body)
         # S3 takes an object whether or not anybody still waits for it.
         return "200 OK", b""

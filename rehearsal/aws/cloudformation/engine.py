@@ -17,9 +17,13 @@ from moto.cloudformation import parsing
 from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.parsing import ResourceMap
 
-from rehearsal.aws.cloudformation.references import in_order
+from rehearsal.assumptions import holds
+from rehearsal.aws.cloudformation.references import in_order, needed_by
 from rehearsal.aws.cloudformation.resource import Call, HalfMadeError, Identity, Properties, ResourceType
 from rehearsal.aws.cloudformation.schemas import must_replace
+
+# The policies by which what an operation has created stays when that is rolled back, as AWS has it or not.
+_RETAINED: Mapping[bool, tuple[str, ...]] = {True: ("Retain",), False: ("Retain", "RetainExceptOnCreate")}
 
 Template = Mapping[str, Any]
 Journal = Callable[..., None]
@@ -40,7 +44,9 @@ class Deployed:
         identity: How it is known; None where it is not there.
         properties: Its properties with every reference resolved.
         retain: Whether it stays when it leaves the stack.
+        retain_created: Whether it stays when the operation that created it is rolled back.
         retain_replaced: Whether it stays when another one replaces it.
+        failed: Whether its creation failed half-way, and nothing was rolled back.
     """
 
     logical_resource_id: str
@@ -49,7 +55,9 @@ class Deployed:
     identity: Identity | None
     properties: Properties
     retain: bool
+    retain_created: bool
     retain_replaced: bool
+    failed: bool = False
 
     @property
     def physical_resource_id(self) -> str:
@@ -159,6 +167,9 @@ class Deployment:
         self._undo: list[Callable[[], None]] = []
         self._obsolete: list[Deployed] = []
         self._former_order: list[str] = []
+        self._still_needed: set[str] = set()
+        self._left: list[str] = []
+        self._half_made: Deployed | None = None
 
     def apply(self, previous: Template) -> None:
         """Create, update and replace until the stack has what its template declares.
@@ -178,8 +189,11 @@ class Deployment:
         for found in leaving:
             self._resources.drop(found.logical_resource_id)
 
-    def roll_back(self) -> None:
-        """Undo what `apply` did, newest first. What cannot be undone is in the events."""
+    def roll_back(self) -> list[str]:
+        """Undo what `apply` did, newest first; returns the resources that could not be removed.
+
+        What cannot be undone is in the events. A resource that stays keeps what it depends on.
+        """
         while self._undo:
             undo = self._undo.pop()
             try:
@@ -192,6 +206,15 @@ class Deployment:
                     status="ROLLBACK_FAILED",
                     reason=str(error),
                 )
+        return self._left
+
+    def stay(self) -> bool:
+        """Leave everything as `apply` left it; returns whether that can be, which a replacement prevents."""
+        if self._obsolete:
+            return False
+        if self._half_made is not None:
+            self._resources.put(replace(self._half_made, failed=True))
+        return True
 
     def clean_up(self) -> list[str]:
         """Delete what was replaced or left the template; returns the reasons of what could not be deleted."""
@@ -224,12 +247,16 @@ class Deployment:
             identity=None,
             properties=self._resolved(logical_id, type_name, declared),
             retain=declared.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate"),
+            retain_created=declared.get("DeletionPolicy") in _RETAINED[holds("retain_except_on_create")],
             retain_replaced=declared.get("UpdateReplacePolicy") == "Retain",
         )
         if kind is None:
             # Recorded as absent: the stack goes on as moto's would, and `uncreated` names it.
             self._resources.put(wanted)
         elif before is None or before.identity is None:
+            self._create(kind, wanted)
+        elif before.failed:
+            self._discard(before)
             self._create(kind, wanted)
         elif before.cf_resource_type != type_name or must_replace(
             type_name, before.properties, wanted.properties
@@ -255,29 +282,43 @@ class Deployment:
             identity = self._attempt("CREATE", wanted, lambda: kind.create(call, wanted.properties))
         except DeploymentError as error:
             if isinstance(error.__cause__, HalfMadeError):
-                half = replace(wanted, identity=error.__cause__.identity)
+                half = self._half_made = replace(wanted, identity=error.__cause__.identity)
                 self._undo.append(lambda: self._discard(half))
             raise
         created = replace(wanted, identity=identity)
         self._resources.put(created)
 
-        def undo() -> None:
-            self._remove(created)
-            self._resources.drop(created.logical_resource_id)
-
-        self._undo.append(undo)
+        self._undo.append(lambda: self._uncreate(created))
         return created
+
+    def _uncreate(self, created: Deployed) -> None:
+        """Remove what the operation created, unless its policy or a resource that stays needs it."""
+        logical_id = created.logical_resource_id
+        if logical_id in self._still_needed:
+            return
+        if not created.retain_created and self._remove(created):
+            self._left.append(logical_id)
+            self._still_needed |= needed_by(self._resources.declared, logical_id)
+            return
+        self._resources.drop(logical_id)
 
     def _replace(self, kind: ResourceType, before: Deployed, wanted: Deployed) -> None:
         self._create(kind, wanted)
         self._undo.insert(len(self._undo) - 1, lambda: self._resources.put(before))
-        if not before.retain_replaced:
+        if not before.retain_replaced and holds("old_endpoint_removed_last"):
             self._obsolete.append(before)
+        elif not before.retain_replaced:
+            self._remove(before)
 
     def _update(self, kind: ResourceType, before: Deployed, identity: Identity, wanted: Deployed) -> None:
         call, current = self._call(wanted.logical_resource_id), identity
 
         def undo() -> None:
+            replaced = current.physical_id != identity.physical_id
+            if replaced and holds("rollback_of_custom_resources"):
+                self._resources.put(before)
+                self._discard(replace(wanted, identity=current))
+                return
             restored = kind.update(call, current, wanted.properties, before.properties)
             self._resources.put(replace(before, identity=restored))
             if restored.physical_id != current.physical_id:

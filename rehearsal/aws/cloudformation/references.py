@@ -22,6 +22,17 @@ def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) 
     return list(TopologicalSorter(graph).static_order())
 
 
+def needed_by(resources: Mapping[str, Mapping[str, Any]], name: str) -> set[str]:
+    """Every logical id that a resource refers to or depends on, directly or through another."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        new = set(_dependencies(resources.get(waiting.pop(), {}))) & resources.keys() - found
+        found |= new
+        waiting += new
+    return found
+
+
 def values_of(function: str, value: Any) -> Iterator[Any]:
     """Every argument of an intrinsic function, such as `Fn::ImportValue`, anywhere in a template."""
     if isinstance(value, Mapping):

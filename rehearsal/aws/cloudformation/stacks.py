@@ -6,7 +6,7 @@ What moto's backend does otherwise, and what is replaced here:
 - It finds a change set by its name alone, and the CDK gives the change sets of all stacks the same name.
 - A resource that fails answers HTTP 500. CloudFormation records an event with the reason and rolls back.
 - It deletes an export that another stack imports.
-- It does not know `Fn::GetStackOutput`.
+- It does not know `Fn::GetStackOutput`, nor DisableRollback of a change set: `cdk deploy --no-rollback`.
 - `UsePreviousValue` of a parameter that names a Systems Manager parameter passes on the looked-up value as if
   it were the name.
 """
@@ -27,12 +27,13 @@ from moto.cloudformation.utils import generate_stack_id
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 
+from rehearsal.assumptions import holds
 from rehearsal.aws.cloudformation.catalogue import resource_type
 from rehearsal.aws.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources
 from rehearsal.aws.cloudformation.operations import Operations
 from rehearsal.aws.cloudformation.references import values_of
 from rehearsal.aws.cloudformation.resource import Call, Client
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps import patch
 
 # Makes a client of a service in a region.
 Clients = Callable[[str, str], Client]
@@ -141,8 +142,10 @@ def _deploy(  # noqa: PLR0917 (what an operation is about)
     parameters: Mapping[str, Any],
     verb: str,
     answer: Answer,
+    *,
+    keep: bool = False,
 ) -> None:
-    """Create or update a stack, to the end or back."""
+    """Create or update a stack, to the end or back; or to where it fails, if that is to be kept."""
     before = (stack.template, dict(stack.parameters))
     former = dict(stack.template_dict)
     _record(stack, f"{verb}_IN_PROGRESS", "User Initiated")
@@ -152,11 +155,19 @@ def _deploy(  # noqa: PLR0917 (what an operation is about)
         deployment.apply(former)
         _publish(backend, stack)
     except (DeploymentError, ServiceException) as error:
+        if keep and deployment.stay():
+            _record(stack, f"{verb}_FAILED", str(error))
+            return
         failed = "ROLLBACK" if verb == "CREATE" else "UPDATE_ROLLBACK"
         _record(stack, f"{failed}_IN_PROGRESS", str(error) or error.__class__.__name__)
-        deployment.roll_back()
+        left = deployment.roll_back()
         if verb == "UPDATE":
             _read(backend, stack, *before)
+        elif left:
+            _record(
+                stack, f"{failed}_FAILED", f"The following resource(s) failed to delete: [{', '.join(left)}]."
+            )
+            return
         _record(stack, f"{failed}_COMPLETE", str(error))
         return
     if verb == "UPDATE":
@@ -325,22 +336,41 @@ def _find_change_set(backend: CloudFormationBackend, name: str, stack: str | Non
 
 
 def _execute_change_set(
-    self: CloudFormationBackend, change_set_name: str, stack_name: str | None = None
+    self: CloudFormationBackend,
+    change_set_name: str,
+    stack_name: str | None = None,
+    *,
+    disable_rollback: bool = False,
 ) -> None:
     change_set = _find_change_set(self, change_set_name, stack_name)
     if change_set is None:
         raise ChangeSetNotFoundError(change_set_name)
     stack = self.stacks[change_set.stack_id]
     _refuse_busy(stack, "updated")
+    if str(stack.status) == "CREATE_FAILED" and not holds("no_rollback_continues"):
+        msg = f"Stack:{stack.stack_id} is in CREATE_FAILED state and can not be updated."
+        raise ValidationError(message=msg)
     stack.tags = change_set.tags or stack.tags
     stack.role_arn = change_set.role_arn
 
     def execute(answer: Answer) -> None:
         change_set.execution_status = "EXECUTE_IN_PROGRESS"
-        _deploy(self, stack, change_set.template, change_set.parameters, change_set.change_set_type, answer)
+        verb = change_set.change_set_type
+        given = change_set.parameters
+        _deploy(self, stack, change_set.template, given, verb, answer, keep=disable_rollback)
         change_set.execution_status = "EXECUTE_COMPLETE"
 
     _Server.operations.run(execute)
+
+
+def _execute_as_asked(self: CloudFormationResponse) -> ActionResult:
+    execute: Any = self.cloudformation_backend.execute_change_set
+    execute(
+        self._get_param("ChangeSetName"),
+        self._get_param("StackName"),
+        disable_rollback=bool(self._get_bool_param("DisableRollback")),
+    )
+    return EmptyResult()
 
 
 def _describe_change_set(self: CloudFormationResponse) -> ActionResult:
@@ -383,18 +413,19 @@ def _stack_output(wanted: Mapping[str, str], resources: Any) -> str:
 
 def install() -> None:
     """Put the engine under moto's CloudFormation API, in this process; a second time changes nothing."""
-    mend.replace(moto.cloudformation.models, ResourceMap=StackResources)
-    mend.replace(moto.cloudformation.parsing, clean_json=_clean_json)
-    mend.replace(Stack, outputs=property(_settled_outputs), stack_parameters=property(_given_parameters))
-    mend.replace(
+    patch.replace(moto.cloudformation.models, ResourceMap=StackResources)
+    patch.replace(moto.cloudformation.parsing, clean_json=_clean_json)
+    patch.replace(Stack, outputs=property(_settled_outputs), stack_parameters=property(_given_parameters))
+    patch.replace(
         CloudFormationBackend,
         create_stack=_create_stack,
         update_stack=_update_stack,
         delete_stack=_delete_stack,
         execute_change_set=_execute_change_set,
     )
-    mend.replace(
+    patch.replace(
         CloudFormationResponse,
+        execute_change_set=_execute_as_asked,
         describe_change_set=_describe_change_set,
         delete_change_set=_delete_change_set,
     )

@@ -1,4 +1,4 @@
-"""What moto's services answer otherwise than AWS does, mended in this process: one module a service.
+"""Patches, in this process, for what moto's services answer otherwise than AWS: one module per service.
 
 Each module names the gaps of moto 5.2.5 that it closes. Those of CloudFormation are in
 `rehearsal.aws.cloudformation.stacks`.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def close_gaps() -> None:
-    """Mend moto in this process; a second time changes nothing."""
+    """Patch moto in this process; a second time changes nothing."""
     # moto takes a second to import, which a process that rehearses nothing need not spend.
     from rehearsal.aws.moto_gaps.session import without_profile
 
@@ -20,6 +20,7 @@ def close_gaps() -> None:
             codebuild,
             codebuild_builds,
             codebuild_fleets,
+            ecr,
             events,
             iam,
             lambda_,
@@ -27,6 +28,7 @@ def close_gaps() -> None:
             processing_jobs,
             s3,
             sagemaker,
+            service_quotas,
             session,
             states,
             states_map,
@@ -39,6 +41,7 @@ def close_gaps() -> None:
             codebuild,
             codebuild_builds,
             codebuild_fleets,
+            ecr,
             events,
             iam,
             lambda_,
@@ -46,6 +49,7 @@ def close_gaps() -> None:
             processing_jobs,
             s3,
             sagemaker,
+            service_quotas,
             session,
             states,
             states_map,

@@ -20,7 +20,8 @@ from moto.applicationautoscaling.models import (
 )
 from moto.sagemaker.models import sagemaker_backends
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.assumptions import holds
+from rehearsal.aws.moto_gaps import patch
 
 _SERVICE_ROLE = (
     "arn:aws:iam::{account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
@@ -39,7 +40,18 @@ def _register(
         _check_variant(self, r_id)
         options["role_arn"] = options.get("role_arn") or _SERVICE_ROLE.format(account=self.account_id)
     target: FakeScalableTarget = _moto_register(self, namespace, r_id, dimension, **options)
+    if namespace == "sagemaker" and not holds("scaling_blocked_in_updates"):
+        _scale_in_update(self, r_id, target.min_capacity or 0)
     return target
+
+
+def _scale_in_update(backend: ApplicationAutoscalingBackend, resource_id: str, least: int) -> None:
+    """Have an endpoint that is updated scaled to the bound of its target, which AWS does not do."""
+    endpoints = sagemaker_backends[backend.account_id][backend.region_name].endpoints
+    endpoint = endpoints[resource_id.split("/")[1]]
+    if endpoint.endpoint_status == "Updating":
+        for variant in endpoint.production_variants:
+            variant["DesiredInstanceCount"] = max(variant["DesiredInstanceCount"], least)
 
 
 def _check_variant(backend: ApplicationAutoscalingBackend, resource_id: str) -> None:
@@ -79,7 +91,7 @@ def _put_policy(self: ApplicationAutoscalingBackend, **request: Any) -> FakeAppl
 
 def install() -> None:
     """Close the gaps."""
-    mend.replace(
+    patch.replace(
         ApplicationAutoscalingBackend,
         register_scalable_target=_register,
         deregister_scalable_target=_deregister,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from moto.cloudtrail.responses import CloudTrailResponse
 from moto.core.responses import ActionResult
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps import patch
 
 
 def _lookup_events(self: CloudTrailResponse) -> ActionResult:  # noqa: ARG001
@@ -18,4 +18,4 @@ def _lookup_events(self: CloudTrailResponse) -> ActionResult:  # noqa: ARG001
 
 def install() -> None:
     """Close the gap."""
-    mend.add(CloudTrailResponse, lookup_events=_lookup_events)
+    patch.add(CloudTrailResponse, lookup_events=_lookup_events)

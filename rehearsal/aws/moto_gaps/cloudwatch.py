@@ -5,6 +5,7 @@ moto's gaps:
 - DescribeAlarms returns composite alarms unasked. AWS returns them only when AlarmTypes names them.
 - A new alarm is OK, and a changed one is OK again. In AWS a new alarm is INSUFFICIENT_DATA, and a change
   keeps the state.
+- An alarm names actions of any region. AWS refuses those of another.
 - Statistics of a metric are of every metric that has its dimensions and more. In AWS another set of
   dimensions is another metric.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from moto.cloudwatch.exceptions import ValidationError
@@ -20,7 +22,8 @@ from moto.cloudwatch.models import Alarm, CloudWatchBackend, Statistics
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.assumptions import holds
+from rehearsal.aws.moto_gaps import patch
 
 # ALARM("name"), OK('name') and the like in an alarm rule; quotes may be left out, and ARNs name alarms too.
 _RULE_ALARM = re.compile(r"\b(?:ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*[\"']?([^\"')]+?)[\"']?\s*\)")
@@ -29,6 +32,7 @@ _SUPPRESSOR = {
     "ActionsSuppressorWaitPeriod": "actions_suppressor_wait_period",
     "ActionsSuppressorExtensionPeriod": "actions_suppressor_extension_period",
 }
+_ACTIONS = ("alarm_actions", "ok_actions", "insufficient_data_actions")
 _STATE = ("state_value", "state_reason", "state_reason_data", "state_updated_timestamp", "history")
 
 _moto_put = CloudWatchBackend.put_metric_alarm
@@ -37,6 +41,7 @@ _moto_statistics = CloudWatchBackend.get_metric_statistics
 
 
 def _put_metric_alarm(self: CloudWatchBackend, name: str, **options: Any) -> Alarm:
+    _refuse_elsewhere(self.region_name, options)
     former = self.alarms.get(name)
     alarm: Alarm = _moto_put(self, name=name, **options)
     if former is None:
@@ -45,6 +50,15 @@ def _put_metric_alarm(self: CloudWatchBackend, name: str, **options: Any) -> Ala
         for attribute in _STATE:
             setattr(alarm, attribute, getattr(former, attribute))
     return alarm
+
+
+def _refuse_elsewhere(region: str, options: Mapping[str, Any]) -> None:
+    """Refuse actions in another region, in CloudWatch's words."""
+    actions = [arn for kind in _ACTIONS for arn in options.get(kind) or ()]
+    for other in (arn.split(":")[3] for arn in actions if arn.count(":") > 3):  # noqa: PLR2004 -- an ARN's region
+        if other not in ("", region) and holds("topic_same_region"):
+            msg = f"Invalid region {other} specified. Only {region} is supported."
+            raise ValidationError(msg)
 
 
 def _put_composite_alarm(self: CloudWatchResponse) -> ActionResult:
@@ -89,8 +103,8 @@ def _dimensions(data: Any) -> set[tuple[str, str]]:
 
 def install() -> None:
     """Close the gaps."""
-    mend.add(CloudWatchResponse, put_composite_alarm=_put_composite_alarm)
-    mend.replace(CloudWatchResponse, describe_alarms=_describe_alarms)
-    mend.replace(
+    patch.add(CloudWatchResponse, put_composite_alarm=_put_composite_alarm)
+    patch.replace(CloudWatchResponse, describe_alarms=_describe_alarms)
+    patch.replace(
         CloudWatchBackend, put_metric_alarm=_put_metric_alarm, get_metric_statistics=_get_metric_statistics
     )

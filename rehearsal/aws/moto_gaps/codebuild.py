@@ -22,7 +22,7 @@ from moto.codebuild.responses import CodeBuildResponse
 from moto.core.responses import ActionResult
 from moto.core.utils import unix_time
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps import patch
 
 # What CodeBuild shows of a project that does not say. Source: CodeBuild API reference, CreateProject.
 _DEFAULTS: Mapping[str, Any] = {
@@ -117,5 +117,5 @@ def _batch_get_projects(self: CodeBuildResponse) -> ActionResult:
 
 def install() -> None:
     """Close the gaps."""
-    mend.add(CodeBuildResponse, update_project=_update_project)
-    mend.replace(CodeBuildResponse, create_project=_create_project, batch_get_projects=_batch_get_projects)
+    patch.add(CodeBuildResponse, update_project=_update_project)
+    patch.replace(CodeBuildResponse, create_project=_create_project, batch_get_projects=_batch_get_projects)

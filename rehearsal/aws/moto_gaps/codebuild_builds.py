@@ -18,11 +18,22 @@ from typing import Any, Protocol
 from moto.codebuild.exceptions import ResourceNotFoundException
 from moto.codebuild.models import CodeBuildBackend, codebuild_backends
 from moto.codebuild.responses import CodeBuildResponse
+from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
 from moto.core.utils import unix_time
 from moto.moto_api._internal import mock_random
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.assumptions import holds
+from rehearsal.aws.moto_gaps import patch
+from rehearsal.aws.moto_gaps.callers import assumed_role
+
+
+class _NotAuthorizedError(JsonRESTError):
+    code = 400
+
+    def __init__(self) -> None:
+        super().__init__("AccessDeniedException", "User is not authorized to perform: codebuild:StartBuild")
+
 
 # StartBuild's overrides, by the part of the project that each replaces and its name there.
 _OVERRIDES = {
@@ -110,6 +121,12 @@ class BuildRecord:
         with _lock:
             logs = {"groupName": group, "streamName": stream, "cloudWatchLogsArn": arn}
             self._build["logs"] = {**self._build.get("logs", {}), **logs}
+
+    def exports(self, variables: Mapping[str, str]) -> None:
+        """Say what the variables are that the buildspec exports."""
+        with _lock:
+            shown = [{"name": name, "value": value} for name, value in variables.items()]
+            self._build["exportedEnvironmentVariables"] = shown
 
     def enter(self, phase: str) -> None:
         """Begin a phase; the one before has succeeded if nobody said otherwise."""
@@ -233,6 +250,9 @@ def finish_build(
 def _start_build(self: CodeBuildResponse) -> ActionResult:
     request, backend = json.loads(self.body), self.codebuild_backend
     name = request["projectName"].rsplit("/", 1)[-1]
+    caller = assumed_role(self.headers, self.current_account, self.partition)
+    if caller is not None and not holds("build_role_propagation"):
+        raise _NotAuthorizedError
     project = backend.codebuild_projects.get(name)
     if project is None:
         msg = (
@@ -333,7 +353,7 @@ def _stop_build(self: CodeBuildResponse) -> ActionResult:
 
 def install() -> None:
     """Close the gaps."""
-    mend.replace(
+    patch.replace(
         CodeBuildResponse,
         start_build=_start_build,
         stop_build=_stop_build,

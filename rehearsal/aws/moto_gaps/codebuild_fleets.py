@@ -12,7 +12,7 @@ from moto.core.responses import ActionResult
 from moto.core.utils import unix_time
 from moto.moto_api._internal import mock_random
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps import patch
 
 
 def _fleets(backend: CodeBuildBackend) -> dict[str, dict[str, Any]]:
@@ -69,7 +69,7 @@ def _batch_get(self: CodeBuildResponse) -> ActionResult:
 
 def install() -> None:
     """Close the gap."""
-    mend.add(
+    patch.add(
         CodeBuildResponse,
         create_fleet=_create,
         update_fleet=_update,

@@ -20,6 +20,7 @@ from typing import Any
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
+from rehearsal.assumptions import holds
 from rehearsal.aws.moto_gaps.endpoint_events import endpoint_changed, endpoint_detail, in_milliseconds
 from rehearsal.aws.moto_gaps.events import publish_event
 from rehearsal.hosting.deployment import BAKING, Host, Step, steps
@@ -101,6 +102,9 @@ class EndpointUpdate:
         self._started = utcnow()
         endpoint.pending_deployment_summary = None
         self._plans = self._planned()
+        configured = wanted.deployment.get("AutoRollbackConfiguration", {}).get("Alarms", ())
+        self._alarms = [str(alarm["AlarmName"]) for alarm in configured]
+        self._fired_before = self._firing()
 
     def start(self) -> None:
         """Begin; returns when it is done, if there is nothing to wait for."""
@@ -131,6 +135,12 @@ class EndpointUpdate:
     def _run(self) -> None:
         try:
             waited = 0.0
+            if not holds("guardrails_with_multi_model"):
+                msg = "Deployment guardrails are not supported with MultiModel mode."
+                raise _UndoneError(msg)
+            if self._alarms and not holds("alarms_read_with_execution_role"):
+                msg = "The alarms cannot be read: not authorized to perform: cloudwatch:DescribeAlarms"
+                raise _UndoneError(msg)
             for row in self._plans:
                 self._show(row)
                 if row is self._plans[0]:
@@ -179,13 +189,17 @@ class EndpointUpdate:
             time.sleep(min(left, _POLL_S))
 
     def _check_alarms(self) -> None:
-        configured = self._wanted.deployment.get("AutoRollbackConfiguration", {}).get("Alarms", ())
-        alarms = cloudwatch_backends[self._backend.account_id][self._backend.region_name].alarms
-        names = [alarm["AlarmName"] for alarm in configured]
-        fired = [name for name in names if name in alarms and alarms[name].state_value == "ALARM"]
+        fired = self._firing()
+        if not holds("alarm_before_update_ends_it"):
+            fired = [name for name in fired if name not in self._fired_before]
         if fired:
             msg = f"The deployment was rolled back: in ALARM during the baking period: {', '.join(fired)}"
             raise _UndoneError(msg)
+
+    def _firing(self) -> list[str]:
+        """Those of the alarms that are in ALARM now."""
+        alarms = cloudwatch_backends[self._backend.account_id][self._backend.region_name].alarms
+        return [name for name in self._alarms if name in alarms and alarms[name].state_value == "ALARM"]
 
     @property
     def _gone(self) -> bool:
@@ -243,6 +257,8 @@ class EndpointUpdate:
         """Send the event, whose times are milliseconds."""
         endpoint, pending = self._endpoint, self._endpoint.pending_deployment_summary
         detail = {**endpoint_detail(endpoint, status), "PendingDeploymentSummary": pending}
+        if not holds("bake_announcement"):
+            detail["EndpointName"] = endpoint.endpoint_name.lower()
         publish_event(
             source="aws.sagemaker",
             detail_type=_EVENT,

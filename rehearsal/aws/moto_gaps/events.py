@@ -21,7 +21,7 @@ from moto.events.models import UNDEFINED, EventPattern, Rule, events_backends
 from moto.moto_api._internal import mock_random
 
 from rehearsal.aws import eventbridge
-from rehearsal.aws.moto_gaps import lambda_, mend
+from rehearsal.aws.moto_gaps import lambda_, patch
 
 _log = logging.getLogger(__name__)
 _moto_send = Rule.send_to_targets
@@ -106,5 +106,5 @@ def _time(event: Mapping[str, Any]) -> str:
 
 def install() -> None:
     """Close the gaps."""
-    mend.replace(EventPattern, matches_event=_matches_event)
-    mend.replace(Rule, send_to_targets=_send_to_targets)
+    patch.replace(EventPattern, matches_event=_matches_event)
+    patch.replace(Rule, send_to_targets=_send_to_targets)

@@ -13,7 +13,7 @@ from typing import Any
 from moto.iam.aws_managed_policies import aws_managed_policies_data
 from moto.iam.models import AWSManagedPolicy, IAMBackend, ManagedPolicy
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps import patch
 
 _moto_attach = IAMBackend.attach_role_policy
 _moto_get = IAMBackend.get_policy
@@ -49,4 +49,4 @@ def _get_policy(self: IAMBackend, policy_arn: str) -> ManagedPolicy:
 
 def install() -> None:
     """Close the gap."""
-    mend.replace(IAMBackend, attach_role_policy=_attach_role_policy, get_policy=_get_policy)
+    patch.replace(IAMBackend, attach_role_policy=_attach_role_policy, get_policy=_get_policy)

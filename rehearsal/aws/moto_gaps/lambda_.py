@@ -26,7 +26,7 @@ from moto.core.utils import unix_time_millis, utcnow
 from moto.logs.models import logs_backends
 
 from rehearsal.aws.functions.runner import ClosedError, Function, Functions, LoopError, Outcome
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps import patch
 
 _moto_init = LambdaFunction.__init__
 _moto_configuration = LambdaFunction.get_configuration
@@ -232,9 +232,9 @@ def _put_invoke_config(self: LambdaBackend, function_name: str, config: dict[str
 
 def install() -> None:
     """Close the gaps."""
-    mend.replace(LambdaBackend, put_function_event_invoke_config=_put_invoke_config)
-    mend.replace(LambdaSimpleBackend, invoke=_invoke)
-    mend.replace(
+    patch.replace(LambdaBackend, put_function_event_invoke_config=_put_invoke_config)
+    patch.replace(LambdaSimpleBackend, invoke=_invoke)
+    patch.replace(
         LambdaFunction,
         __init__=_init,
         get_configuration=_get_configuration,

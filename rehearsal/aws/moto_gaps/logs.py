@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from moto.logs.metric_filters import MetricFilters
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps import patch
 
 _moto_add = MetricFilters.add_filter
 
@@ -25,4 +25,4 @@ def _add_filter(
 
 def install() -> None:
     """Close the gap."""
-    mend.replace(MetricFilters, add_filter=_add_filter)
+    patch.replace(MetricFilters, add_filter=_add_filter)

@@ -10,6 +10,8 @@ moto's gaps:
   refuses to update, scale or delete an endpoint meanwhile.
 - A second endpoint, model or configuration of the same name takes the place of the first. AWS refuses.
 - A variant without a weight has none; AWS's default is 1.
+- It refuses nothing of what SageMaker refuses, or may refuse, about multi-model Models and their variants:
+  see `multi_model`.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from typing import Any
 from moto.applicationautoscaling.models import applicationautoscaling_backends
 from moto.core.responses import ActionResult
 from moto.core.utils import get_service_model, utcnow
+from moto.logs.models import logs_backends
 from moto.sagemaker.exceptions import ValidationError
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model, SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.assumptions import holds
+from rehearsal.aws.moto_gaps import multi_model, patch
 from rehearsal.aws.moto_gaps.endpoint_events import endpoint_changed
 from rehearsal.aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted
 
@@ -35,6 +39,8 @@ _RETAINABLE = {
     "DesiredInstanceCount": ("CurrentInstanceCount", "DesiredInstanceCount"),
     "DesiredWeight": ("CurrentWeight", "DesiredWeight"),
 }
+
+_LOG_GROUPS = "/aws/sagemaker/Endpoints/"
 
 _moto_scale = SageMakerModelBackend.update_endpoint_weights_and_capacities
 _moto_delete_endpoint = SageMakerModelBackend.delete_endpoint
@@ -80,6 +86,7 @@ def _create_model(self: SageMakerResponse) -> ActionResult:
     known = backend._models
     arn = f"arn:aws:sagemaker:{self.region}:{self.current_account}:model/{name}"
     _refuse_second("model", name, known, arn)
+    multi_model.refuse_empty_prefix(request, backend)
     model = backend.create_model(
         model_name=name,
         execution_role_arn=request.get("ExecutionRoleArn"),
@@ -107,9 +114,10 @@ def _create_endpoint_config(self: SageMakerResponse) -> ActionResult:
     name = request["EndpointConfigName"]
     arn = FakeEndpointConfig.arn_formatter(name, self.current_account, self.region)
     _refuse_second("endpoint configuration", name, backend.endpoint_configs, arn)
+    multi_model.refuse_configuration(request, backend)
     config = backend.create_endpoint_config(
         endpoint_config_name=name,
-        production_variants=request["ProductionVariants"],
+        production_variants=[_with_type(each) for each in request["ProductionVariants"]],
         data_capture_config=request.get("DataCaptureConfig"),
         async_inference_config=request.get("AsyncInferenceConfig"),
         tags=request.get("Tags"),
@@ -135,6 +143,7 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
     arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
     _refuse_second("endpoint", name, backend.endpoints, arn)
     config = _config(backend, request["EndpointConfigName"])
+    multi_model.refuse_host(config.production_variants, backend)
     make: Any = FakeEndpoint
     endpoint = make(
         account_id=backend.account_id,
@@ -145,11 +154,25 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
         data_capture_config=config.data_capture_config or None,
         tags=request.get("Tags"),
     )
+    if holds("endpoint_arn_lower_case"):
+        endpoint.arn = endpoint.arn.lower()
     endpoint.last_deployment_config = request.get("DeploymentConfig")
     backend.endpoints[name] = endpoint
-    for status in ("CREATING", "IN_SERVICE"):
+    _log(backend, name)
+    refusal = multi_model.refusal_to_start(config.production_variants, backend)
+    if refusal:
+        endpoint.endpoint_status, endpoint.failure_reason = "Failed", refusal
+    for status in ("CREATING", "FAILED" if refusal else "IN_SERVICE"):
         endpoint_changed(backend, endpoint, status)
     return ActionResult({"EndpointArn": endpoint.arn})
+
+
+def _log(backend: Any, endpoint_name: str) -> None:
+    """Have the host's agent log where it may: to a group that is there, if it does not ask to create it."""
+    logs: Any = logs_backends[backend.account_id][backend.region_name]
+    group = f"{_LOG_GROUPS}{endpoint_name}"
+    if group in logs.groups and not holds("log_agent_creates_group"):
+        logs.ensure_log_stream(group, "AllTraffic/i-rehearsal")
 
 
 def _update_endpoint(self: SageMakerResponse) -> ActionResult:
@@ -166,9 +189,13 @@ def _update_endpoint(self: SageMakerResponse) -> ActionResult:
         raise ValidationError(msg)
     _refuse_in_progress(endpoint)
     config = _config(backend, request["EndpointConfigName"])
+    same = request["EndpointConfigName"] == endpoint.endpoint_config_name
+    if same and not holds("deployment_config_alone"):
+        msg = f'Endpoint "{endpoint.arn}" has the configuration already.'
+        raise ValidationError(msg)
     _refuse_change_of_scaled(backend, endpoint, config)
     variants = endpoint._process_production_variants(_weighted(config))
-    if request.get("RetainAllVariantProperties"):
+    if request.get("RetainAllVariantProperties") and holds("retained_instance_count"):
         excluded = {
             item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
         }
@@ -209,8 +236,13 @@ def _scale(
 
 def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
     if endpoint_name in self.endpoints:
-        _refuse_in_progress(self.endpoints[endpoint_name])
+        settled = self.endpoints[endpoint_name].endpoint_status == "Failed"
+        if not settled and holds("endpoint_creating_not_deletable"):
+            _refuse_in_progress(self.endpoints[endpoint_name])
         endpoint_changed(self, self.endpoints[endpoint_name], "DELETING")
+        if not holds("endpoint_logs_after_rollback"):
+            logs: Any = logs_backends[self.account_id][self.region_name]
+            logs.groups.pop(f"{_LOG_GROUPS}{endpoint_name}", None)
     _moto_delete_endpoint(self, endpoint_name)
 
 
@@ -220,7 +252,7 @@ def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
     after = {variant["VariantName"]: _type(variant) for variant in config.production_variants}
     scaled = _scaled_variants(backend, endpoint.endpoint_name)
     refused = sorted(name for name in scaled & before.keys() if after.get(name) != before[name])
-    if refused:
+    if refused and holds("update_with_scaling_refused"):
         msg = (
             f"Cannot update endpoint {endpoint.endpoint_name}: the instance type of the variant(s) "
             f"[{', '.join(refused)}] would change, or they would be removed, while they are registered as "
@@ -257,6 +289,12 @@ def _retain(variants: list[dict[str, Any]], live: list[dict[str, Any]], excluded
                 variant |= {field: kept[field] for field in fields if field in kept}
 
 
+def _with_type(variant: dict[str, Any]) -> dict[str, Any]:
+    """A variant as moto takes it: with the type of its first pool, where it has pools."""
+    pools = variant.get("InstancePools")
+    return {**variant, "InstanceType": pools[0]["InstanceType"]} if pools else variant
+
+
 def _config(backend: Any, name: str) -> Any:
     config = backend.endpoint_configs.get(name)
     if config is None:
@@ -276,21 +314,21 @@ def _without_tags(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def install() -> None:
     """Close the gaps."""
-    mend.add(SageMakerResponse, update_endpoint=_update_endpoint)
-    mend.replace(
+    patch.add(SageMakerResponse, update_endpoint=_update_endpoint)
+    patch.replace(
         SageMakerResponse,
         create_model=_create_model,
         create_endpoint_config=_create_endpoint_config,
         create_endpoint=_create_endpoint,
     )
-    mend.replace(
+    patch.replace(
         SageMakerModelBackend,
         update_endpoint_weights_and_capacities=_scale,
         delete_endpoint=_delete_endpoint,
     )
-    mend.replace(
+    patch.replace(
         FakeEndpointConfig,
         validate_instance_type=_validate_instance_type,
         response_object=property(_describe_endpoint_config),
     )
-    mend.replace(Model, response_object=property(_describe_model))
+    patch.replace(Model, response_object=property(_describe_model))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import boto3
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps import patch
 
 _PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 
@@ -35,4 +35,4 @@ def install() -> None:
     session = boto3.Session()
     # It is kept from its first call on.
     AccountSpecificBackend.get_session()
-    mend.replace(moto.core.utils, Session=lambda: session)
+    patch.replace(moto.core.utils, Session=lambda: session)

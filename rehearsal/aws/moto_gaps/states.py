@@ -2,7 +2,7 @@
 
 moto's gaps:
 - Its tasks call the service at another address than this, with whatever AWS configuration the caller has.
-- It has no tasks of CodeBuild; `states_codebuild` adds them. `states_map` mends the Distributed Map.
+- It has no tasks of CodeBuild; `states_codebuild` adds them. `states_map` patches the Distributed Map.
 - It takes no JSON object as the body of an S3 object, gives back none as text, and has another name for an
   error of S3 than AWS.
 - It takes a ToleratedFailurePercentage with a fraction only.
@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError
+from moto.core.exceptions import AWSError
 from moto.core.utils import utcnow
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import state_task_factory
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_aws_sdk import (
@@ -29,10 +30,11 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 from moto.stepfunctions.parser.asl.utils import boto_client
-from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.assumptions import holds
+from rehearsal.aws.moto_gaps import patch
 from rehearsal.aws.moto_gaps.states_codebuild import CodeBuildTask
 
 Clients = Callable[[str, str], Any]
@@ -43,9 +45,18 @@ _JOIN_S = 5.0
 # How Step Functions writes a service in the names of its errors, where an ARN has it otherwise.
 _ERROR_NAMES = {"s3": "S3"}
 
+_WAITS_FOR_BUILDS = "codebuild:startBuild.sync"
+_moto_create = StepFunctionsParserBackend.create_state_machine
 _moto_parse = AmazonStateLanguageParser.parse
 _moto_service: Any = vars(state_task_factory)["state_task_service_for"]
 _moto_error_name = StateTaskServiceAwsSdk._normalise_service_error_name
+
+
+class _NotAuthorizedError(AWSError):
+    TYPE = "AccessDeniedException"
+
+    def __init__(self, role: str) -> None:
+        super().__init__(f"'{role}' is not authorized to create managed-rule.")
 
 
 class _Embedded:
@@ -138,12 +149,19 @@ def _exception_name(norm_service_name: str, ex: Exception) -> str:
     return f"{norm_service_name}.{code.removesuffix('Exception')}Exception"
 
 
+def _create_state_machine(self: StepFunctionsParserBackend, **request: Any) -> Any:
+    if _WAITS_FOR_BUILDS in request["definition"] and not holds("step_functions_rule_name"):
+        raise _NotAuthorizedError(request["roleArn"])
+    return _moto_create(self, **request)
+
+
 def install() -> None:
     """Close the gaps."""
-    mend.replace(boto_client, boto3=_Boto3)
-    mend.replace(AmazonStateLanguageParser, parse=staticmethod(_parse))
-    mend.replace(state_task_factory, state_task_service_for=_service)
-    mend.replace(
+    patch.replace(StepFunctionsParserBackend, create_state_machine=_create_state_machine)
+    patch.replace(boto_client, boto3=_Boto3)
+    patch.replace(AmazonStateLanguageParser, parse=staticmethod(_parse))
+    patch.replace(state_task_factory, state_task_service_for=_service)
+    patch.replace(
         StateTaskServiceAwsSdk,
         _eval_service_task=_call,
         _normalise_service_error_name=staticmethod(_error_name),

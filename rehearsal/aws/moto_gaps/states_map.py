@@ -41,7 +41,7 @@ from moto.stepfunctions.parser.asl.eval.event.event_manager import EventManager
 from moto.stepfunctions.parser.asl.eval.program_state import ProgramEnded, ProgramError, ProgramTimedOut
 from moto.stepfunctions.parser.asl.eval.states import ExecutionData, ItemData, MapData
 
-from rehearsal.aws.moto_gaps import mend
+from rehearsal.aws.moto_gaps import patch
 
 _Component = distributed_iteration_component.DistributedIterationComponent
 _S3Writer = resource_eval_s3.ResourceEvalS3
@@ -267,5 +267,5 @@ def _result(child: Mapping[str, Any], record: Any) -> dict[str, Any]:
 
 def install() -> None:
     """Close the gaps."""
-    mend.replace(_Component, _eval_body=_eval_body)
-    mend.replace(_S3Writer, _handle_put_object=staticmethod(_write_results))
+    patch.replace(_Component, _eval_body=_eval_body)
+    patch.replace(_S3Writer, _handle_put_object=staticmethod(_write_results))

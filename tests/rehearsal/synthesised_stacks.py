@@ -1,0 +1,33 @@
+"""What tests share that deploy a small stack without the CDK's command line."""
+
+from __future__ import annotations
+
+import json
+
+from aws_cdk import App, DefaultStackSynthesizer, Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+
+from triton_fleet import ModelRepository
+
+
+def small_stack(app: App | None = None) -> Stack:
+    """A stack that needs no bootstrapped account."""
+    synthesizer = DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
+    return Stack(app or App(), "S", synthesizer=synthesizer)
+
+
+def repository_in(stack: Stack, *, bucket: str = "", key: str = "") -> ModelRepository:
+    """A repository, in a bucket and with a key that exist if they are given."""
+    return ModelRepository(
+        stack,
+        "Repository",
+        bucket=s3.Bucket.from_bucket_name(stack, "Kept", bucket) if bucket else None,
+        encryption_key=kms.Key.from_key_arn(stack, "KeptKey", key) if key else None,
+    )
+
+
+def template_of(stack: Stack) -> str:
+    """The template, as JSON."""
+    return json.dumps(Template.from_stack(stack).to_json())

@@ -1,0 +1,84 @@
+"""Updates of the app's own stacks, as cdk.json configures them: watched, and undone by an alarm."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from aws_cdk.assertions import Template
+from deployed_functions import ended
+
+from rehearsal.aws.embedded import EmbeddedAws
+from rehearsal.aws.moto_gaps.endpoint_update import set_bake_scale
+from tests.stacks.fleet_app import fleet_app
+
+
+def deploy(aws: EmbeddedAws, verb: str, **context: object) -> str:
+    """Create or update both stacks; the status and the reason of the endpoint's."""
+    fleet = fleet_app(models="", **context)
+    act = getattr(aws.client("cloudformation"), f"{verb}_stack")
+    outcome = ""
+    for stack in [fleet.models, fleet.inference] if verb == "create" else [fleet.inference]:
+        template = Template.from_stack(stack).to_json()
+        for part in ("Parameters", "Rules"):  # of the bootstrap stack, which is not needed here
+            template.pop(part, None)
+        body = json.dumps(template)
+        begun = act(StackName=stack.stack_name, TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
+        outcome = ended(aws, begun["StackId"], verb=verb)
+    return outcome
+
+
+def endpoint(aws: EmbeddedAws) -> dict[str, Any]:
+    sagemaker = aws.client("sagemaker")
+    [row] = sagemaker.list_endpoints()["Endpoints"]
+    described: dict[str, Any] = sagemaker.describe_endpoint(EndpointName=row["EndpointName"])
+    return described
+
+
+def turn(aws: EmbeddedAws, alarm: str, state: Literal["ALARM", "OK"]) -> None:
+    aws.client("cloudwatch").set_alarm_state(AlarmName=alarm, StateValue=state, StateReason="a test")
+
+
+@contextmanager
+def failing(aws: EmbeddedAws, alarm: str) -> Iterator[None]:
+    """Let an alarm fire as soon as a new fleet is watched."""
+    over = threading.Event()
+
+    def fire() -> None:
+        while "Baking" not in str(endpoint(aws).get("PendingDeploymentSummary")):
+            if over.wait(0.02):
+                return
+        turn(aws, alarm, "ALARM")
+
+    thread = threading.Thread(target=fire)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_bad_update_of_the_default_fleet_is_undone_by_its_alarm_and_a_good_one_stays() -> None:
+    with EmbeddedAws(bake_scale=1) as aws:  # ten minutes of waiting, which the alarm ends
+        created = deploy(aws, "create")
+        before = endpoint(aws)
+        alarm = f"{before['EndpointName']}-rollback-NewFleetModelErrors"
+
+        with failing(aws, alarm):
+            undone = deploy(aws, "update", min_capacity=2)
+        after = endpoint(aws)
+        turn(aws, alarm, "OK")
+        set_bake_scale(0)
+        updated = deploy(aws, "update", min_capacity=3)
+
+        assert created.startswith("CREATE_COMPLETE")
+        assert undone.startswith("UPDATE_ROLLBACK_COMPLETE")
+        assert alarm in undone
+        assert after["EndpointStatus"] == "InService"
+        assert after["EndpointConfigName"] == before["EndpointConfigName"]
+        assert updated.startswith("UPDATE_COMPLETE")
+        assert endpoint(aws)["EndpointConfigName"] != before["EndpointConfigName"]

@@ -1,0 +1,104 @@
+"""What a first deployment meets: an empty prefix, an endpoint that does not start, and what both leave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from aws_cdk import CfnOutput
+from deployed_functions import begin, destroy, ended, outputs
+from synthesised_stacks import repository_in, small_stack, template_of
+
+from rehearsal.aws.embedded import EmbeddedAws
+from triton_fleet import MultiModelEndpoint
+from triton_models.manifest import MANIFEST_NAME, Manifest
+
+LOGS = "/aws/sagemaker/Endpoints/search"
+START = "Custom::TritonEndpointStart"
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws(refuse_empty_prefix=True) as opened:
+        yield opened
+
+
+@cache
+def synthesised(bucket: str = "", key: str = "") -> str:
+    stack = small_stack()
+    repository = repository_in(stack, bucket=bucket, key=key)
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, endpoint_name="search")
+    CfnOutput(stack, "Bucket", value=repository.bucket.bucket_name)
+    CfnOutput(stack, "Key", value=repository.key.key_arn)
+    return template_of(stack)
+
+
+def deploy(aws: EmbeddedAws, found: dict[str, Any]) -> str:
+    """Deploy a template; the stack's status and the reason."""
+    more = {key: value for key, value in found.items() if key != "Resources"}
+    return ended(aws, begin(aws, found["Resources"], **more))
+
+
+def template(**kept: str) -> dict[str, Any]:
+    return dict(json.loads(synthesised(**kept)))
+
+
+def retention(aws: EmbeddedAws) -> dict[str, int | None]:
+    """How many days the endpoint's log group is kept, where there is one."""
+    found = aws.client("logs").describe_log_groups(logGroupNamePrefix=LOGS)["logGroups"]
+    return {group["logGroupName"]: group.get("retentionInDays") for group in found}
+
+
+def keys(aws: EmbeddedAws) -> list[str]:
+    """The states of the account's keys."""
+    client = aws.client("kms")
+    listed = [each["KeyId"] for each in client.list_keys()["Keys"]]
+    return [client.describe_key(KeyId=each)["KeyMetadata"]["KeyState"] for each in listed]
+
+
+def test_a_model_is_created_where_an_empty_prefix_is_refused(aws: EmbeddedAws) -> None:
+    assert deploy(aws, template()) == "CREATE_COMPLETE"
+
+    stored = aws.client("s3").get_object(Bucket=outputs(aws)["Bucket"], Key=f"models/{MANIFEST_NAME}")
+    assert Manifest.from_json(stored["Body"].read()) == Manifest()
+
+
+def test_without_a_manifest_the_empty_prefix_fails_the_deployment(aws: EmbeddedAws) -> None:
+    found = template()
+    [start] = [each for each in found["Resources"].values() if each["Type"] == START]
+    del start["Properties"]["Manifest"]
+
+    assert "Could not find model data at s3://" in deploy(aws, found)
+
+
+def test_an_endpoint_that_does_not_start_leaves_its_logs_and_nothing_else(aws: EmbeddedAws) -> None:
+    found = template()
+    [config] = [
+        each for each in found["Resources"].values() if each["Type"] == "AWS::SageMaker::EndpointConfig"
+    ]
+    config["Properties"]["ProductionVariants"][0]["InstanceType"] = "ml.g99.xlarge"
+
+    assert deploy(aws, found).startswith("ROLLBACK_COMPLETE")
+    assert retention(aws) == {LOGS: 30}
+    assert aws.client("s3").list_buckets()["Buckets"] == []
+    assert keys(aws) == ["PendingDeletion"]
+
+    aws.client("cloudformation").delete_stack(StackName="s")
+    assert deploy(aws, template()) == "CREATE_COMPLETE"
+    assert retention(aws) == {LOGS: 30}
+
+
+def test_what_was_published_survives_a_second_life_of_the_stack(aws: EmbeddedAws) -> None:
+    assert deploy(aws, template()) == "CREATE_COMPLETE"
+    bucket, key = outputs(aws)["Bucket"], outputs(aws)["Key"]
+    storage = aws.client("s3")
+    storage.put_object(Bucket=bucket, Key=f"models/{MANIFEST_NAME}", Body=b"published")
+    assert destroy(aws) == "DELETE_COMPLETE"
+
+    assert deploy(aws, template(bucket=bucket, key=key)) == "CREATE_COMPLETE"
+
+    stored = storage.get_object(Bucket=bucket, Key=f"models/{MANIFEST_NAME}")["Body"].read()
+    assert (stored, retention(aws)) == (b"published", {LOGS: 30})

@@ -1,0 +1,52 @@
+"""An application that sends requests during a test."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+
+from typing_extensions import Self
+
+_PAUSE_S = 0.01
+
+
+class Traffic(ABC):
+    """An application that sends one request after the other, in a thread of its own.
+
+    Attributes:
+        asked: How many requests were answered.
+        failures: What each of the others raised.
+    """
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.failures: list[Exception] = []
+        self._answers: set[float] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def taken(self) -> set[float]:
+        """The answers since this was called last."""
+        seen, self._answers = self._answers, set()
+        return seen
+
+    @abstractmethod
+    def ask(self) -> float:
+        """Send a request; returns the answer."""
+
+    def _run(self) -> None:
+        while not self._ended.wait(_PAUSE_S):
+            try:
+                self._answers.add(self.ask())
+            except Exception as error:  # noqa: BLE001  every failure counts
+                self.failures.append(error)
+            else:
+                self.asked += 1
