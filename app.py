@@ -20,7 +20,7 @@ def main() -> int:
     Returns:
         0; or 1 after mistakes in its configuration or findings of the checks, which are told on stderr.
     """
-    app = App()
+    app = App(stack_traces=False)  # of a Python app they name temporary folders, and differ every time
     try:
         config = FleetConfig.read(app.node)
         models = ModelsStack(app, f"{config.name}Models", config=config)
@@ -29,7 +29,7 @@ def main() -> int:
             f"{config.name}Inference",
             config=config,
             repository=models.repository,
-            models=len(models.built),
+            built=models.built,
         )
         policy.attach(app, models=models, inference=inference)
         policy.synthesise(app)

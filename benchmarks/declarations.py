@@ -37,7 +37,7 @@ def ratios() -> list[Ratio]:
             _write_model(folder / "built" / str(number))
         with (
             TritonServer(ENDPOINT, folder / "server") as server,
-            MultiModelContract(server.url) as contract,
+            MultiModelContract(server.socket) as contract,
         ):
             loaded = measure(
                 f"{DECLARED:,} declarations read and checked",

@@ -89,7 +89,7 @@ def _write_echo(folder: Path) -> None:
 
 @contextmanager
 def _server(environment: Mapping[str, str], directory: Path) -> Iterator[MultiModelContract]:
-    with TritonServer(environment, directory) as server, MultiModelContract(server.url) as contract:
+    with TritonServer(environment, directory) as server, MultiModelContract(server.socket) as contract:
         yield contract
 
 

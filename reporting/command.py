@@ -93,7 +93,10 @@ def _published(repository: str) -> Mapping[str, str]:
     from triton_models.publishing.stored_manifest import read_manifest
 
     manifest = read_manifest(Repository.parse(repository), s3=repository_client())
-    return {name: _artifact(model.artifacts[model.current]) for name, model in manifest.models.items()}
+    return {
+        name: "; ".join(dict.fromkeys(_artifact(model.artifacts[each]) for each in model.current.values()))
+        for name, model in manifest.models.items()
+    }
 
 
 def _artifact(record: ArtifactRecord) -> str:

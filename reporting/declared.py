@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from triton_models.digests import digest_of
 from triton_models.source_files import contents
 
 MODELS = Path("model_builds") / "models"
@@ -60,7 +60,7 @@ class Declared:
         return cls(
             folders={path.parent.name: contents(path.parent) for path in declarations},
             built=tuple(_built(checkout)),
-            toolkit=_digest(contents(toolkit) if toolkit.is_dir() else {}),
+            toolkit=digest_of(contents(toolkit) if toolkit.is_dir() else {}),
         )
 
 
@@ -99,7 +99,3 @@ def _built(checkout: Path) -> Iterator[str]:
     for value in context.values():
         if isinstance(value, Mapping) and isinstance(value.get("models"), list):
             yield from map(str, value["models"])
-
-
-def _digest(files: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(files).encode()).hexdigest()

@@ -101,7 +101,7 @@ def _synthesised(folder: Path, *, name: str) -> Revision:
                 what=f"{name} cannot be synthesised:\n{(run.stderr or run.stdout).strip()[-4000:]}",
                 where=f"`{settings['app']}`, as cdk.json says",
                 expected="an app that synthesises",
-                fix="mend what it says; for an older commit, install its requirements first",
+                fix="fix what it reports; for an older commit, install its requirements first",
                 rule="revision-synthesis",
             )
         return Revision(name=name, assembly=read_assembly(Path(output)), declared=Declared.read(folder))

@@ -57,8 +57,8 @@ def in_packs(
         yield Acceptance(construct=construct, finding=f"{pack}-{rule}", reason=reason)
 
 
-def as_told(arn: str | dict[str, Any]) -> str:
-    """An ARN as cdk-nag tells it: a reference in it is <AWS::Region> or <Bucket.Arn>."""
+def as_cdk_nag_writes(arn: str | dict[str, Any]) -> str:
+    """An ARN as cdk-nag writes it: a reference in it is <AWS::Region> or <Bucket.Arn>."""
     parts = [arn] if isinstance(arn, str) else arn["Fn::Join"][1]
     return "".join(part if isinstance(part, str) else f"<{_referred(part)}>" for part in parts)
 
@@ -70,8 +70,8 @@ def _referred(reference: dict[str, Any]) -> str:
 
 def pattern(policy: IConstruct, arn: str, reason: str) -> Acceptance:
     """The acceptance of a resource with a star in it."""
-    told = as_told(Stack.of(policy).resolve(arn))
-    return Acceptance(construct=policy, finding=f"AwsSolutions-IAM5[Resource::{told}]", reason=reason)
+    written = as_cdk_nag_writes(Stack.of(policy).resolve(arn))
+    return Acceptance(construct=policy, finding=f"AwsSolutions-IAM5[Resource::{written}]", reason=reason)
 
 
 def reads_prefix(policy: IConstruct, bucket: str, prefix: str) -> Acceptance:
@@ -80,7 +80,7 @@ def reads_prefix(policy: IConstruct, bucket: str, prefix: str) -> Acceptance:
         construct=policy,
         finding=f"AwsSolutions-IAM5[Resource::{bucket}/{prefix}*]",
         reason="The artifacts of the repository are not known at deployment: models are added by uploading "
-        "them. The role reaches their prefix and nothing beside it.",
+        "them. The role reaches their prefix and nothing else.",
     )
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnOutput, Environment, Stack
+from collections.abc import Sequence
+
+from aws_cdk import Annotations, CfnOutput, Environment, Stack
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from stacks import warm_up
 from stacks.config import FleetConfig
+from stacks.models import SOURCE
+from stacks.updates import deployment
 from triton_fleet import (
     AlarmTopic,
     CpuUtilization,
@@ -19,11 +25,16 @@ from triton_fleet import (
     InvocationsPerInstance,
     ModelRepository,
     MultiModelEndpoint,
+    NewFleetAlarms,
+    RollbackAlarms,
     Target,
-    Thresholds,
+    WarmUp,
     endpoint_name_for,
 )
 from triton_models.instances import instance_type
+
+SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
+"""The id of the warning of a fleet whose alarms go nowhere."""
 
 
 class InferenceStack(Stack):
@@ -33,8 +44,10 @@ class InferenceStack(Stack):
         endpoint: Serves the models.
         scaling: Decides how many instances do.
         alias: Names the endpoint of today for applications.
-        notifications: Who is told about alarms; None if nobody is.
-        alarms: What they are told about.
+        rollback: What undoes an update, of the endpoint and of its newest fleet alone; empty if nothing does.
+        warm_up: Loads models on a new fleet; None if nothing does.
+        notifications: The topic made for the alarms; None without an address.
+        alarms: What they are about.
         dashboard: What they look at.
     """
 
@@ -45,7 +58,7 @@ class InferenceStack(Stack):
         *,
         config: FleetConfig,
         repository: ModelRepository,
-        models: int = 0,
+        built: Sequence[str] = (),
     ) -> None:
         """Wire the stack.
 
@@ -54,7 +67,7 @@ class InferenceStack(Stack):
             construct_id: The stack's name.
             config: The fleet's configuration.
             repository: The models to serve.
-            models: How many those are, where it is known: what one of them costs is told.
+            built: Those that the fleet builds: they are warmed up, and what one of them costs is shown.
         """
         super().__init__(
             scope,
@@ -62,17 +75,32 @@ class InferenceStack(Stack):
             env=Environment(region=config.region),
             description="Triton Fleet: the multi-model endpoint, its scaling, alarms and dashboard",
         )
+        name = endpoint_name_for(config.name, config.instance_type, release=config.release)
+        limits = config.thresholds
+        watched = (
+            RollbackAlarms(self, "Rollback", endpoint_name=name, thresholds=limits)
+            if config.rollback_alarms
+            else None
+        )
         self.endpoint = MultiModelEndpoint(
             self,
             "Endpoint",
             repository=repository,
-            endpoint_name=endpoint_name_for(config.name, config.instance_type),
+            endpoint_name=name,
             instance_type=config.instance_type,
             undocumented_instance_type=config.undocumented_instance_type,
             release=config.release,
+            inference_ami=config.inference_ami or None,
+            cpu_image=config.cpu_image,
             initial_instance_count=config.min_capacity,
             encryption_key=_volume_key(config, repository),
+            deployment=deployment(config),
+            rollback_alarms=watched.names if watched else (),
         )
+        self.rollback: tuple[RollbackAlarms | NewFleetAlarms, ...] = ()
+        if watched is not None:
+            new_fleet = NewFleetAlarms(self, "NewFleet", endpoint=self.endpoint, thresholds=limits)
+            self.rollback = (watched, new_fleet)
         self.scaling = EndpointScaling(
             self,
             "Scaling",
@@ -82,7 +110,16 @@ class InferenceStack(Stack):
             targets=_targets(config),
         )
         self.alias = EndpointAlias(
-            self, "Alias", endpoint=self.endpoint, fleet=config.name, scaling=[self.scaling]
+            self,
+            "Alias",
+            endpoint=self.endpoint,
+            fleet=config.name,
+            scaling=[self.scaling],
+            not_needed=config.retired_models,
+        )
+        sent = warm_up.requests(self, config, built=built, models=SOURCE / "models")
+        self.warm_up = (
+            WarmUp(self, "WarmUp", endpoint=self.endpoint, requests=sent, alias=self.alias) if sent else None
         )
         self.notifications = (
             AlarmTopic(self, "Notifications", email=config.alarm_email) if config.alarm_email else None
@@ -92,17 +129,21 @@ class InferenceStack(Stack):
             "Alarms",
             endpoint=self.endpoint,
             scaling=self.scaling,
-            thresholds=Thresholds(latency_p99_ms=config.latency_p99_ms),
-            topic=self.notifications.topic if self.notifications else None,
+            thresholds=limits,
+            topic=self._topic(config.alarm_topic),
             log_group=self.endpoint.log_group,
         )
+        if not (config.alarm_topic or config.alarm_email):
+            Annotations.of(self.alarms).add_warning_v2(
+                SILENT_ALARMS, "The alarms notify no one. Give alarm_topic or alarm_email."
+            )
         self.dashboard = EndpointDashboard(
             self,
             "Dashboard",
             endpoint=self.endpoint,
             alarms=self.alarms,
             scaling=self.scaling,
-            models=models,
+            models=len(built),
             hourly_price_usd=config.hourly_price_usd,
         )
         if self.dashboard.cost is not None:
@@ -116,13 +157,13 @@ class InferenceStack(Stack):
             self,
             "EndpointName",
             value=self.endpoint.endpoint_name,
-            description="The endpoint of today; another instance type is another endpoint",
+            description="The endpoint of today; another release or instance type is another endpoint",
         )
         CfnOutput(
             self,
             "EndpointAlias",
             value=self.alias.parameter_name,
-            description="What applications follow: the parameter that names the endpoint of today",
+            description="What applications follow: the parameter that names today's endpoint and its target",
         )
         CfnOutput(
             self,
@@ -130,6 +171,12 @@ class InferenceStack(Stack):
             value=self.dashboard.dashboard.dashboard_name,
             description="What to look at in CloudWatch",
         )
+
+    def _topic(self, arn: str) -> sns.ITopic | None:
+        """Where alarms go."""
+        if arn:
+            return sns.Topic.from_topic_arn(self, "AlarmTopic", arn)
+        return self.notifications.topic if self.notifications else None
 
 
 def _targets(config: FleetConfig) -> list[Target]:
@@ -145,5 +192,5 @@ def _targets(config: FleetConfig) -> list[Target]:
 
 
 def _volume_key(config: FleetConfig, repository: ModelRepository) -> kms.IKey | None:
-    """What encrypts the copies of models on a volume; NVMe is encrypted by its hardware, and takes no key."""
+    """What encrypts the copies of models on a volume; NVMe is encrypted by its hardware, without a key."""
     return None if instance_type(config.instance_type).nvme_gb else repository.key

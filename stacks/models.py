@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from aws_cdk import CfnOutput, Environment, Stack
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
@@ -39,7 +41,9 @@ class ModelsStack(Stack):
             env=Environment(region=config.region),
             description="Triton Fleet: the model repository and the job that builds models for it",
         )
-        self.repository = ModelRepository(self, "Repository")
+        self.repository = ModelRepository(
+            self, "Repository", bucket=self._bucket(config.bucket), encryption_key=self._key(config)
+        )
         self.builds: ModelBuilds | None = None
         self.built: tuple[str, ...] = ()
         self.runs: BuildRuns | None = None
@@ -53,8 +57,11 @@ class ModelsStack(Stack):
                 models=None if config.models == (EVERY_MODEL,) else config.models,
                 instance_type=config.instance_type,
                 release=config.release,
+                cpu_image=config.cpu_image,
                 weights=config.weights,
                 hub_token=self._hub_token(config.hub_token),
+                source_key=self._asset_key(config.asset_key),
+                expected_region=config.deployed_in,
             )
             self.built = self.builds.models or self.builds.declared
             if config.parallel_builds > 1:
@@ -87,6 +94,16 @@ class ModelsStack(Stack):
             value=self.repository.url,
             description="Where models are published: fleet publish --repository ...",
         )
+
+    def _bucket(self, name: str) -> s3.IBucket | None:
+        return s3.Bucket.from_bucket_name(self, "Kept", name) if name else None
+
+    def _key(self, config: FleetConfig) -> kms.IKey | None:
+        arn = config.encryption_key
+        return kms.Key.from_key_arn(self, "KeptKey", arn) if arn else None
+
+    def _asset_key(self, arn: str) -> kms.IKey | None:
+        return kms.Key.from_key_arn(self, "AssetKey", arn) if arn else None
 
     def _hub_token(self, arn: str) -> secretsmanager.ISecret | None:
         return secretsmanager.Secret.from_secret_complete_arn(self, "HubToken", arn) if arn else None

@@ -14,8 +14,17 @@ from typing import Any
 from aws_cdk import Acknowledgment, App, Validations
 from aws_cdk import aws_cloudwatch as cloudwatch
 from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks, NagPack, NIST80053R5Checks, PCIDSS321Checks
+from constructs import IConstruct
 
-from stacks.acceptance import Acceptance, in_packs, of_role_and_logs, policy_of, reads_prefix
+from stacks.acceptance import (
+    Acceptance,
+    as_cdk_nag_writes,
+    in_packs,
+    of_role,
+    pattern,
+    policy_of,
+    reads_prefix,
+)
 from stacks.build_policy import build_acceptances, build_compliance_acceptances
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
@@ -92,17 +101,22 @@ def accept(accepted: Iterable[Acceptance]) -> None:
 
 def acceptances(*, models: ModelsStack, inference: InferenceStack) -> Iterator[Acceptance]:
     """Everything of AwsSolutions that is accepted in the two stacks."""
-    yield Acceptance(
-        construct=models.repository.bucket,
-        finding="AwsSolutions-S1",
-        reason="Every instance reads models all day: an access log of that grows without bound. Who read or "
-        "wrote an artifact is answered by CloudTrail data events, with the caller's identity.",
-    )
+    if models.repository.owned:
+        yield Acceptance(
+            construct=models.repository.bucket,
+            finding="AwsSolutions-S1",
+            reason="Every instance reads models all day: an access log of that grows without bound. Who read "
+            "or wrote an artifact is answered by CloudTrail data events, with the caller's identity.",
+        )
     yield from build_acceptances(models)
     policy = policy_of(inference.endpoint.role)
-    # In this stack the bucket is an import; export_value gives the very reference that the role will hold.
-    imported = inference.resolve(models.export_value(models.repository.bucket.bucket_arn))
-    yield reads_prefix(policy, imported["Fn::ImportValue"], models.repository.prefix)
+    yield reads_prefix(policy, _bucket_there(models, inference), models.repository.prefix)
+    start = inference.endpoint.start
+    yield pattern(
+        policy_of(start.function.role),
+        start.written_arn,
+        "The star stands for the streams of one log group: without it the permission is for none of them.",
+    )
     yield Acceptance(
         construct=policy,
         finding="AwsSolutions-IAM5[Resource::*]",
@@ -114,7 +128,14 @@ def acceptances(*, models: ModelsStack, inference: InferenceStack) -> Iterator[A
 
 def compliance_acceptances(*, models: ModelsStack, inference: InferenceStack) -> Iterator[Acceptance]:
     """Everything of the packs for a standard that is accepted in the two stacks."""
-    bucket = models.repository.bucket
+    if models.repository.owned:
+        yield from _of_bucket(models.repository.bucket)
+    yield from build_compliance_acceptances(models)
+    yield from of_role(inference.endpoint.role)
+    yield from _of_alarms(inference)
+
+
+def _of_bucket(bucket: IConstruct) -> Iterator[Acceptance]:
     yield from in_packs(
         bucket,
         "S3BucketLoggingEnabled",
@@ -127,15 +148,30 @@ def compliance_acceptances(*, models: ModelsStack, inference: InferenceStack) ->
         "Every artifact can be built again from its sources, and versions guard against deleting one. A "
         "fleet in another region has a repository of its own, to which the same artifacts are published.",
     )
-    yield from build_compliance_acceptances(models)
-    yield from of_role_and_logs(inference.endpoint.role, inference.endpoint.log_group)
-    yield from _of_alarms(inference)
+
+
+def _bucket_there(models: ModelsStack, inference: InferenceStack) -> str:
+    """The ARN of the models' bucket as cdk-nag shows it in the other stack."""
+    arn = models.repository.bucket.bucket_arn
+    if not models.repository.owned:
+        return as_cdk_nag_writes(inference.resolve(arn))
+    # In this stack the bucket is an import; export_value gives the very reference that the role will hold.
+    return str(inference.resolve(models.export_value(arn))["Fn::ImportValue"])
 
 
 def _of_alarms(inference: InferenceStack) -> Iterator[Acceptance]:
+    for each in inference.rollback:
+        for alarm in each.alarms.values():
+            yield from in_packs(
+                alarm,
+                "CloudWatchAlarmAction",
+                "SageMaker reads the alarm while it updates the endpoint, and undoes the update for it. At "
+                "any other time the alarms that page look at the same errors.",
+                packs=("NIST.800.53.R5", "HIPAA.Security"),
+            )
     for alarm in inference.alarms.alarms.values():
         resource = alarm.node.default_child
-        assert isinstance(resource, cloudwatch.CfnAlarm)  # noqa: S101 -- that is what an alarm is made of
+        assert isinstance(resource, cloudwatch.CfnAlarm)  # noqa: S101 -- an alarm consists of it
         if not inference.resolve(resource.alarm_actions):
             yield from in_packs(
                 alarm,

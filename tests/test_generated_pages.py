@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.generate import alarms, reference
+from docs.generate import alarms, probes, reference
 
 
 def test_the_reference_is_that_of_today() -> None:
@@ -14,6 +14,10 @@ def test_the_reference_is_that_of_today() -> None:
 
 def test_the_page_about_alarms_is_that_of_today() -> None:
     assert alarms.PAGE.read_text() == alarms.page(), "run `make docs`"
+
+
+def test_the_page_about_probes_is_that_of_today() -> None:
+    assert probes.PAGE.read_text() == probes.page(), "run `make docs`"
 
 
 def test_every_argument_of_every_construct_is_described() -> None:

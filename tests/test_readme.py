@@ -30,6 +30,17 @@ def test_the_fleet_in_twenty_lines_is_about_twenty_lines() -> None:
     assert len(code("python")[0].splitlines()) <= 24
 
 
+def test_it_names_every_model_with_random_weights() -> None:
+    from triton_models.spec import MODELS
+    from triton_models.variables import untrained
+
+    said = README.partition("- **The models.**")[2].partition("\n\n")[0]
+    folders = [path.parent for path in MODELS.glob("*/build.py")]
+    names = {folder.name for folder in folders if any(True for _ in untrained(folder, given=()))}
+    assert "resnet50" in names
+    assert {name for name in names if f"`{name}`" not in said} == set()
+
+
 def test_every_verb_of_the_command_line_is_in_it() -> None:
     from triton_models.cli import VERBS
 

@@ -159,6 +159,12 @@ LAID: dict[str, Callable[[Path], Caught]] = {
     "A backend that the release no longer has, such as TensorFlow from 25.03 on": lambda tmp: artifact(
         tmp, serve_with_tensorflow
     ),
+    "A backend that the image lacks, misspelt or of another image, such as vLLM": lambda tmp: artifact(
+        tmp, replaced("minilm_pooling/config.pbtxt", '"python"', '"pyton"')
+    ),
+    "A model that another one calls, without being a step of the ensemble": lambda tmp: artifact(
+        tmp, lambda root: write(root / "minilm_pooling/1/model.py", b'InferenceRequest(model_name="a")')
+    ),
     "A GPU too old for the release's TensorRT, such as the V100 from 24.10 on": lambda tmp: fleet(
         tmp, instance_type="ml.p3.2xlarge", builds={"instance_type": "ml.g5.2xlarge", "release": "25.09"}
     ),

@@ -270,6 +270,9 @@ _hosting: dict[str, st.SearchStrategy[Any]] = {
             st.just("arn:aws:sagemaker:us-east-1:123456789012:training-plan/p4"), st.sampled_from(["p4", ""])
         ),
     ),
+    "inference_ami": st.sampled_from(
+        ["al2023-ami-sagemaker-inference-gpu-4-1", "al2-ami-sagemaker-inference-gpu-3-1", "gpu-4-1"]
+    ),
     "core_dumps": values(CoreDumps, folder_=_folders, encryption_key=st.just(KEY)),
 }
 multi_model = sometimes_odd(
@@ -284,7 +287,9 @@ multi_model = sometimes_odd(
             **_shared,
             **_hosting,
             "keep_models_cached": st.booleans(),
+            "cpu_image": mostly(st.just(False), st.just(True)),
             "instance_pools": _SIBLINGS,
+            "undocumented_instance_pools": mostly(st.just(True), st.just(False)),
             "data_capture": st.just(True),
         },
     )
@@ -331,6 +336,7 @@ single_model = sometimes_odd(
             **_shared,
             "release": _releases,
             "shadow_variant": _variants,
+            "cpu_image": mostly(st.just(False), st.just(True)),
             "data_capture": _captures,
             "async_inference": _queues,
             "artifact_timeout": mostly(durations(60, 3600), st.none() | durations(0, 4000)),
@@ -456,6 +462,7 @@ repository = sometimes_odd(
         optional={
             "prefix": mostly(st.sampled_from(["models/", "a/b"]), st.sampled_from(["", "/a//b/", "*"])),
             "access_logs": st.just(BUCKET),
+            "encryption_key": st.just(KEY),
             "removal_policy": st.sampled_from([RemovalPolicy.RETAIN, RemovalPolicy.DESTROY]),
         },
     ),
@@ -472,6 +479,7 @@ builds = sometimes_odd(
                 values(ProcessingJob, instance_type=st.sampled_from(["ml.g5.xlarge", "ml.g4dn.xlarge"])),
                 values(OnDemandMachine) | values(ReservedMachines, base_capacity=st.integers(0, 3)),
             ),
+            "cpu_image": mostly(st.just(False), st.just(True)),
             "timeout": durations(200, 30_000),
             "log_retention": st.sampled_from(logs.RetentionDays),
             "weights": mostly(

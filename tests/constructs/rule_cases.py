@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TypeAlias
 
@@ -22,15 +22,18 @@ from triton_fleet.rules.build_weights import build_weights
 from triton_fleet.rules.capacity import capacity
 from triton_fleet.rules.container_environment import container_environment
 from triton_fleet.rules.content_types import content_types
+from triton_fleet.rules.cpu_image import cpu_image
 from triton_fleet.rules.deployed_model import deployed_model
 from triton_fleet.rules.deployment_portion import deployment_portion
 from triton_fleet.rules.deployment_times import deployment_times
 from triton_fleet.rules.email_address import email_address
+from triton_fleet.rules.existing_bucket import bucket_name, existing_bucket
 from triton_fleet.rules.gpu_generation import gpu_generation
+from triton_fleet.rules.host_ami import host_ami, host_ami_reported
 from triton_fleet.rules.hourly_price import hourly_price
 from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.inline_code import inline_code
-from triton_fleet.rules.instance_pools import instance_pools, same_gpu, same_image
+from triton_fleet.rules.instance_pools import instance_pools, multi_model_pools, same_gpu, same_image
 from triton_fleet.rules.local_storage import local_storage
 from triton_fleet.rules.metric_interval import metric_interval
 from triton_fleet.rules.multi_model_arguments import multi_model_arguments
@@ -47,8 +50,9 @@ from triton_fleet.rules.own_image import (
     image_version,
     multi_model_label,
 )
-from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
+from triton_fleet.rules.plan_portability import PlanTarget, endpoint_fits, plan_portability
 from triton_fleet.rules.policy_name import policy_name
+from triton_fleet.rules.regional_arn import key_arn, topic_arn
 from triton_fleet.rules.repository_prefix import repository_prefix
 from triton_fleet.rules.reservation_arn import reservation_arn
 from triton_fleet.rules.resource_name import resource_name
@@ -68,6 +72,7 @@ from triton_fleet.rules.scheduled_capacity import (
     scheduled_zone,
 )
 from triton_fleet.rules.secret_arn import secret_arn
+from triton_fleet.rules.sequences import sequences
 from triton_fleet.rules.single_model_artifact import single_model_artifact
 from triton_fleet.rules.statistic_name import statistic_name
 from triton_fleet.rules.tag_set import tag_set
@@ -105,9 +110,16 @@ def given(**arguments: object) -> Arguments:
     return arguments
 
 
-def _target(name: str, gpu_name: str | None) -> PlanTarget:
+def _target(name: str, gpu_name: str | None, *plans: str, **more: bool) -> PlanTarget:
+    """What a build job or an endpoint is; a build job for a GPU has plans for that model unless said."""
     found = None if gpu_name is None else gpu(gpu_name)
-    return PlanTarget(gpu=found, release=release(name), path="Fleet/Somewhere")
+    return PlanTarget(
+        gpu=found, release=release(name), path="Fleet/Somewhere", plans=plans or ("this-gpu",), **more
+    )
+
+
+def _planless(name: str, gpu_name: str, **more: bool) -> PlanTarget:
+    return replace(_target(name, gpu_name, **more), plans=())
 
 
 # Of CloudWatch: held against its own pattern in test_rules_and_services.
@@ -126,6 +138,8 @@ NO_STATISTICS = (
 _UTC = timezone.utc
 _COMMIT = "0123456789abcdef0123456789abcdef01234567"
 _DIGEST = "sha256:" + 64 * "0"
+_AMI_12 = "al2-ami-sagemaker-inference-gpu-3-1"
+_AMI_13 = "al2023-ami-sagemaker-inference-gpu-4-1"
 
 
 HARDWARE_AND_IMAGES = (
@@ -165,6 +179,41 @@ HARDWARE_AND_IMAGES = (
         bad=(given(gpu=gpu("V100"), release=release("25.04")),),
     ),
     Case(
+        rule=cpu_image,
+        breaks="cpu-image",
+        good=(
+            given(instance=instance_type("ml.c7i.2xlarge"), asked=True),
+            given(instance=instance_type("ml.c7i.2xlarge"), asked=False, own=True),
+            given(instance=instance_type("ml.g5.2xlarge"), asked=False),
+        ),
+        bad=(
+            given(instance=instance_type("ml.g5.2xlarge"), asked=True),
+            given(instance=instance_type("ml.c7i.2xlarge"), asked=True, own=True),
+        ),
+    ),
+    Case(
+        rule=host_ami,
+        breaks="host-ami",
+        good=(
+            given(ami=None, instance=instance_type("ml.g7.2xlarge"), release=release("25.09")),
+            given(ami=_AMI_12, instance=instance_type("ml.g5.2xlarge"), release=release("25.04")),
+            given(ami=_AMI_13, instance=instance_type("ml.g7e.2xlarge"), release=release("25.09")),
+            given(
+                ami="al2023-ami-sagemaker-inference-gpu-5-1",
+                instance=instance_type("ml.g7.2xlarge"),
+                release=release("25.09"),
+            ),
+        ),
+        bad=(
+            given(ami="gpu-4-1", instance=instance_type("ml.g5.2xlarge"), release=release("25.09")),
+            given(ami=_AMI_13, instance=instance_type("ml.c7i.xlarge"), release=release("25.09")),
+            given(ami=_AMI_12, instance=instance_type("ml.g5.2xlarge"), release=release("25.09")),
+            given(ami=_AMI_13, instance=instance_type("ml.g5.2xlarge"), release=release("25.04")),
+            given(ami=_AMI_13, instance=instance_type("ml.g7.2xlarge"), release=release("25.09")),
+            given(ami=_AMI_12, instance=instance_type("ml.g7e.2xlarge"), release=release("25.04")),
+        ),
+    ),
+    Case(
         rule=local_storage,
         breaks="local-storage-no-volume",
         good=(
@@ -190,6 +239,15 @@ HARDWARE_AND_IMAGES = (
             given(types=[f"ml.c7i.{size}xlarge" for size in (2, 4, 8, 12, 16, 24)]),
             given(types=["ml.g5.xlarge", "ml.g5.2xlarge", "ml.g5.xlarge"]),
         ),
+    ),
+    Case(
+        rule=multi_model_pools,
+        breaks="multi-model-pools",
+        good=(
+            given(types=["ml.g5.xlarge"], asked=False),
+            given(types=["ml.g5.xlarge", "ml.g5.2xlarge"], asked=True),
+        ),
+        bad=(given(types=["ml.g5.xlarge", "ml.g5.2xlarge"], asked=False),),
     ),
     Case(
         rule=same_gpu,
@@ -370,6 +428,52 @@ ENDPOINTS_AND_VARIANTS = (
             given(arn="arn:aws:secretsmanager:us-east-1:123456789012:secret:hub/token"),
             given(arn="arn:aws:secretsmanager:us-east-1:123456789012:secret:hub-*"),
             given(arn="arn:aws:secretsmanager:us-east-1:123:secret:hub/token-a1B2c3"),
+        ),
+    ),
+    Case(
+        rule=existing_bucket,
+        breaks="existing-bucket",
+        good=(
+            given(bucket=True, key=True, access_logs=False),
+            given(bucket=False, key=True, access_logs=True),
+        ),
+        bad=(
+            given(bucket=True, key=False, access_logs=False),
+            given(bucket=True, key=True, access_logs=True),
+        ),
+    ),
+    Case(
+        rule=bucket_name,
+        breaks="existing-bucket",
+        good=(given(name="my.models-1"), given(name=63 * "m"), given(name=None)),
+        bad=tuple(given(name=each) for each in ("s3://models/", "Models", "a", 64 * "m", "a..b", "")),
+    ),
+    Case(
+        rule=key_arn,
+        breaks="key-arn",
+        good=(
+            given(arn=None, region="eu-west-1"),
+            given(arn="arn:aws-cn:kms:cn-north-1:123456789012:key/mrk-1", region=None),
+            given(arn="arn:aws:kms:eu-west-1:123456789012:key/1234-abcd", region="eu-west-1"),
+        ),
+        bad=(
+            given(arn="1234-abcd", region=None),
+            given(arn="arn:aws:kms:eu-west-1:123456789012:alias/models", region=None),
+            given(arn="arn:aws:kms:us-east-1:123456789012:key/1234-abcd", region="eu-west-1"),
+        ),
+    ),
+    Case(
+        rule=topic_arn,
+        breaks="topic-arn",
+        good=(
+            given(arn=None, region="eu-west-1"),
+            given(arn="arn:aws-cn:sns:cn-north-1:123456789012:alarms", region=None),
+            given(arn="arn:aws:sns:eu-west-1:123456789012:on_call-1.fifo", region="eu-west-1"),
+        ),
+        bad=(
+            given(arn="alarms", region=None),
+            given(arn="arn:aws:sqs:eu-west-1:123456789012:alarms", region=None),
+            given(arn="arn:aws:sns:eu-west-1:123456789012:alarms", region="eu-central-1"),
         ),
     ),
     Case(
@@ -804,9 +908,13 @@ REPOSITORY_AND_BUILDS = (
     Case(
         rule=repository_prefix,
         breaks="repository-prefix",
-        good=(given(prefix="models/"), given(prefix=512 * "m"), given(prefix=None)),
+        good=tuple(given(prefix=each) for each in ("models/", "model.tar.gz/models/", 512 * "m", None)),
         bad=tuple(
-            given(prefix=each) for each in ("", "/", "search//models/", "models/*/", 513 * "m", 600 * "*")
+            given(prefix=each)
+            for each in (
+                *("", "/", "search//models/", "models/*/", 513 * "m", 600 * "*"),
+                *("models/model.tar.gz", "/Model.TGZ/"),
+            )
         ),
     ),
     Case(
@@ -815,12 +923,65 @@ REPOSITORY_AND_BUILDS = (
         good=(
             given(build=_target("23.12", "A10G"), endpoint=_target("24.01", "A10G")),
             given(build=_target("25.04", None), endpoint=_target("25.09", "L4")),
+            given(build=_target("25.09", "L4", "same-compute-capability"), endpoint=_target("25.09", "L40S")),
+            given(build=_target("25.09", "A10G", "ampere+"), endpoint=_target("25.09", "L4")),
+            given(build=_planless("25.04", "A10G"), endpoint=_target("25.09", "T4")),
+            given(build=_planless("25.09", "A10G", environments=True), endpoint=_target("25.09", None)),
+            given(
+                build=_planless("25.04", "A10G", pipelines=True, any_gpu=True),
+                endpoint=_target("25.09", "T4"),
+            ),
+            given(build=_planless("26.04", "A10G", pipelines=True), endpoint=_target("26.05", None)),
+            given(build=_planless("25.09", "A10G"), endpoint=_target("25.04", "T4")),
         ),
         bad=(
+            given(build=_target("25.09", "A10G", "same-compute-capability"), endpoint=_target("25.09", "L4")),
+            given(build=_target("25.09", "A10G", "ampere+"), endpoint=_target("25.09", "T4")),
+            given(build=_target("25.09", "A10G", "ampere+", "this-gpu"), endpoint=_target("25.09", "L4")),
+            given(build=_target("25.04", "A10G", "ampere+"), endpoint=_target("25.09", "L4")),
+            given(build=_planless("24.09", "A10G"), endpoint=_target("25.09", "A10G")),  # another Python
+            given(build=_planless("25.04", "A10G", environments=True), endpoint=_target("25.09", "A10G")),
             given(build=_target("25.09", "L4"), endpoint=_target("25.09", "L40S")),
             given(build=_target("25.04", "A10G"), endpoint=_target("25.09", "A10G")),
             given(build=_target("25.09", "A10G"), endpoint=_target("25.09", None)),
             given(build=_target("24.09", None), endpoint=_target("25.09", None)),  # another Python
+            given(build=_planless("25.09", "A10G", any_gpu=True), endpoint=_target("25.09", None)),
+            given(build=_planless("25.09", "A10G", pipelines=True), endpoint=_target("25.04", "A10G")),
+            # of two releases with one TensorRT
+            given(build=_target("26.05", "A10G", pipelines=True), endpoint=_target("26.04", "A10G")),
+        ),
+    ),
+    Case(
+        rule=endpoint_fits,
+        breaks="plan-fits-endpoint",
+        good=(
+            given(models={}, endpoint=[_target("25.09", "L4")]),
+            given(
+                models={"m": [_target("25.09", "A10G"), _target("25.09", "L4")]},
+                endpoint=[_target("25.09", "L4")],
+            ),
+            given(
+                models={"m": [_target("25.09", "A10G", "ampere+")]},
+                endpoint=[_target("25.09", "A10G"), _target("25.09", "L4")],
+            ),
+            given(  # each model by its own job
+                models={"m": [_target("25.09", "L4")], "n": [_planless("25.09", "A10G")]},
+                endpoint=[_target("25.09", "L4")],
+            ),
+        ),
+        bad=(
+            given(
+                models={"m": [_target("25.09", "A10G"), _target("25.04", "L4")]},
+                endpoint=[_target("25.09", "L4")],
+            ),
+            given(  # one name stands for one artifact, whichever of its instances answers
+                models={"m": [_target("25.09", "A10G"), _target("25.09", "L4")]},
+                endpoint=[_target("25.09", "A10G"), _target("25.09", "L4")],
+            ),
+            given(  # one model's job does not make another's
+                models={"m": [_target("25.09", "L4")], "n": [_target("25.09", "A10G")]},
+                endpoint=[_target("25.09", "L4")],
+            ),
         ),
     ),
     Case(
@@ -989,6 +1150,29 @@ CASES: tuple[Case, ...] = (
 """Rules that refuse."""
 
 WARNINGS: tuple[Case, ...] = (
+    Case(
+        rule=host_ami_reported,
+        breaks="triton-fleet:host-ami-refused",
+        good=(
+            given(ami=None, instance=instance_type("ml.g5.2xlarge"), release=release("25.09")),
+            given(ami=None, instance=instance_type("ml.g5.12xlarge"), release=release("25.04")),
+            given(ami=None, instance=instance_type("ml.c7i.2xlarge"), release=release("25.09")),
+        ),
+        bad=(given(ami=None, instance=instance_type("ml.g5.12xlarge"), release=release("25.09")),),
+    ),
+    Case(
+        rule=sequences,
+        breaks="triton-fleet:sequences-spread",
+        good=(
+            given(models=[], instances=4, setting="max_capacity=1"),
+            given(models=["dialogue"], instances=1, setting="max_capacity=1"),
+            given(models=["dialogue"], instances=0, setting="max_capacity=1"),
+        ),
+        bad=(
+            given(models=["dialogue"], instances=2, setting="max_capacity=1"),
+            given(models=["a", "b", "c", "d"], instances=None, setting="max_capacity=1"),
+        ),
+    ),
     Case(
         rule=unload_stall,
         breaks="triton-fleet:unload-stall",

@@ -272,7 +272,7 @@ def test_an_alarm_of_a_variant_that_is_not_there_says_so(stack: Stack, endpoint:
         EndpointAlarms(stack, "Alarms", endpoint=endpoint, variant="Blue")
 
 
-def test_all_thresholds_that_no_metric_can_pass_are_told_together(
+def test_all_thresholds_that_no_metric_can_pass_are_reported_together(
     stack: Stack, endpoint: MultiModelEndpoint
 ) -> None:
     with pytest.raises(FleetError) as caught:

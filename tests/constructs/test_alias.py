@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -54,17 +55,18 @@ def joined(arn: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("types", "name"),
     [
-        (["ml.g5.2xlarge"], "TritonFleet-g5-2xlarge"),
-        (["ml.g4dn.xlarge"], "TritonFleet-g4dn-xlarge"),
-        (["ml.g5.xlarge", "ml.c5.xlarge", "ml.g5.xlarge"], "TritonFleet-g5-xlarge-c5-xlarge"),
+        (["ml.g5.2xlarge"], "TritonFleet-g5-2xlarge-25-09"),
+        (["ml.g4dn.xlarge"], "TritonFleet-g4dn-xlarge-25-09"),
+        (["ml.g5.xlarge", "ml.c5.xlarge", "ml.g5.xlarge"], "TritonFleet-g5-xlarge-c5-xlarge-25-09"),
     ],
 )
-def test_an_endpoints_name_says_which_instance_type_it_is_on(types: list[str], name: str) -> None:
+def test_an_endpoints_name_says_what_it_is_and_so_what_it_loads(types: list[str], name: str) -> None:
     assert endpoint_name_for(FLEET, *types) == name
+    assert endpoint_name_for(FLEET, *types, release="26.05") == name.replace("25-09", "26-05")
 
 
 def test_a_name_may_have_63_characters_and_no_more() -> None:
-    room = 63 - len("-g5-2xlarge")
+    room = 63 - len("-g5-2xlarge-25-09")
 
     assert len(endpoint_name_for("f" * room, TYPE)) == 63
     with pytest.raises(FleetError, match="at most 63") as raised:
@@ -77,7 +79,9 @@ def test_the_alias_names_the_endpoint(alias: EndpointAlias, resources: Resources
 
     assert parameter["Name"] == alias.parameter_name == "/triton-fleet/TritonFleet/endpoint"
     assert parameter["Type"] == "String"
-    assert parameter["Value"]["Fn::GetAtt"][1] == "EndpointName"
+    before, name, after = parameter["Value"]["Fn::Join"][1]
+    assert name["Fn::GetAtt"][1] == "EndpointName"
+    assert json.loads(f"{before}NAME{after}") == {"endpoint": "NAME", "target": "sm86-trt10.13.3"}
 
 
 def test_the_alias_moves_only_after_the_endpoint_can_scale(stack: Stack, alias: EndpointAlias) -> None:
@@ -87,8 +91,33 @@ def test_the_alias_moves_only_after_the_endpoint_can_scale(stack: Stack, alias: 
     policies = template.find_resources("AWS::ApplicationAutoScaling::ScalingPolicy")
     [endpoint] = template.find_resources("AWS::SageMaker::Endpoint")
 
-    assert set(parameter["DependsOn"]) == {*targets, *policies}
-    assert parameter["Properties"]["Value"]["Fn::GetAtt"][0] == endpoint
+    assert {*targets, *policies} < set(parameter["DependsOn"])
+    assert parameter["Properties"]["Value"]["Fn::Join"][1][1]["Fn::GetAtt"][0] == endpoint
+
+
+def test_the_names_are_checked_before_the_endpoint_is_made_and_before_the_alias_moves(
+    stack: Stack, alias: EndpointAlias
+) -> None:
+    template = Template.from_stack(stack)
+    [parameter] = template.find_resources("AWS::SSM::Parameter").values()
+    [(name, endpoint)] = template.find_resources("AWS::SageMaker::Endpoint").items()
+    checks = template.find_resources("Custom::TritonNames")
+    [before] = [each for each in checks if "Before" in each]
+    [after] = [each for each in checks if "After" in each]
+
+    assert before in endpoint["DependsOn"]
+    assert after in parameter["DependsOn"]
+    assert name in checks[after]["DependsOn"]
+    assert {*template.find_resources("AWS::ApplicationAutoScaling::ScalingPolicy")} < {
+        *checks[after]["DependsOn"]
+    }
+
+
+def test_another_release_is_checked_by_resources_of_its_own(stack: Stack, alias: EndpointAlias) -> None:
+    """CloudFormation then creates them; a rollback deletes them, and invokes none of those before."""
+    names = Template.from_stack(stack).find_resources("Custom::TritonNames")
+
+    assert all("TritonFleetg52xlarge2509" in each for each in names), names
 
 
 def test_whoever_reads_it_may_read_it_and_nothing_else(
@@ -136,7 +165,7 @@ def test_an_endpoint_whose_name_would_stay_is_refused(stack: Stack, endpoint: Mu
 
     [problem] = raised.value.problems
     assert problem.rule == "alias-endpoint-name"
-    assert problem.expected == "the name 'TritonFleet-g5-2xlarge'"
+    assert problem.expected == "the name 'TritonFleet-g5-2xlarge-25-09'"
 
 
 def test_two_fleets_of_one_stack_have_an_alias_each(

@@ -161,7 +161,7 @@ def test_who_may_invoke_may_put_requests_and_read_answers(
     assert '"sagemaker:InvokeEndpoint"' not in statements
 
 
-def test_topics_are_told_and_may_hold_the_answer(
+def test_topics_are_reported_and_may_hold_the_answer(
     stack: Stack, repository: ModelRepository, bucket: s3.Bucket, resources: Resources
 ) -> None:
     folder = S3Folder(bucket=bucket)
@@ -202,7 +202,7 @@ def test_as_many_requests_at_one_time_as_sagemaker_takes(
     ]
 
 
-def test_what_an_asynchronous_endpoint_cannot_do_is_told_at_once(
+def test_what_an_asynchronous_endpoint_cannot_do_is_reported_at_once(
     stack: Stack, repository: ModelRepository, queue: AsyncInference, bucket: s3.Bucket
 ) -> None:
     two = (Variant(artifact="a.tar.gz", name="A"), Variant(artifact="b.tar.gz", name="B"))
@@ -267,9 +267,10 @@ def test_from_no_instance_at_all_the_first_request_brings_one_back(
     policy = _policies(resources)["FromZero"]
     assert target["MinCapacity"] == 0
     # As on https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html, read 2026-11-21.
+    # The cooldown is the time that an instance takes to serve: AWS's 300 s would ask for two more meanwhile.
     assert policy["StepScalingPolicyConfiguration"] == {
         "AdjustmentType": "ChangeInCapacity",
-        "Cooldown": 300,
+        "Cooldown": 900,
         "MetricAggregationType": "Average",
         "StepAdjustments": [{"MetricIntervalLowerBound": 0, "ScalingAdjustment": 1}],
     }
@@ -401,7 +402,7 @@ def test_alarms_and_dashboard_watch_only_what_is_published(
     assert watched <= PUBLISHED | HOSTS
 
 
-def test_who_waits_too_long_or_fails_is_told_of(
+def test_who_waits_too_long_or_fails_is_reported_of(
     stack: Stack, endpoint: SingleModelEndpoint, resources: Resources
 ) -> None:
     alarms = EndpointAlarms(
@@ -416,7 +417,7 @@ def test_who_waits_too_long_or_fails_is_told_of(
     assert waiting["Dimensions"] == [{"Name": "EndpointName", "Value": "whisper"}]
 
 
-def test_a_threshold_of_the_queue_that_nothing_can_pass_is_told(
+def test_a_threshold_of_the_queue_that_nothing_can_pass_is_reported(
     stack: Stack, endpoint: SingleModelEndpoint
 ) -> None:
     never = Thresholds(oldest_request_seconds=0)

@@ -120,22 +120,22 @@ def test_every_argument_says_its_type(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "wanted", "what", "fix"),
     [
-        (True, int, "a is True, a truth value", "give a whole number"),
-        (True, float, "a is True, a truth value", "give a number"),
-        (1, bool, "a is 1, a whole number", "give True or False"),
-        (2.5, int, "a is 2.5, a fraction", "give a whole number"),
-        ("5", int | None, "a is '5', a text", "write the number without quotes"),
+        (True, int, "a is True, a boolean", "give an integer"),
+        (True, float, "a is True, a boolean", "give a number"),
+        (1, bool, "a is 1, an integer", "give True or False"),
+        (2.5, int, "a is 2.5, a float", "give an integer"),
+        ("5", int | None, "a is '5', a string", "write the number without quotes"),
         (float("nan"), float, "a is nan, no finite number", "give a finite number, up to 2**53"),
         (float("inf"), int, "a is inf, no finite number", "give a finite number, up to 2**53"),
         (2**60, int, "a is 1152921504606846976, a number beyond 2**53", "give a finite number, up to 2**53"),
         (b"x", str, "a is b'x', bytes", "give text, such as bytes.decode() makes"),
-        ("\ud800", str, "a is '\\ud800', a text with half a character", "give a text"),
-        (30, Duration, "a is 30, a whole number", "write Duration.seconds(30), or another unit of Duration"),
-        ("Dockerfile", Path, "a is 'Dockerfile', a text", "write Path('Dockerfile')"),
+        ("\ud800", str, "a is '\\ud800', a string with half a character", "give a string"),
+        (30, Duration, "a is 30, an integer", "write Duration.seconds(30), or another unit of Duration"),
+        ("Dockerfile", Path, "a is 'Dockerfile', a string", "write Path('Dockerfile')"),
         (["--a"], tuple[str, ...], "a is ['--a'], a list", "write it with round brackets, or as tuple(...)"),
         (kms.Key, kms.IKey, "a is Key, a class", "give an aws_kms.IKey"),
         (None, kms.IKey, "a is None", "give an aws_kms.IKey"),
-        (5, str | None, "a is 5, a whole number", "give a text, or leave it out"),
+        (5, str | None, "a is 5, an integer", "give a string, or leave it out"),
     ],
 )
 def test_a_mistake_says_what_was_given_and_what_to_write(
@@ -159,12 +159,12 @@ def test_an_element_is_named_with_its_place(stack: Stack, repository: ModelRepos
     with pytest.raises(FleetError) as raised:
         MultiModelEndpoint(stack, "Endpoint", repository=repository, environment=wrong)
     assert [problem.what for problem in raised.value.problems] == [
-        "environment['A'] is 1, a whole number",
-        "a key of environment is 2, a whole number",
+        "environment['A'] is 1, an integer",
+        "a key of environment is 2, an integer",
     ]
 
 
-def test_a_constructs_path_is_told_before_there_is_the_construct(stack: Stack) -> None:
+def test_a_constructs_path_is_reported_before_there_is_the_construct(stack: Stack) -> None:
     wrong: Any = None
 
     with pytest.raises(FleetError, match="repository of Fleet/Endpoint"):
@@ -172,7 +172,7 @@ def test_a_constructs_path_is_told_before_there_is_the_construct(stack: Stack) -
     assert stack.node.children == []
 
 
-def test_a_method_is_told_with_its_constructs_path(endpoint: MultiModelEndpoint) -> None:
+def test_a_method_is_reported_with_its_constructs_path(endpoint: MultiModelEndpoint) -> None:
     wrong: Any = "role"
 
     with pytest.raises(FleetError, match="grantee of grant_invoke, Fleet/Endpoint"):
@@ -227,7 +227,7 @@ def test_a_token_is_of_the_type_that_it_stands_for(stack: Stack) -> None:
     assert not fits(number.value_as_number, bool)
 
 
-def test_a_token_without_its_type_is_told_how_to_get_one(stack: Stack) -> None:
+def test_a_token_without_its_type_is_reported_how_to_get_one(stack: Stack) -> None:
     wrong: Any = CfnParameter(stack, "Number", type="Number").value
 
     with pytest.raises(FleetError, match=r"Token\.as_number\(\.\.\.\) of it"):
@@ -290,7 +290,7 @@ def test_a_value_that_the_service_refuses_is_refused_here(
     assert _rules(lambda: MultiModelEndpoint(stack, "Endpoint", repository=repository, **given)) == rules
 
 
-def test_a_list_known_only_at_deployment_is_told(stack: Stack, repository: ModelRepository) -> None:
+def test_a_list_known_only_at_deployment_is_reported(stack: Stack, repository: ModelRepository) -> None:
     names = _later(stack, "CommaDelimitedList").value_as_list
     call = lambda: MultiModelEndpoint(  # noqa: E731
         stack, "Endpoint", repository=repository, deployment=Canary(), rollback_alarms=names
@@ -299,7 +299,7 @@ def test_a_list_known_only_at_deployment_is_told(stack: Stack, repository: Model
     assert _rules(call) == ["literal-needed"]
 
 
-def test_minutes_known_only_at_deployment_are_told(stack: Stack, repository: ModelRepository) -> None:
+def test_minutes_known_only_at_deployment_are_reported(stack: Stack, repository: ModelRepository) -> None:
     wait = Duration.minutes(_later(stack, "Number").value_as_number)
     call = lambda: MultiModelEndpoint(  # noqa: E731
         stack, "Endpoint", repository=repository, container_start_timeout=wait
@@ -374,7 +374,7 @@ def test_a_builds_time_is_whole_minutes_in_a_range(
     assert set(_rules(call)) <= {"whole-time", "number-range"}
 
 
-def test_content_types_are_told_that_sagemaker_refuses(stack: Stack) -> None:
+def test_content_types_are_reported_that_sagemaker_refuses(stack: Stack) -> None:
     capture = DataCapture(
         bucket=s3.Bucket(stack, "Bucket"), sampling_percent=101, csv_content_types=["", "text/csv"]
     )

@@ -11,6 +11,7 @@ import pytest
 
 from triton_fleet.repository.build_commands import commands
 from triton_fleet.repository.build_inputs import token_of_job
+from triton_models import torch_for_builds
 from triton_models.instances import GPUS
 
 LONGEST_ARGUMENT = 256  # of a Processing job's container
@@ -30,7 +31,7 @@ def installs(tmp_path: Path) -> Installs:
     python.parent.mkdir()
     python.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
     python.chmod(0o755)
-    (command,) = commands(None)["install"]
+    command = "\n".join(commands(None)["install"])
 
     def run(models: str) -> list[str]:
         done = subprocess.run(
@@ -42,8 +43,9 @@ def installs(tmp_path: Path) -> Installs:
             check=True,
         )
         assert done.stderr == ""
-        told = done.stdout.split()
-        return [told[place + 1] for place, each in enumerate(told) if each == "--requirement"]
+        given = done.stdout.split()
+        assert given[:2] == ["-m", "triton_models.torch_for_builds"]
+        return [given[place + 1] for place, each in enumerate(given) if each == "--requirement"]
 
     return run
 
@@ -102,3 +104,33 @@ def test_the_hubs_token_is_fetched_once_and_a_secret_that_cannot_be_read_ends_th
 
     assert run(**variables).stdout == "hf_abc\n"
     assert run(FLEET_HUB_TOKEN_SECRET="another").returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("requirements", "installed", "asked"),
+    [
+        ("numpy\ntorch\n", False, True),
+        ("numpy\ntorch\n", True, False),
+        ("numpy\ntorchless\n", False, False),
+    ],
+)
+def test_pytorch_alone_is_asked_of_its_own_index(
+    requirements: str, installed: bool, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: installed or None)
+    (tmp_path / "requirements.txt").write_text(requirements)
+    (tmp_path / "constraints.txt").write_text("numpy==2.2.6\ntorch==2.13.0\n")
+
+    command = torch_for_builds.command(tmp_path)
+
+    assert (command or [])[-3:] == (["--index-url", torch_for_builds.INDEX, "torch==2.13.0"] if asked else [])
+
+
+def test_a_build_goes_on_where_pytorchs_own_index_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch_for_builds, "command", lambda: ["false"])
+
+    torch_for_builds.main()
+
+    assert torch_for_builds.INDEX in capsys.readouterr().err

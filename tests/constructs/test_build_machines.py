@@ -20,7 +20,7 @@ from triton_fleet import (
     ReservedMachines,
 )
 from triton_fleet.repository.build_machine import build_machine, machine_problems
-from triton_fleet.rules.build_machine import nowhere_to_build
+from triton_fleet.rules.build_machine import another_way, nowhere_to_build
 from triton_models.build_machines.automatic import automatic_machine
 from triton_models.build_machines.on_demand import BUILD_MACHINES
 from triton_models.build_machines.processing import PROCESSING_TYPES, VOLUME_GB, processing_type
@@ -134,10 +134,31 @@ def test_a_gpu_that_costs_while_idle_is_never_taken_unasked(make: Make) -> None:
     assert make(instance_type="ml.p4d.24xlarge", machine=ReservedMachines()).machine.name == "p4d.24xlarge"
 
 
-def test_a_gpu_that_nobody_rents_is_left_to_the_users_own_machine(make: Make) -> None:
+def test_a_gpu_that_nobody_rents_is_left_to_the_users_own_machine_or_to_plans_for_more_gpus(
+    make: Make,
+) -> None:
     problem = _problem(lambda: make(instance_type="ml.p6-b200.48xlarge", release="25.09"))
+    ways = problem.fix.split("; or ")
 
-    assert problem.fix.startswith("compile on a machine that has the GPU")
+    assert len(ways) == 2
+    assert 'TensorRt(hardware="ampere+")' in ways[0]
+    assert ways[1].startswith("compile on a machine that has the GPU")
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "advised"),
+    [
+        ("ml.p4d.24xlarge", True),
+        ("ml.p6-b200.48xlarge", True),
+        ("ml.g5.xlarge", False),
+        ("ml.p3.2xlarge", False),
+    ],
+)
+def test_to_compile_on_another_gpu_is_advised_where_such_plans_load(
+    instance_type: str, *, advised: bool
+) -> None:
+    fix = another_way(INSTANCE_TYPES[instance_type], None)
+    assert ('TensorRt(hardware="ampere+")' in fix) == advised
 
 
 @pytest.mark.parametrize(
@@ -184,14 +205,15 @@ def test_where_nothing_is_free_each_way_out_is_named_and_works(make: Make) -> No
     ways = problem.fix.split("; or ")
 
     assert ways[0] == "give ModelBuilds machine=ReservedMachines(base_capacity=1), billed while it exists"
-    assert ways[1] == "serve from another instance type, such as ml.g5.2xlarge"
-    assert ways[2].startswith("give ModelBuilds an instance type without a GPU")
+    assert ways[1].endswith('and give ModelBuilds instance_type="ml.g5.2xlarge"')
+    assert ways[2] == "serve from another instance type, such as ml.g5.2xlarge"
+    assert ways[3].startswith("give ModelBuilds an instance type without a GPU")
     assert make(instance_type="ml.p4d.24xlarge", machine=ReservedMachines(base_capacity=1))
     assert make(instance_type="ml.g5.2xlarge")
     assert make(instance_type="ml.c7i.2xlarge")
 
 
-def test_a_gpu_that_no_job_has_is_told_once_whatever_type_is_asked_for(make: Make) -> None:
+def test_a_gpu_that_no_job_has_is_reported_once_whatever_type_is_asked_for(make: Make) -> None:
     job = ProcessingJob(instance_type="ml.g5.xlarge")
     problem = _problem(lambda: make(instance_type="ml.p4d.24xlarge", machine=job))
 

@@ -21,11 +21,13 @@ from triton_fleet import (
     FleetError,
     ModelBuilds,
     ModelRepository,
+    ReservedMachines,
     SingleModelEndpoint,
     Variant,
 )
 from triton_fleet.functions.code import deployment_build
 
+TARGET = "sm86-trt10.13.3"
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 BUILD = "Builds-AbC:01234567-89ab-cdef-0123-456789abcdef"
 RUN = "arn:aws:states:us-east-1:123456789012:execution:Runs:r-1"
@@ -72,6 +74,35 @@ def test_a_deployment_starts_the_build_once_it_is_allowed_all_that_it_does(
 
     assert resource["Properties"]["Project"] == {"Ref": project}
     assert resource["DependsOn"] == [policy]
+    assert resource["Properties"]["QuotaCodes"] == ["L-F1FE1B52"]
+
+
+@pytest.mark.parametrize(
+    ("given", "codes", "names"),
+    [
+        ({"instance_type": "ml.c7i.2xlarge"}, ["L-4DDC4A99"], None),
+        ({"machine": ReservedMachines()}, None, None),
+        (
+            {"instance_type": "ml.g4dn.xlarge"},
+            ["L-9D07B6EF"],
+            ["ml.g4dn.xlarge for processing job usage"],
+        ),
+    ],
+)
+def test_a_deployment_reads_the_quotas_of_what_it_builds_on_and_may_read_no_more(
+    stack: Stack,
+    builds: Builds,
+    given: dict[str, Any],
+    codes: list[str] | None,
+    names: list[str] | None,
+) -> None:
+    DeploymentBuild(stack, "Build", builds=builds(**given))
+    properties = _only(stack, "Custom::TritonBuild")["Properties"]
+    policies = json.dumps(_found(stack, "AWS::IAM::Policy"))
+
+    assert (properties.get("QuotaCodes"), properties.get("QuotaNames")) == (codes, names)
+    assert ("servicequotas:GetServiceQuota" in policies) == bool(codes)
+    assert ("servicequotas:ListAWSDefaultServiceQuotas" in policies) == bool(names)
 
 
 def test_a_deployment_starts_a_run_where_there_are_runs(stack: Stack, builds: Builds) -> None:
@@ -81,6 +112,7 @@ def test_a_deployment_starts_a_run_where_there_are_runs(stack: Stack, builds: Bu
     (children,) = (name for name in _found(stack, "AWS::IAM::Policy") if name.startswith("RunsChildren"))
 
     assert resource["Properties"]["StateMachine"] == {"Ref": machine}
+    assert resource["Properties"]["QuotaCodes"] == ["L-9D07B6EF", "L-F1FE1B52"]
     assert children in resource["DependsOn"]
 
 
@@ -163,6 +195,7 @@ class World:
         self.objects: dict[str, Any] = {}
         self.invoked: list[dict[str, Any]] = []
         self.refusal: ClientError | None = None
+        self.quotas: dict[str, float] = {}
 
     # The clients' methods, as boto3 spells them.
 
@@ -171,6 +204,17 @@ class World:
             raise self.refusal
         self.started.append(request)
         return {"build": {"id": BUILD}}
+
+    def get_service_quota(self, ServiceCode: str, QuotaCode: str) -> Any:
+        if QuotaCode not in self.quotas:
+            raise ClientError({"Error": {"Code": "NoSuchResourceException"}}, "GetServiceQuota")
+        assert (ServiceCode == "sagemaker") == QuotaCode.startswith("L-job")
+        return {"Quota": {"Value": self.quotas[QuotaCode]}}
+
+    def get_aws_default_service_quota(self, ServiceCode: str, QuotaCode: str) -> Any:
+        if QuotaCode == "L-closed":
+            raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetAWSDefaultServiceQuota")
+        return {"Quota": {"Value": 0}}
 
     def start_execution(self, **request: Any) -> Any:
         self.started.append(request)
@@ -191,9 +235,16 @@ class World:
     def get_paginator(self, _: str) -> World:
         return self
 
-    def paginate(self, Bucket: str, Prefix: str) -> Any:
+    def paginate(self, Bucket: str = "", Prefix: str = "", **listed: Any) -> Any:
+        if listed:
+            assert listed["ServiceCode"] == "sagemaker"
+            names = {"L-job": "ml.g4dn.xlarge for processing job usage", "L-job2": "another"}
+            return [{"Quotas": [{"QuotaCode": code, "QuotaName": names[code]}]} for code in names]
         keys = sorted(key for key in self.objects if key.startswith(Prefix))
         return [{"Contents": [{"Key": key} for key in keys]} if keys else {}]
+
+    def list_objects_v2(self, Bucket: str, Prefix: str, MaxKeys: int) -> Any:
+        return self.paginate(Bucket, Prefix)[0]
 
     def get_object(self, Bucket: str, Key: str) -> Any:
         body = json.dumps(self.objects[Key]).encode()
@@ -220,7 +271,9 @@ class World:
         answers = self.cloudformation.bodies("/answer")
         return answers[-1] if answers else None
 
-    def wait(self, *models: str, build: str = BUILD, seconds: int = 600, **more: Any) -> Any:
+    def wait(
+        self, *models: str, build: str = BUILD, seconds: int = 600, filled: bool = False, **more: Any
+    ) -> Any:
         properties = {
             "Build": build,
             "Run": "r-1",
@@ -228,11 +281,24 @@ class World:
             "Bucket": "bucket",
             "RunsPrefix": "models-builds/runs/",
             "ManifestKey": "models/manifest.json",
+            "Target": TARGET,
             "WaitSeconds": str(seconds),
         }
-        return self.ask("TritonArtifacts", properties, **more)
+        return self.ask("TritonTarget" if filled else "TritonArtifacts", properties, **more)
 
-    def tell(self, *verdicts: dict[str, Any], finished: bool = True) -> None:
+    def publish(self, **current: str | dict[str, str]) -> None:
+        """A manifest of models and what each stands for: one artifact, or one for each target."""
+        models = {
+            model: {
+                "current": {"any": each} if isinstance(each, str) else each,
+                "history": [],
+                "artifacts": {},
+            }
+            for model, each in current.items()
+        }
+        self.objects["models/manifest.json"] = {"version": 2, "models": models}
+
+    def report(self, *verdicts: dict[str, Any], finished: bool = True) -> None:
         """The document that a build writes while it goes on."""
         self.objects["models-builds/runs/r-1/verdicts/0.json"] = {"finished": finished, "models": verdicts}
 
@@ -308,7 +374,7 @@ def test_a_resource_that_was_never_made_is_deleted_without_a_word(world: World) 
     assert world.stopped == []
 
 
-def test_an_account_without_a_quota_is_told_at_once(world: World) -> None:
+def test_an_account_without_a_quota_is_reported_at_once(world: World) -> None:
     world.refusal = ClientError(
         {"Error": {"Code": "AccountLimitExceededException", "Message": "Cannot have more than 0 builds"}},
         "StartBuild",
@@ -320,8 +386,61 @@ def test_an_account_without_a_quota_is_told_at_once(world: World) -> None:
     assert "fleet quotas" in answer["Reason"]
 
 
+@pytest.mark.parametrize(
+    ("codes", "ends"),
+    [
+        (["L-1"], "SUCCESS"),
+        (["L-1", "L-new"], "FAILED"),
+        (["L-closed"], "SUCCESS"),
+        (["L-closed", "L-new"], "FAILED"),
+    ],
+)
+@pytest.mark.parametrize("started", [PROJECT, {"StateMachine": "arn:machine"}])
+def test_nothing_is_started_where_a_quota_is_0_and_all_is_where_none_can_be_read(
+    world: World, started: dict[str, str], codes: list[str], ends: str
+) -> None:
+    world.quotas = {"L-1": 1}
+    answer = world.ask("TritonBuild", {**started, "QuotaCodes": codes})
+
+    assert answer["Status"] == ends
+    assert len(world.started) == (ends == "SUCCESS")
+    assert ("L-new" in answer["Reason"]) == (ends == "FAILED")
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "value", "ends"),
+    [("ml.g4dn.xlarge", 0, "FAILED"), ("ml.g4dn.xlarge", 1, "SUCCESS"), ("ml.renamed", 0, "SUCCESS")],
+)
+def test_the_quota_of_jobs_is_found_by_its_name(
+    world: World, instance_type: str, value: float, ends: str
+) -> None:
+    world.quotas = {"L-job": value, "L-job2": 0}
+    name = f"{instance_type} for processing job usage"
+    answer = world.ask("TritonBuild", {**PROJECT, "QuotaNames": [name]})
+
+    assert answer["Status"] == ends
+    assert len(world.started) == (ends == "SUCCESS")
+    assert (f"{name} of sagemaker is 0" in answer["Reason"]) == (ends == "FAILED")
+
+
+def test_a_start_that_a_new_permission_does_not_allow_yet_is_tried_again_for_two_minutes(
+    world: World,
+) -> None:
+    world.refusal = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "StartBuild")
+    world.clock.at(40, lambda: setattr(world, "refusal", None))
+    assert world.ask("TritonBuild", PROJECT)["Status"] == "SUCCESS"
+    assert world.clock.now == 45
+
+    world.refusal = ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "StartBuild")
+    answer = world.ask("TritonBuild", PROJECT)
+    assert "could not be started" in answer["Reason"]
+    assert 120 <= world.clock.now - 45 < 150
+
+
 def test_a_published_model_is_there_before_its_build_has_ended(world: World) -> None:
-    world.clock.at(60, lambda: world.tell(_published("resnet50"), _failed("minilm", "wait"), finished=False))
+    world.clock.at(
+        60, lambda: world.report(_published("resnet50"), _failed("minilm", "wait"), finished=False)
+    )
     answer = world.wait("resnet50")
 
     assert answer["Status"] == "SUCCESS"
@@ -330,14 +449,14 @@ def test_a_published_model_is_there_before_its_build_has_ended(world: World) -> 
 
 
 def test_a_model_that_the_build_has_not_come_to_is_waited_for(world: World) -> None:
-    world.tell(_failed("resnet50", "wait"), finished=False)
-    world.clock.at(90, lambda: world.tell(_published("resnet50")))
+    world.report(_failed("resnet50", "wait"), finished=False)
+    world.clock.at(90, lambda: world.report(_published("resnet50")))
 
     assert world.wait("resnet50")["Data"] == {"resnet50": ARTIFACT}
 
 
 def test_a_failed_model_fails_the_deployment_with_its_own_reason(world: World) -> None:
-    world.clock.at(30, lambda: world.tell(_failed("resnet50"), finished=False))
+    world.clock.at(30, lambda: world.report(_failed("resnet50"), finished=False))
     answer = world.wait("resnet50")
 
     assert answer["Status"] == "FAILED"
@@ -350,7 +469,7 @@ def test_a_failed_model_fails_the_deployment_with_its_own_reason(world: World) -
 
 def test_another_models_failure_keeps_no_deployment_from_its_own(world: World) -> None:
     world.status = "FAILED"
-    world.tell(_failed("minilm"), _published("resnet50"))
+    world.report(_failed("minilm"), _published("resnet50"))
 
     assert world.wait("resnet50")["Status"] == "SUCCESS"
 
@@ -370,20 +489,74 @@ def test_a_build_that_ends_without_a_verdict_fails_the_deployment_and_names_its_
 
 def test_a_run_that_had_nothing_to_build_gives_the_current_artifact(world: World) -> None:
     world.status = "SUCCEEDED"
-    world.objects["models/manifest.json"] = {"models": {"resnet50": {"current": ARTIFACT}}}
+    world.publish(resnet50=ARTIFACT)
 
     assert world.wait("resnet50", build=RUN)["Data"] == {"resnet50": ARTIFACT}
 
 
+ELSEWHERE = {"sm75-trt10.13.3": "resnet50-1.tar.gz"}
+
+
+def test_a_target_that_lacks_a_model_is_filled_before_the_deployment_goes_on(world: World) -> None:
+    world.publish(resnet50=ELSEWHERE, minilm=ARTIFACT)
+    world.clock.at(90, lambda: world.report(_published("resnet50")))
+
+    assert world.wait("resnet50", "minilm", "new", filled=True)["Status"] == "SUCCESS"
+    assert world.clock.now == 90
+
+
+def test_what_a_target_has_from_before_is_waited_for_as_well(world: World) -> None:
+    world.publish(resnet50={**ELSEWHERE, TARGET: "resnet50-0.tar.gz"})
+    world.clock.at(90, lambda: world.report(_published("resnet50")))
+
+    assert world.wait("resnet50", filled=True)["Status"] == "SUCCESS"
+    assert world.clock.now == 90
+
+
+def test_a_model_that_fails_for_a_new_target_fails_the_deployment(world: World) -> None:
+    world.publish(resnet50=ELSEWHERE)
+    world.report(_failed("resnet50"))
+
+    answer = world.wait("resnet50", filled=True)
+
+    assert answer["Status"] == "FAILED"
+    assert answer["Reason"].startswith("resnet50 failed in the step build: no such operator: Foo.")
+
+
+def test_a_model_that_is_held_for_a_new_target_fails_the_deployment(world: World) -> None:
+    world.publish(resnet50=ELSEWHERE)
+    world.status = "SUCCEEDED"
+
+    answer = world.wait("resnet50", build=RUN, filled=True)
+
+    assert answer["Reason"].startswith(f"resnet50 is not in the repository for {TARGET}")
+
+
+@pytest.mark.parametrize("request_type", ["Create", "Update", "Delete"])
+def test_a_target_that_lacks_nothing_is_not_waited_for(world: World, request_type: str) -> None:
+    if request_type == "Create":
+        world.publish(resnet50={TARGET: ARTIFACT})
+    else:  # as a deployment that is undone updates, and finds whatever is there
+        world.publish(resnet50=ELSEWHERE)
+
+    assert world.wait("resnet50", filled=True, request=request_type)["Status"] == "SUCCESS"
+    assert world.clock.now == 0
+
+
+def test_a_first_deployment_waits_for_nothing(world: World) -> None:
+    assert world.wait("resnet50", filled=True)["Status"] == "SUCCESS"
+    assert world.clock.now == 0
+
+
 def test_of_a_run_a_failed_model_may_be_built_once_more(world: World) -> None:
-    world.tell(_failed("resnet50"))
-    world.clock.at(90, lambda: world.tell(_published("resnet50")))
+    world.report(_failed("resnet50"))
+    world.clock.at(90, lambda: world.report(_published("resnet50")))
 
     assert world.wait("resnet50", build=RUN)["Data"] == {"resnet50": ARTIFACT}
 
 
 def test_a_name_of_a_form_is_an_attribute_that_cloudformation_can_read(world: World) -> None:
-    world.tell(_published("resnet50:torchscript"))
+    world.report(_published("resnet50:torchscript"))
 
     assert world.wait("resnet50:torchscript")["Data"] == {"resnet50.torchscript": ARTIFACT}
 
@@ -403,7 +576,7 @@ def test_an_invocation_hands_over_before_its_time_is_up_and_the_next_ends_at_the
     assert world.clock.now < 900
     assert event["Deadline"] == 3540
 
-    world.tell(_published("resnet50"))
+    world.report(_published("resnet50"))
     deployment_build.handler(event, Context(world.clock), clock=world.clock, sleep=world.clock.sleep)
 
     assert world.cloudformation.bodies("/answer")[-1]["Data"] == {"resnet50": ARTIFACT}

@@ -159,7 +159,7 @@ def test_a_run_with_a_failed_model_fails_and_names_the_summary(runs: Runs, stack
     assert states["ModelsFailed"] == {"Type": "Fail", "Error": "ModelsFailed", "CausePath": "$.message"}
 
 
-def test_a_topic_is_told_before_the_run_fails_and_the_run_fails_even_if_it_cannot_be(
+def test_a_topic_is_reported_before_the_run_fails_and_the_run_fails_even_if_it_cannot_be(
     runs: Runs, stack: Stack
 ) -> None:
     topic = sns.Topic(stack, "Topic")

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aws_cdk import Annotations as Advice
 from aws_cdk import CfnParameter, Stack
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
-from aws_cdk.assertions import Template
+from aws_cdk.assertions import Annotations, Match, Template
 from botocore_model import refused, resolved
 from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuilds, ModelRepository
+from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS
 from triton_fleet.repository.code import run_processing_job
 from triton_fleet.rules.build_weights import LONGEST, RULE, build_weights
 from triton_models.errors import Problem
@@ -73,6 +76,27 @@ def test_a_build_may_read_exactly_the_objects_that_are_named(build: Build, resou
     assert statement["Resource"]["Fn::Join"][1][-1] == ":s3:::weights/t5/model.safetensors"
 
 
+def test_each_model_with_random_weights_is_a_warning_until_trained_ones_are_named_or_it_is_acknowledged(
+    stack: Stack, repository: ModelRepository, source: Path
+) -> None:
+    spec = "import os\nfrom triton_models.spec import SeededWeights\n"
+    for name, reads in {"minilm": 'os.environ.get("T5_WEIGHTS")', "resnet50": "None"}.items():
+        with (source / "models" / name / "build.py").open("a") as declaration:
+            declaration.write(f"{spec}W = ({reads}, SeededWeights(seed=1))\n")
+
+    def warned(construct_id: str, *, weights: dict[str, str], acknowledged: str = "") -> list[str]:
+        builds = ModelBuilds(stack, construct_id, repository=repository, source=source, weights=weights)
+        if acknowledged:
+            Advice.of(builds).acknowledge_warning(acknowledged)
+        found = Annotations.from_stack(stack).find_warning(f"/Fleet/{construct_id}", Match.any_value())
+        return sorted(str(each.entry.data).partition("[ack: ")[2].rstrip("]") for each in found)
+
+    ids = [f"{RANDOM_WEIGHTS}:{name}" for name in ("minilm", "resnet50")]
+    assert warned("Random", weights={}) == ids
+    assert warned("Trained", weights={"T5_WEIGHTS": WEIGHTS["T5_WEIGHTS"]}) == ids[1:]
+    assert warned("Known", weights={}, acknowledged=ids[1]) == ids[:1]
+
+
 def test_weights_of_the_hub_need_no_permission(build: Build, resources: Resources) -> None:
     build(weights={"BERT_WEIGHTS": WEIGHTS["BERT_WEIGHTS"]})
 
@@ -99,7 +123,7 @@ def test_a_processing_job_gets_the_weights_and_what_a_build_overrides(build: Bui
     assert refused("sagemaker", "CreateProcessingJob", request) == []
 
 
-def test_a_variable_that_no_declaration_reads_is_told_with_the_close_ones(build: Build) -> None:
+def test_a_variable_that_no_declaration_reads_is_reported_with_the_close_ones(build: Build) -> None:
     with pytest.raises(
         FleetError, match=r"(?s)no declaration reads T5_WEIGHT\b.*did you mean T5_WEIGHTS"
     ) as told:
@@ -127,14 +151,14 @@ def test_the_variables_are_those_of_the_projects_own_models() -> None:
         ("T5_WEIGHTS", f"s3://weights/{'k' * LONGEST}", f"the address of T5_WEIGHTS has {LONGEST + 13} char"),
     ],
 )
-def test_an_address_that_no_build_can_fetch_is_told(name: str, address: str, what: str) -> None:
+def test_an_address_that_no_build_can_fetch_is_reported(name: str, address: str, what: str) -> None:
     (problem,) = _problems({name: address})
 
     assert problem.what.startswith(what)
     assert problem.rule == RULE
 
 
-def test_all_wrong_weights_are_told_at_once() -> None:
+def test_all_wrong_weights_are_reported_at_once() -> None:
     assert len(_problems({"T5_WEIGHTS": "a.pt", "BERT_WEIGHTS": "b.pt"})) == 2
 
 
@@ -160,6 +184,36 @@ def test_codebuild_reads_the_hubs_token_from_its_secret(
     assert token["Type"] == "SECRETS_MANAGER"
     assert set(token["Value"]) == {"Ref"}
     assert actions == [["secretsmanager:GetSecretValue", "secretsmanager:DescribeSecret"]]
+
+
+@pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", "ml.g4dn.xlarge"])
+def test_a_build_may_decrypt_its_source_where_the_bucket_of_assets_has_a_key_of_its_own(
+    build: Build, stack: Stack, resources: Resources, instance_type: str
+) -> None:
+    arn = "arn:aws:kms:us-east-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef"
+    build(source_key=kms.Key.from_key_arn(stack, "Company", arn), instance_type=instance_type)
+    allowed = {
+        each["Sid"]: (each["Action"], each["Resource"])
+        for policy in resources("AWS::IAM::Policy")
+        for each in policy["PolicyDocument"]["Statement"]
+        if "Sid" in each
+    }
+
+    assert allowed["SourceKey"] == ("kms:Decrypt", arn)
+
+
+def test_a_build_in_codebuild_may_look_at_the_bucket_of_its_source(
+    build: Build, resources: Resources
+) -> None:
+    build()
+    (source,) = (
+        each
+        for policy in resources("AWS::IAM::Policy")
+        for each in policy["PolicyDocument"]["Statement"]
+        if each.get("Sid") == "SourceBucket"
+    )
+
+    assert source["Action"] == ["s3:GetBucketAcl", "s3:GetBucketLocation"]
 
 
 def test_a_processing_job_reads_the_token_itself_so_that_describing_it_shows_none(

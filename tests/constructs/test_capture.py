@@ -27,7 +27,7 @@ def _captured(stack: Stack, resources: Resources, **options: Any) -> dict[str, A
 
 def _statements(stack: Stack) -> list[dict[str, Any]]:
     policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
-    (policy,) = policies.values()
+    (policy,) = (each for name, each in policies.items() if name.startswith("EndpointRole"))
     return list(policy["Properties"]["PolicyDocument"]["Statement"])
 
 

@@ -158,15 +158,15 @@ def test_limits_and_targets_of_scaling_are_lines(
     shown = widgets()
 
     assert _lines(shown, "Instances") == {"smallest capacity": 2, "largest capacity": 9}
-    assert _lines(shown, "Requests a minute an instance") == {"scaling target": 600}
-    assert _lines(shown, "GPU, all of an instance added up") == {"scaling target": 60}
+    assert _lines(shown, "Requests per minute per instance") == {"scaling target": 600}
+    assert _lines(shown, "GPU utilization, summed per instance") == {"scaling target": 60}
 
 
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        (CpuUtilization(percent=50), ("CPU, all of an instance added up", 400)),
-        (GpuMemoryUtilization(percent=80), ("GPU memory, all of an instance added up", 80)),
+        (CpuUtilization(percent=50), ("CPU utilization, summed per instance", 400)),
+        (GpuMemoryUtilization(percent=80), ("GPU memory utilization, summed per instance", 80)),
     ],
 )
 def test_whatever_scaling_follows_has_a_chart_with_its_target(
@@ -208,7 +208,7 @@ def test_cost_is_in_dollars_by_the_known_price(
 
     shown = widgets()
     assert f"instances * {PRICES[endpoint.variant().instance.name].usd_per_hour:g}" in _hourly(shown)
-    assert "Dollars a thousand requests" in _titles(shown)
+    assert "Cost per 1,000 requests (USD)" in _titles(shown)
     assert "Instances that are billed" not in _titles(shown)
 
 
@@ -253,7 +253,7 @@ def test_what_is_known_only_at_the_deployment_gives_no_month(
 
 
 def _hourly(shown: Widgets) -> list[str]:
-    (hourly,) = (each for each in shown if each["properties"].get("title") == "Dollars an hour")
+    (hourly,) = (each for each in shown if each["properties"].get("title") == "Cost per hour (USD)")
     return [row[0]["expression"] for row in hourly["properties"]["metrics"] if "expression" in row[0]]
 
 
@@ -334,7 +334,7 @@ def test_what_an_endpoint_has_not_is_left_out(
 
     assert set(alarms.alarms) == {"ServerErrors", "ModelErrors", "Latency", "Silent", "NoCapacity"}
     assert "## Is the cache working?" not in _titles(shown)
-    assert {"CPU, all of an instance added up", "Host"} <= set(_titles(shown))
+    assert {"CPU utilization, summed per instance", "Host"} <= set(_titles(shown))
     assert not charted & {"GPUUtilization", "GPUMemoryUtilization", "ModelCacheHit", "LoadedModelCount"}
 
 

@@ -251,8 +251,14 @@ def test_alarms_without_a_deployment_would_be_watched_by_nothing() -> None:
     [
         (Canary(), [], 4, ["triton-fleet:deployment-without-rollback"]),
         (Linear(), [], 4, ["triton-fleet:deployment-without-rollback"]),
-        (Rolling(), ["errors"], 1, ["triton-fleet:deployment-of-one-instance"]),
-        (Rolling(), ["errors"], 4, []),
+        (
+            Rolling(),
+            ["errors"],
+            1,
+            ["triton-fleet:long-without-scaling", "triton-fleet:deployment-of-one-instance"],
+        ),
+        (Rolling(), ["errors"], 4, ["triton-fleet:long-without-scaling"]),
+        (Canary(), ["errors"], 4, []),
         (AllAtOnce(), [], 1, []),
         (None, [], 1, []),
     ],
@@ -263,6 +269,22 @@ def test_a_trial_that_nobody_watches_or_that_is_all_of_the_fleet_is_worth_a_word
     given = deployment_advice(deployment, rollback_alarms=alarms, capacity=capacity)
 
     assert [each for each, _ in given] == advice
+
+
+@pytest.mark.parametrize(
+    ("deployment", "capacity", "minutes"),
+    [
+        (AllAtOnce(), None, 25),
+        (Canary(termination_wait=Duration.minutes(5)), None, 40),
+        (Linear(), 4, 55),
+        (Rolling(), 4, 100),
+        (Rolling(batch=Portion.instances(1)), None, None),
+    ],
+)
+def test_a_deployment_says_for_how_long_auto_scaling_is_suspended(
+    deployment: Deployment, capacity: int | None, minutes: float | None
+) -> None:
+    assert deployment.minutes_without_scaling(capacity=capacity) == minutes
 
 
 def test_the_rules_accept_what_is_right_and_name_what_is_not() -> None:

@@ -13,7 +13,10 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.assertions import Annotations, Match, Template
 from synthesised import Resources
 
+from tests.triton_models.declared_models import declare
 from triton_fleet import FleetError, ModelBuilds, ModelRepository, MultiModelEndpoint, TritonServer
+from triton_fleet.arguments.late import late_problems
+from triton_models.manifest import Manifest
 
 
 def _variant(resources: Resources) -> dict[str, Any]:
@@ -72,6 +75,20 @@ def test_an_older_release_gets_its_older_host(
     MultiModelEndpoint(stack, "Endpoint", repository=repository, release="24.09")
 
     assert _variant(resources)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
+
+
+def test_a_gpu_that_is_newer_than_every_ami_is_left_to_sagemakers_own_host(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    MultiModelEndpoint(
+        stack,
+        "Endpoint",
+        repository=repository,
+        instance_type="ml.g7.2xlarge",
+        undocumented_instance_type=True,
+    )
+
+    assert "InferenceAmiVersion" not in _variant(resources)
 
 
 def test_an_instance_with_nvme_gets_neither_volume_nor_key(
@@ -168,12 +185,21 @@ def test_logs_are_kept_for_a_month_and_are_there_before_the_endpoint(
     endpoint: MultiModelEndpoint, stack: Stack
 ) -> None:
     template = Template.from_stack(stack)
-    template.has_resource_properties(
-        "AWS::Logs::LogGroup", {"LogGroupName": "/aws/sagemaker/Endpoints/fleet", "RetentionInDays": 30}
-    )
-    (resource,) = template.find_resources("AWS::SageMaker::Endpoint").values()
+    ((name, start),) = template.find_resources("Custom::TritonEndpointStart").items()
+    (model,) = template.find_resources("AWS::SageMaker::Model").values()
 
-    assert any(name.startswith("EndpointLogs") for name in resource["DependsOn"])
+    assert start["Properties"]["LogGroup"] == "/aws/sagemaker/Endpoints/fleet"
+    assert start["Properties"]["RetentionDays"] == 30
+    assert name in model["DependsOn"]
+
+
+def test_a_model_is_created_after_its_repository_has_a_manifest(
+    endpoint: MultiModelEndpoint, resources: Resources
+) -> None:
+    (start,) = resources("Custom::TritonEndpointStart")
+
+    assert start["ManifestKey"] == "models/manifest.json"
+    assert Manifest.from_json(start["Manifest"]) == Manifest()
 
 
 def test_logs_are_kept_for_as_long_as_asked(
@@ -181,7 +207,13 @@ def test_logs_are_kept_for_as_long_as_asked(
 ) -> None:
     MultiModelEndpoint(stack, "E", repository=repository, log_retention=logs.RetentionDays.ONE_YEAR)
 
-    assert resources("AWS::Logs::LogGroup")[0]["RetentionInDays"] == 365
+    assert resources("Custom::TritonEndpointStart")[0]["RetentionDays"] == 365
+
+
+def test_logs_can_be_kept_for_ever(stack: Stack, repository: ModelRepository, resources: Resources) -> None:
+    MultiModelEndpoint(stack, "E", repository=repository, log_retention=logs.RetentionDays.INFINITE)
+
+    assert resources("Custom::TritonEndpointStart")[0]["RetentionDays"] == 0
 
 
 def test_the_main_child_is_the_endpoint(endpoint: MultiModelEndpoint) -> None:
@@ -223,7 +255,7 @@ def test_two_endpoints_live_in_one_stack_and_share_the_accounts_of_the_image(
     assert len(Template.from_stack(stack).find_mappings("*")) == 1
 
 
-def test_every_mistake_is_told_at_once_with_the_path(stack: Stack, repository: ModelRepository) -> None:
+def test_every_mistake_is_reported_at_once_with_the_path(stack: Stack, repository: ModelRepository) -> None:
     problems = _problems(
         lambda: MultiModelEndpoint(
             stack,
@@ -300,13 +332,11 @@ def test_an_instance_type_that_aws_does_not_list_is_advised_against(
 def test_plans_of_another_gpu_or_tensorrt_are_refused_whichever_comes_first(
     stack: Stack, repository: ModelRepository, source: Path
 ) -> None:
+    declare(source / "models", "minilm", body="job.compile_plan(None)")
     ModelBuilds(stack, "Builds", repository=repository, source=source, models=["minilm"])
-    call = lambda: MultiModelEndpoint(  # noqa: E731
-        stack, "Endpoint", repository=repository, instance_type="ml.g4dn.xlarge"
-    )
-    assert list(_problems(call)) == ["plan-fits-endpoint"]
-
+    MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type="ml.g4dn.xlarge")
     other = ModelRepository(stack, "Other")
     MultiModelEndpoint(stack, "Serving", repository=other, release="24.09")
-    build = lambda: ModelBuilds(stack, "Late", repository=other, source=source, models=["minilm"])  # noqa: E731
-    assert list(_problems(build)) == ["plan-fits-endpoint"]
+    ModelBuilds(stack, "Late", repository=other, source=source, models=["minilm"])
+
+    assert [problem.rule for problem in late_problems(stack)] == ["plan-fits-endpoint"] * 2

@@ -27,6 +27,7 @@ from triton_fleet import (
     TritonMetrics,
     TritonServer,
 )
+from triton_fleet.arguments.late import late_problems
 
 CPU = "ml.m5.xlarge"  # without local NVMe, so it has a volume
 
@@ -70,6 +71,7 @@ def _everything(stack: Stack) -> MultiModelEndpoint:
         encryption_key=kms.Key(stack, "Key"),
         volume_size_gb=100,
         instance_pools=["ml.m5.2xlarge", "ml.c5.2xlarge"],
+        undocumented_instance_pools=True,
         provision_timeout=Duration.minutes(20),
         server=TritonServer(metrics=TritonMetrics(), request_threads=16),
         tags={"team": "search"},
@@ -84,12 +86,14 @@ def test_every_option_together_is_what_the_services_accept(stack: Stack) -> None
     assert not lint(json.dumps(template), config=ManualArgs(regions=["eu-west-1", "us-east-1"]))
 
 
-def test_a_cpu_type_gets_the_cpu_image_and_no_gpu_driver(stack: Stack, resources: Resources) -> None:
+def test_a_cpu_type_gets_the_image_that_aws_lists_and_no_gpu_driver(
+    stack: Stack, resources: Resources
+) -> None:
     endpoint = _create(stack, instance_type="ml.c5.2xlarge")
 
-    assert endpoint.image.tag == "25.09-py3-cpu"
+    assert endpoint.image.tag == "25.09-py3"
     assert resources("AWS::SageMaker::Model")[0]["PrimaryContainer"]["Image"]["Fn::Join"][1][-1].endswith(
-        ":25.09-py3-cpu"
+        ":25.09-py3"
     )
     assert "InferenceAmiVersion" not in _variant(resources)
 
@@ -197,8 +201,20 @@ def test_tags_are_on_everything_that_can_have_some(stack: Stack, resources: Reso
         assert resource["Tags"] == [{"Key": "team", "Value": "search"}]
 
 
+def test_another_host_image_can_be_named_for_an_image_of_ones_own_as_well(
+    stack: Stack, resources: Resources
+) -> None:
+    ami, own = "al2-ami-sagemaker-inference-gpu-2-1", ecr.Repository(stack, "Own")
+    image = OwnImage(repository=own, tag="7", has_multi_model_label=True)
+    _create(stack, release="25.04", image=image, inference_ami=ami)
+
+    assert _variant(resources)["InferenceAmiVersion"] == ami
+
+
 def test_types_that_stand_in_are_tried_after_the_preferred_one(stack: Stack, resources: Resources) -> None:
-    endpoint = _create(stack, instance_pools=["ml.g5.xlarge", "ml.g5.4xlarge"])
+    endpoint = _create(
+        stack, instance_pools=["ml.g5.xlarge", "ml.g5.4xlarge"], undocumented_instance_pools=True
+    )
     variant = _variant(resources)
 
     assert variant["InstancePools"] == [
@@ -211,10 +227,19 @@ def test_types_that_stand_in_are_tried_after_the_preferred_one(stack: Stack, res
     Annotations.from_stack(stack).has_warning("/Fleet/Endpoint", Match.string_like_regexp("instance pools"))
 
 
+def test_types_that_stand_in_are_refused_unless_they_are_asked_for(stack: Stack) -> None:
+    assert _rules(lambda: _create(stack, instance_pools=["ml.g5.xlarge"])) == ["multi-model-pools"]
+
+
+def test_a_host_image_of_another_cuda_is_refused(stack: Stack) -> None:
+    ami = "al2-ami-sagemaker-inference-gpu-3-1"
+
+    assert _rules(lambda: _create(stack, release="25.09", inference_ami=ami)) == ["host-ami"]
+
+
 @pytest.mark.parametrize(
     ("pools", "rules"),
     [
-        (["ml.g4dn.xlarge"], ["instance-pools"]),
         (["ml.m5.xlarge"], ["instance-pools"]),
         (["ml.g5.2xlarge"], ["instance-pools"]),
         (["ml.g5.xlrage"], ["unknown-instance-type"]),
@@ -225,9 +250,15 @@ def test_types_that_stand_in_are_tried_after_the_preferred_one(stack: Stack, res
 def test_types_that_could_not_run_the_models_are_refused(
     stack: Stack, pools: list[str], rules: list[str] | None
 ) -> None:
-    found = _rules(lambda: _create(stack, instance_pools=pools))
+    found = _rules(lambda: _create(stack, instance_pools=pools, undocumented_instance_pools=True))
 
     assert found == (rules or ["instance-pools", "multi-model-one-gpu"])
+
+
+def test_types_of_another_gpu_are_refused_where_it_is_not_known_what_is_published(stack: Stack) -> None:
+    _create(stack, instance_pools=["ml.g4dn.xlarge"], undocumented_instance_pools=True)
+
+    assert [problem.rule for problem in late_problems(stack)] == ["instance-pools"]
 
 
 def test_an_image_of_ones_own_is_pulled_and_nothing_else(stack: Stack, resources: Resources) -> None:
@@ -252,7 +283,8 @@ def test_triton_metrics_go_to_the_group_of_the_endpoint_and_the_role_may_publish
     environment = resources("AWS::SageMaker::Model")[0]["PrimaryContainer"]["Environment"]
     (publishing,) = (each for each in _statements(stack) if each["Action"] == "cloudwatch:PutMetricData")
 
-    assert environment["SAGEMAKER_TRITON_CLOUDWATCH_LOG_GROUP"]["Ref"].startswith("EndpointLogs")
+    group = environment["SAGEMAKER_TRITON_CLOUDWATCH_LOG_GROUP"]
+    assert group.startswith("/aws/sagemaker/Endpoints/")
     assert "Search" in publishing["Condition"]["StringEquals"]["cloudwatch:namespace"]
 
 
@@ -322,3 +354,12 @@ def test_a_rule_pack_asks_for_a_key_only_where_sagemaker_takes_one(
     _create(stack, instance_type=instance_type)
 
     assert _asks_for_a_key(app) is asks
+
+
+@pytest.mark.parametrize(("release", "override"), [("24.05", "0"), ("25.09", None)])
+def test_a_server_whose_models_cannot_switch_tf32_off_has_it_off_altogether(
+    release: str, override: str | None, stack: Stack, resources: Resources
+) -> None:
+    _create(stack, instance_type="ml.g5.xlarge", release=release)
+    (model,) = resources("AWS::SageMaker::Model")
+    assert model["PrimaryContainer"]["Environment"].get("NVIDIA_TF32_OVERRIDE") == override

@@ -125,7 +125,7 @@ def test_a_problem_tells_what_was_given_what_is_expected_why_and_what_to_do(
 
 
 @pytest.mark.parametrize("case", WARNINGS, ids=lambda case: _name(case.rule))
-def test_a_warning_is_told_in_whole_sentences(case: Case) -> None:
+def test_a_warning_is_reported_in_whole_sentences(case: Case) -> None:
     for arguments in case.bad:
         (text,) = _told(case.rule, arguments)
         assert isinstance(text, str)
@@ -151,7 +151,7 @@ def test_every_id_that_a_module_declares_is_met_and_none_besides(module: ModuleT
 
 
 @every_module
-def test_every_problem_that_a_module_can_tell_is_told(
+def test_every_problem_that_a_module_can_tell_is_reported(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told_at: set[int] = set()

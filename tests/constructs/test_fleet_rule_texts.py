@@ -1,4 +1,4 @@
-"""What rules say of a mistake is about that mistake: the reason is true of it, and the fix mends it."""
+"""What rules say of a mistake is about that mistake: the reason is true of it, and the fix removes it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _exactly(change: int, *, has_queue: bool) -> Arguments:
             multi_model_features,
             given(arguments=["managed_instance_scaling"]),
             "why",
-            "to scale to zero an endpoint needs inference components, and a multi-model endpoint has none",
+            "to scale to zero an endpoint needs inference components, which a multi-model endpoint lacks",
         ),
         (
             multi_model_features,
@@ -134,7 +134,7 @@ def _exactly(change: int, *, has_queue: bool) -> Arguments:
             scaling_number,
             given(value=0.5, deferred=False, whole=True, name="change"),
             "fix",
-            "give a whole number, such as 1",
+            "give an integer, such as 1",
         ),
         (scaling_number, given(value="2", deferred=False, name="at"), "fix", "without quotes"),
         (scaling_number, given(value=True, deferred=False, name="at"), "fix", "True and False are none"),

@@ -68,7 +68,7 @@ def test_an_image_is_in_a_region_or_not() -> None:
     assert "25.04" in problem.fix
 
 
-def test_a_release_that_is_nowhere_is_told_once() -> None:
+def test_a_release_that_is_nowhere_is_reported_once() -> None:
     assert image_region(RELEASES["24.12"], "eu-west-1", where="here") is None
 
 

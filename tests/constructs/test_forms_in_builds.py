@@ -24,7 +24,7 @@ def test_a_form_is_built_under_the_name_that_a_person_types(
     assert variables["FLEET_MODELS"] == "resnet50 resnet50:torchscript"
 
 
-def test_an_unknown_form_is_told_with_the_close_one(stack: Stack, repository: ModelRepository) -> None:
+def test_an_unknown_form_is_reported_with_the_close_one(stack: Stack, repository: ModelRepository) -> None:
     models = ["resnet50:torchscipt"]
     ModelBuilds(stack, "Builds", repository=repository, source=SOURCE, models=models)
 
@@ -33,7 +33,7 @@ def test_an_unknown_form_is_told_with_the_close_one(stack: Stack, repository: Mo
     assert (problem.rule, problem.fix) == ("unknown-form", "did you mean torchscript?")
 
 
-def test_a_form_of_an_unknown_model_is_told_with_the_close_one(
+def test_a_form_of_an_unknown_model_is_reported_with_the_close_one(
     stack: Stack, repository: ModelRepository
 ) -> None:
     with pytest.raises(FleetError) as caught:

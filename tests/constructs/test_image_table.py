@@ -17,6 +17,9 @@ from triton_models.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, RELEASES, R
 _TABLE = "image_uri_config/sagemaker-tritonserver.json"
 # Distribution and the folder of its package: the SDK's data moved when the SDK was divided.
 _HOLDERS = (("sagemaker-core", "sagemaker/core"), ("sagemaker", "sagemaker"))
+# Listed by AWS's container repository (docs/src/data/sagemaker-tritonserver, read on 2026-11-22), not by the
+# SDK. An SDK that lists one of them fails a test here: then its regions are known, and it leaves this set.
+NOT_IN_THE_SDK = {"25.12", "26.03", "26.04"}
 PUBLISHED = [release for release in RELEASES.values() if release.on_sagemaker]
 
 
@@ -39,11 +42,15 @@ def table() -> dict[str, Any]:
     return found
 
 
+IN_THE_SDK = [release for release in PUBLISHED if release.name not in NOT_IN_THE_SDK]
+
+
 def test_exactly_the_releases_that_aws_publishes_are_offered(table: dict[str, Any]) -> None:
-    assert set(table["versions"]) == {release.name for release in PUBLISHED}
+    assert set(table["versions"]) == {release.name for release in PUBLISHED} - NOT_IN_THE_SDK
+    assert {release.name for release in PUBLISHED} >= NOT_IN_THE_SDK
 
 
-@pytest.mark.parametrize("release", PUBLISHED, ids=lambda release: release.name)
+@pytest.mark.parametrize("release", IN_THE_SDK, ids=lambda release: release.name)
 def test_a_release_is_in_the_accounts_and_regions_that_aws_says(
     release: Release, table: dict[str, Any]
 ) -> None:
@@ -52,7 +59,7 @@ def test_a_release_is_in_the_accounts_and_regions_that_aws_says(
     assert {region: IMAGE_ACCOUNTS[region] for region in release.regions} == published["registries"]
 
 
-@pytest.mark.parametrize("release", PUBLISHED, ids=lambda release: release.name)
+@pytest.mark.parametrize("release", IN_THE_SDK, ids=lambda release: release.name)
 def test_an_image_is_named_as_aws_names_it(release: Release, table: dict[str, Any]) -> None:
     published = table["versions"][release.name]
 

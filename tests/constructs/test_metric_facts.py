@@ -139,7 +139,7 @@ def test_loads_and_evictions_are_counted_by_how_often_they_were_timed() -> None:
     assert _name(_metrics().evictions()) == ("ModelUnloadingTime", "SampleCount")
 
 
-def test_instances_are_told_apart_by_a_search() -> None:
+def test_instances_are_reported_apart_by_a_search() -> None:
     search = _metrics().by_instance("GPUUtilization")
 
     assert search.expression == (
@@ -154,7 +154,7 @@ def test_only_the_concurrency_comes_more_often_than_every_minute() -> None:
     }
 
 
-def test_a_metric_that_nobody_publishes_is_told_with_the_one_that_was_meant() -> None:
+def test_a_metric_that_nobody_publishes_is_reported_with_the_one_that_was_meant() -> None:
     with pytest.raises(FleetError) as caught:
         _metrics().metric("ModelCacheHits")
 

@@ -44,13 +44,13 @@ def test_models_are_compiled_on_the_gpu_and_in_the_image_that_serve_them(
     environment = _project(resources)["Environment"]
 
     assert environment["Type"] == "LINUX_GPU_CONTAINER"
-    assert environment["ComputeType"] == "BUILD_GENERAL1_SMALL"
+    assert environment["ComputeType"]["Fn::FindInMap"][1:] == [{"Ref": "AWS::Region"}, "type"]
     assert environment["Image"]["Fn::Join"][1][-1] == "/sagemaker-tritonserver:25.09-py3"
     assert environment["ImagePullCredentialsType"] == "SERVICE_ROLE"
     assert environment["PrivilegedMode"] is False
 
 
-def test_the_build_is_told_what_to_build_and_where_to_publish(build: Build, resources: Resources) -> None:
+def test_the_build_is_reported_what_to_build_and_where_to_publish(build: Build, resources: Resources) -> None:
     build()
     variables = {
         each["Name"]: each["Value"] for each in _project(resources)["Environment"]["EnvironmentVariables"]
@@ -112,6 +112,8 @@ def test_the_role_publishes_pulls_one_image_reads_its_source_and_logs(
         "ecr:BatchGetImage",
         "ecr:GetDownloadUrlForLayer",
         "s3:GetObjectVersion",
+        "s3:GetBucketAcl",
+        "s3:GetBucketLocation",
         "logs:CreateLogStream",
         "logs:PutLogEvents",
     }
@@ -164,7 +166,7 @@ def test_a_mistake_names_its_rule(build: Build, arguments: dict[str, Any], rules
     assert _rules(lambda: build(**arguments)) == rules
 
 
-def test_an_unknown_model_is_told_with_the_close_ones(build: Build) -> None:
+def test_an_unknown_model_is_reported_with_the_close_ones(build: Build) -> None:
     with pytest.raises(FleetError, match=r"did you mean resnet50\?"):
         build(models=["resnet5"])
 
@@ -186,7 +188,7 @@ def test_a_declared_model_that_the_release_cannot_serve_fails_the_synthesis(
     assert {problem.rule for problem in late_problems(stack)} == {"environment-numpy"}
 
 
-def test_what_keeps_declarations_from_being_judged_is_told_as_often_as_anybody_asks(
+def test_what_keeps_declarations_from_being_judged_is_reported_as_often_as_anybody_asks(
     build: Build, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declare(source, "words")

@@ -157,7 +157,7 @@ def test_s3_leads_to_the_admitted_models_and_to_image_layers_only(
     layers, listing, reading = _services(stack)[".s3"]["PolicyDocument"]["Statement"]
 
     assert layers["Resource"]["Fn::Join"][1][-2:] == [{"Ref": "AWS::Region"}, "-starport-layer-bucket/*"]
-    assert listing["Condition"] == {"StringLike": {"s3:prefix": "models/*"}}
+    assert listing["Condition"] == {"StringLikeIfExists": {"s3:prefix": ["models", "models/*"]}}
     assert reading["Resource"]["Fn::Join"][1][-1] == "/models/*"
     assert {layers["Action"], listing["Action"], reading["Action"]} == {"s3:GetObject", "s3:ListBucket"}
 
@@ -332,7 +332,7 @@ def test_a_vpc_that_names_no_subnets_is_refused_with_the_way_to_name_them(stack:
     assert raised.value.problems[0].where == "subnets of Fleet/Network"
 
 
-def test_everything_wrong_with_a_network_is_told_at_once(stack: Stack) -> None:
+def test_everything_wrong_with_a_network_is_reported_at_once(stack: Stack) -> None:
     vpc = _imported(stack, isolated_subnet_ids=["i1", "i2"])
     twice = lambda: EndpointNetwork(  # noqa: E731
         stack,
@@ -345,7 +345,7 @@ def test_everything_wrong_with_a_network_is_told_at_once(stack: Stack) -> None:
     assert _rules(twice) == ["network-endpoint-twice", "network-models-unreachable"]
 
 
-def test_a_service_that_is_none_of_ours_is_told_with_the_others(stack: Stack, vpc: ec2.Vpc) -> None:
+def test_a_service_that_is_none_of_ours_is_reported_with_the_others(stack: Stack, vpc: ec2.Vpc) -> None:
     wrong: Any = {"create_vpc_endpoints": ["ecr-api", "s3"], "existing_vpc_endpoints": ["sqs"]}
     call = lambda: EndpointNetwork(stack, "Network", vpc=vpc, **wrong)  # noqa: E731
 

@@ -1,4 +1,4 @@
-"""What may serve what a build job publishes: plans their GPU only, models without a plan any hardware."""
+"""What may serve what build jobs publish: plans their GPU only, models without a plan any hardware."""
 
 from __future__ import annotations
 
@@ -11,29 +11,64 @@ import pytest
 from aws_cdk import Stack
 from synthesised import Resources
 
-from triton_fleet import FleetError, ModelBuilds, ModelRepository, MultiModelEndpoint
+from tests.triton_models.declared_models import declare
+from triton_fleet import ModelBuilds, ModelRepository, MultiModelEndpoint
+from triton_fleet.arguments.late import late_problems
 from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
 from triton_models.instances import GPUS, Gpu
 from triton_models.releases import RELEASES
 
-CPU, GPU = "ml.c7i.2xlarge", "ml.g5.2xlarge"
+CPU, GPU, T4 = "ml.c7i.2xlarge", "ml.g5.2xlarge", "ml.g4dn.xlarge"
 Build = Callable[..., ModelBuilds]
+Endpoint = Callable[..., MultiModelEndpoint]
 
 
 @pytest.fixture
 def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
-    def make(instance_type: str, **arguments: Any) -> ModelBuilds:
+    """Makes a build job, named after its models and its instance type."""
+
+    def make(instance_type: str, *models: str, **arguments: Any) -> ModelBuilds:
+        names = models or ("minilm",)
         return ModelBuilds(
             stack,
-            "Builds",
+            f"{'-'.join(names)} on {instance_type}",
             repository=repository,
             source=source,
-            models=["minilm"],
+            models=names,
             instance_type=instance_type,
             **arguments,
         )
 
     return make
+
+
+@pytest.fixture
+def serve(stack: Stack, repository: ModelRepository) -> Endpoint:
+    """Makes a multi-model endpoint, named after its instance type."""
+
+    def make(instance_type: str, **arguments: Any) -> MultiModelEndpoint:
+        return MultiModelEndpoint(
+            stack,
+            f"Endpoint on {instance_type}",
+            repository=repository,
+            instance_type=instance_type,
+            **arguments,
+        )
+
+    return make
+
+
+def compiles(source: Path, *names: str, hardware: str = "this-gpu") -> None:
+    """Let models have a plan."""
+    for name in names:
+        declare(source / "models", name, body=f"job.compile_plan(None, hardware={hardware!r})")
+
+
+def misfits(stack: Stack) -> list[str]:
+    """What the models of an endpoint are that it cannot load, for each problem."""
+    found = list(late_problems(stack))
+    assert {problem.rule for problem in found} <= {"plan-fits-endpoint"}
+    return [problem.what.rpartition(": ")[2] for problem in found]
 
 
 def _problem(build: tuple[Gpu | None, str], endpoint: tuple[Gpu | None, str]) -> str | None:
@@ -46,30 +81,129 @@ def _problem(build: tuple[Gpu | None, str], endpoint: tuple[Gpu | None, str]) ->
     return found and found.what
 
 
-def test_a_cpu_endpoint_refuses_plans(stack: Stack, repository: ModelRepository, build: Build) -> None:
+@pytest.mark.parametrize("first", ["build", "endpoint"])
+def test_a_cpu_endpoint_refuses_plans_whichever_is_declared_first(
+    first: str, stack: Stack, build: Build, serve: Endpoint, source: Path
+) -> None:
+    compiles(source, "minilm")
+    for make in (build, serve) if first == "build" else (serve, build):
+        make(GPU if make is build else CPU)
+
+    (problem,) = late_problems(stack)
+    assert problem.rule == "plan-fits-endpoint"
+    assert problem.where == f"instance_type of Fleet/Endpoint on {CPU}"
+
+
+def test_models_that_declare_no_plan_serve_on_another_gpu_and_release(
+    stack: Stack, build: Build, serve: Endpoint
+) -> None:
+    build(GPU, release="25.04")
+    serve(T4)
+    serve(CPU)
+
+    assert misfits(stack) == []
+
+
+def test_a_build_job_of_its_own_lets_another_gpu_serve_the_repository(
+    stack: Stack, build: Build, serve: Endpoint, source: Path
+) -> None:
+    compiles(source, "minilm")
+    build(GPU)
+    build(T4)
+    serve(GPU)
+    serve(T4)
+
+    assert misfits(stack) == []
+
+
+def test_a_build_job_of_one_model_does_not_make_another_models_plans(
+    stack: Stack, build: Build, serve: Endpoint, source: Path
+) -> None:
+    compiles(source, "minilm", "resnet50")
+    build(GPU, "minilm")
+    build(T4, "resnet50")
+    serve(T4)
+
+    assert misfits(stack) == ["minilm"]
+
+
+def test_of_several_models_of_a_job_only_those_with_a_plan_are_tied_to_its_gpu(
+    stack: Stack, build: Build, serve: Endpoint, source: Path
+) -> None:
+    compiles(source, "resnet50")
+    build(GPU, "minilm", "resnet50")
+    serve(T4)
+
+    assert misfits(stack) == ["resnet50"]
+
+
+def test_models_that_do_not_fit_for_one_reason_are_one_problem(
+    stack: Stack, build: Build, serve: Endpoint, source: Path
+) -> None:
+    names = [f"net-{number}" for number in range(5)]
+    compiles(source, *names)
+    build(GPU, *names)
+    serve(T4)
+
+    assert misfits(stack) == ["net-0, net-1, net-2 and 2 more"]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "instance_type", "fits"),
+    [
+        ("ampere+", "ml.g6.2xlarge", True),
+        ("ampere+", T4, False),
+        ("same-compute-capability", "ml.g6.2xlarge", False),
+    ],
+)
+def test_a_plan_for_more_hardware_is_built_on_another_gpu_than_the_endpoints(
+    hardware: str,
+    instance_type: str,
+    *,
+    fits: bool,
+    stack: Stack,
+    build: Build,
+    serve: Endpoint,
+    source: Path,
+) -> None:
+    compiles(source, "minilm", hardware=hardware)
+    build(GPU)
+    serve(instance_type, undocumented_instance_type=True)
+
+    assert misfits(stack) == ([] if fits else ["minilm"])
+
+
+def test_a_plan_for_hardware_that_the_build_jobs_gpu_cannot_compile_is_refused(
+    stack: Stack, build: Build, source: Path
+) -> None:
+    compiles(source, "minilm", hardware="ampere+")
+    build(T4)
     build(GPU)
 
-    with pytest.raises(FleetError, match=r"compiles for A10G .* serves without a GPU") as raised:
-        MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type=CPU)
-    assert [problem.rule for problem in raised.value.problems] == ["plan-fits-endpoint"]
+    (problem,) = late_problems(stack)
+    assert problem.rule == "plan-hardware"
+    assert problem.where == f"the plans of 'minilm', for Fleet/minilm on {T4}"
 
 
-def test_plans_are_refused_as_well_if_the_endpoint_is_declared_first(
-    stack: Stack, repository: ModelRepository, build: Build
+def test_a_declaration_that_cannot_be_read_is_reported_for_that_alone(
+    stack: Stack, build: Build, serve: Endpoint, source: Path
 ) -> None:
-    MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type=CPU)
+    (source / "models" / "minilm" / "build.py").write_text("BUILD = 1\n")
+    build(GPU)
+    serve(T4, release="24.09", instance_pools=[GPU], undocumented_instance_pools=True)
 
-    with pytest.raises(FleetError, match="serves without a GPU"):
-        build(GPU)
+    assert [problem.rule for problem in late_problems(stack)] == ["bad-declaration"]
 
 
-@pytest.mark.parametrize("instance_type", [CPU, "ml.m5.large", GPU, "ml.g4dn.xlarge"])
+@pytest.mark.parametrize("instance_type", [CPU, "ml.m5.large", GPU, T4])
 def test_models_without_a_plan_serve_on_any_hardware(
-    instance_type: str, stack: Stack, repository: ModelRepository, build: Build
+    instance_type: str, stack: Stack, build: Build, serve: Endpoint, source: Path
 ) -> None:
+    compiles(source, "minilm")
     build(CPU)
+    serve(instance_type)
 
-    MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type=instance_type)
+    assert misfits(stack) == []
 
 
 def test_another_tensorrt_does_not_matter_without_a_plan_and_another_python_does() -> None:
@@ -93,7 +227,7 @@ def test_a_build_for_cpus_runs_without_a_gpu_and_says_so(build: Build, resources
     spec = json.loads(project["Source"]["BuildSpec"])
 
     assert builds.gpu is None
-    assert builds.image.tag == "25.09-py3-cpu"
+    assert builds.image.tag == "25.09-py3"
     assert project["Environment"]["Type"] == "LINUX_CONTAINER"
     assert project["Description"] == "Builds models for CPUs and Triton 25.09"
     assert variables == {"FLEET_RELEASE", "FLEET_MODELS", "FLEET_REPOSITORY", "FLEET_LOG_GROUP"}

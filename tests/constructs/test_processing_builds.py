@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
 from declared import declare
 
+from rehearsal.build_python import install_python
 from triton_fleet import FleetError, ModelBuilds, ModelRepository, ProcessingJob
 from triton_fleet.repository.build_commands import commands
 from triton_fleet.repository.code import run_processing_job
@@ -38,6 +38,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "with open(os.environ['NOTES'], 'a') as notes: notes.write(' '.join(sys.argv[1:]) + '\\n')\n"
         "sys.exit(sys.argv[1] == os.environ.get('FAILS'))\n"
     )
+    (source / "triton_models" / "tensorrt").mkdir()
+    (source / "triton_models" / "tensorrt" / "driver.py").touch()
+    (source / "triton_models" / "torch_for_builds.py").touch()
     return source
 
 
@@ -123,7 +126,7 @@ def test_more_models_than_a_variable_holds_are_several_arguments(environment: di
     assert " ".join(request["AppSpecification"]["ContainerArguments"]).startswith(f"{many} --")
 
 
-def test_more_models_than_a_job_takes_are_told(environment: dict[str, str]) -> None:
+def test_more_models_than_a_job_takes_are_reported(environment: dict[str, str]) -> None:
     many = " ".join(f"bert-base-{number:06}" for number in range(3000))
 
     with pytest.raises(SystemExit, match="start builds of fewer models"):
@@ -255,10 +258,12 @@ def _run_in_job(
     command = [*application["ContainerEntrypoint"], *application["ContainerArguments"]]
     notes = work / "notes"
     notes.touch()
+    install_python(work / "bin", home=work / "home", requirements="")
     done = subprocess.run(
         [part.replace(JOB_SOURCE, str(source)) for part in command],
         env={
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": f"{work / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONUSERBASE": str(work / "home"),
             "TMPDIR": str(work),
             "NOTES": str(notes),
             **request["Environment"],
@@ -271,9 +276,7 @@ def _run_in_job(
     return done.returncode, notes.read_text().splitlines()
 
 
-# There is no requirement to ask an index for; pip must not look for a newer pip either. The tests' Python is
-# a virtual environment, which has no folder of the user's.
-OFFLINE = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INDEX": "1", "PIP_USER": "0"}
+OFFLINE = {"PIP_NO_INDEX": "1"}  # there is no requirement to ask an index for
 
 
 def test_a_job_delivers_its_models(environment: dict[str, str], folder: Path, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_metrics_of_each_instance_every_ten_seconds(stack: Stack, resources: Res
 
 
 @pytest.mark.parametrize("interval", [Duration.seconds(20), Duration.minutes(5), Duration.millis(500)])
-def test_an_interval_that_alarms_could_not_follow_is_told(stack: Stack, interval: Duration) -> None:
+def test_an_interval_that_alarms_could_not_follow_is_reported(stack: Stack, interval: Duration) -> None:
     assert _rules(lambda: _multi(stack, metric_interval=interval)) == ["metric-interval"]
 
 

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
-from aws_cdk.assertions import Match, Template
+from aws_cdk.assertions import Annotations, Match, Template
 from synthesised import Resources
 
-from triton_fleet import ModelRepository
+from triton_fleet import BuildRuns, FleetError, ModelBuilds, ModelRepository
 
 
 def _role(stack: Stack) -> iam.Role:
@@ -71,15 +74,69 @@ def test_abandoned_uploads_and_old_versions_expire(repository: ModelRepository, 
     assert rules["OldVersions"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 90}
 
 
-def test_models_outlive_the_stack(repository: ModelRepository, stack: Stack) -> None:
-    Template.from_stack(stack).has_resource("AWS::S3::Bucket", {"DeletionPolicy": "Retain"})
-    Template.from_stack(stack).has_resource("AWS::KMS::Key", {"DeletionPolicy": "Retain"})
+def test_models_outlive_the_stack_unless_its_creation_failed(
+    repository: ModelRepository, stack: Stack
+) -> None:
+    kept = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
+    Template.from_stack(stack).has_resource("AWS::S3::Bucket", kept)
+    Template.from_stack(stack).has_resource("AWS::KMS::Key", kept)
 
 
 def test_models_of_a_throw_away_repository_do_not(stack: Stack) -> None:
     ModelRepository(stack, "Repository", removal_policy=RemovalPolicy.DESTROY)
 
     Template.from_stack(stack).has_resource("AWS::S3::Bucket", {"DeletionPolicy": "Delete"})
+
+
+KEPT_KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
+
+
+def _kept(stack: Stack) -> ModelRepository:
+    bucket = s3.Bucket.from_bucket_name(stack, "Kept", "kept-models")
+    key = kms.Key.from_key_arn(stack, "KeptKey", KEPT_KEY)
+    return ModelRepository(stack, "Repository", bucket=bucket, encryption_key=key)
+
+
+def test_a_bucket_that_exists_is_used_with_its_key_and_left_as_it_is(
+    stack: Stack, resources: Resources
+) -> None:
+    kept = _kept(stack)
+    kept.grant_publish(_role(stack))
+    statements = _statements(resources)
+    reads = next(each for each in statements if each["Action"] == "s3:ListBucket")
+
+    assert (kept.url, kept.owned) == ("s3://kept-models/models/", False)
+    assert reads["Resource"]["Fn::Join"][1][-1] == ":s3:::kept-models"
+    assert [each["Resource"] for each in statements if "kms:Decrypt" in each["Action"]] == [KEPT_KEY]
+    for kind in ("AWS::S3::Bucket", "AWS::S3::BucketPolicy", "AWS::KMS::Key"):
+        assert resources(kind) == []
+
+
+def test_runs_in_a_bucket_that_exists_are_not_expired_behind_its_owners_back(
+    stack: Stack, source: Path
+) -> None:
+    builds = ModelBuilds(stack, "Builds", repository=_kept(stack), source=source)
+    BuildRuns(stack, "Runs", builds=builds)
+
+    Annotations.from_stack(stack).has_info(
+        "/Fleet/Repository", Match.string_like_regexp("models-builds/runs/")
+    )
+
+
+def test_a_new_bucket_can_be_encrypted_with_a_key_that_exists(stack: Stack, resources: Resources) -> None:
+    key = kms.Key.from_key_arn(stack, "KeptKey", KEPT_KEY)
+    ModelRepository(stack, "Repository", encryption_key=key)
+    (bucket,) = resources("AWS::S3::Bucket")
+    (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+
+    assert rule["ServerSideEncryptionByDefault"]["KMSMasterKeyID"] == KEPT_KEY
+
+
+def test_a_bucket_that_exists_is_refused_without_its_key(stack: Stack) -> None:
+    with pytest.raises(FleetError) as caught:
+        ModelRepository(stack, "Repository", bucket=s3.Bucket.from_bucket_name(stack, "Kept", "kept-models"))
+
+    assert [problem.rule for problem in caught.value.problems] == ["existing-bucket"]
 
 
 def test_reading_is_limited_to_the_prefix(
@@ -89,7 +146,10 @@ def test_reading_is_limited_to_the_prefix(
     statements = _statements(resources)
     by_action = {each["Action"]: each for each in statements}
 
-    assert by_action["s3:ListBucket"]["Condition"] == {"StringLike": {"s3:prefix": "models/*"}}
+    # HeadBucket names no prefix, and asks for the same permission.
+    assert by_action["s3:ListBucket"]["Condition"] == {
+        "StringLikeIfExists": {"s3:prefix": ["models", "models/*"]}
+    }
     assert by_action["s3:GetObject"]["Resource"]["Fn::Join"][1][-1] == "/models/*"
     assert _actions(statements) == {"s3:ListBucket", "s3:GetObject", "kms:Decrypt"}
 

@@ -88,7 +88,7 @@ def test_requests_are_tracked_by_the_metric_that_sagemaker_predefines(
                 "PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"
             },
             "TargetValue": 900,
-            "ScaleOutCooldown": 300,
+            "ScaleOutCooldown": 900,
             "ScaleInCooldown": 600,
         }
     }
@@ -112,7 +112,7 @@ def test_gpus_are_tracked_where_sagemaker_publishes_them(
                 "Unit": "Percent",
             },
             "TargetValue": 70,
-            "ScaleOutCooldown": 300,
+            "ScaleOutCooldown": 900,
             "ScaleInCooldown": 600,
         }
     }
@@ -144,7 +144,7 @@ def test_a_load_test_gives_a_target_with_room_to_grow() -> None:
     assert InvocationsPerGpu.from_load_test(requests_per_second=40, safety_factor=0.7).per_minute == 1680
 
 
-def test_every_mistake_is_told_at_once(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+def test_every_mistake_is_reported_at_once(stack: Stack, endpoint: MultiModelEndpoint) -> None:
     with pytest.raises(FleetError) as raised:
         EndpointScaling(
             stack,
@@ -242,7 +242,7 @@ def test_a_variant_that_is_scaled_already_is_refused(stack: Stack, endpoint: Mul
 def test_a_target_for_gpus_is_refused_where_there_are_none(
     stack: Stack, two_variants: MultiModelEndpoint
 ) -> None:
-    with pytest.raises(FleetError, match=r"ml\.c5\.xlarge has none") as raised:
+    with pytest.raises(FleetError, match=r"ml\.c5\.xlarge has no GPU") as raised:
         EndpointScaling(stack, "S", endpoint=two_variants, variant="Second", targets=[GpuUtilization()])
     assert [problem.rule for problem in raised.value.problems] == ["scaling-target-hardware"]
 
@@ -259,9 +259,9 @@ def test_several_targets_each_have_a_policy_and_cooldowns_of_their_own(
     EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=targets)
 
     assert {name: each["ScaleOutCooldown"] for name, each in _tracking(resources).items()} == {
-        "fleet-GpuUtilization": 300,
+        "fleet-GpuUtilization": 900,
         "fleet-CpuUtilization": 540,
-        "fleet-Models": 300,
+        "fleet-Models": 900,
     }
 
 
@@ -303,7 +303,7 @@ def test_every_kind_of_policy_is_one_that_its_service_accepts(
         ({"min_capacity": None}, ["min_capacity of Fleet/S"]),
     ],
 )
-def test_what_is_no_number_is_told_as_such(
+def test_what_is_no_number_is_reported_as_such(
     stack: Stack, endpoint: MultiModelEndpoint, given: dict[str, Any], places: list[str]
 ) -> None:
     with pytest.raises(FleetError) as raised:

@@ -28,7 +28,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("log")
     good = served_models.write(served_models.python_model(), folder / "good")
     bad = served_models.write(served_models.python_model("raise RuntimeError('no')"), folder / "bad")
-    with TritonServer(ENVIRONMENT, folder / "server") as server, MultiModelContract(server.url) as contract:
+    with (
+        TritonServer(ENVIRONMENT, folder / "server") as server,
+        MultiModelContract(server.socket) as contract,
+    ):
         assert contract.load(model_id="a", target_model="minilm-01.tar.gz", folder=str(good)).ok
         assert not contract.load(model_id="b", target_model="broken-02.tar.gz", folder=str(bad)).ok
         assert contract.unload(model_id="a", target_model="minilm-01.tar.gz").ok

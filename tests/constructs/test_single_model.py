@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, CfnParameter, Duration, Stack
 from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -16,21 +17,31 @@ from botocore_model import violations
 from cfnlint.api import ManualArgs, lint
 from synthesised import Resources
 
+from tests.triton_models.declared_models import declare
 from triton_fleet import (
     Canary,
     DataCapture,
+    DeploymentBuild,
     FleetError,
     InstancePool,
     ModelBuilds,
     ModelRepository,
+    OwnImage,
     Rolling,
     Routing,
     SingleModelEndpoint,
     Variant,
 )
+from triton_fleet.arguments.late import late_problems
 
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 CANDIDATE = "resnet50-ba9876543210.tar.gz"
+BUILT = "minilm-0123456789abcdef.tar.gz"
+T4, L4 = "ml.g4dn.xlarge", "ml.g6.2xlarge"
+GPU, CPU = (
+    Variant(artifact=ARTIFACT, name="Gpu"),
+    Variant(artifact=CANDIDATE, name="Cpu", instance_type="ml.c7i.xlarge"),
+)
 
 
 def _create(stack: Stack, *variants: Variant, **arguments: Any) -> SingleModelEndpoint:
@@ -159,7 +170,7 @@ def test_each_variant_has_its_model_type_and_metrics(stack: Stack, resources: Re
     }
 
 
-def test_a_cpu_variant_runs_the_cpu_image_beside_a_gpu_one(stack: Stack) -> None:
+def test_a_cpu_variant_runs_the_same_image_as_a_gpu_one(stack: Stack) -> None:
     _create(
         stack,
         Variant(artifact=ARTIFACT, name="Gpu"),
@@ -168,7 +179,7 @@ def test_a_cpu_variant_runs_the_cpu_image_beside_a_gpu_one(stack: Stack) -> None
     models = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
     tags = [each["Properties"]["PrimaryContainer"]["Image"]["Fn::Join"][1][-1] for each in models]
 
-    assert sorted(tag.rpartition(":")[2] for tag in tags) == ["25.09-py3", "25.09-py3-cpu"]
+    assert sorted(tag.rpartition(":")[2] for tag in tags) == ["25.09-py3", "25.09-py3"]
 
 
 def test_two_endpoints_with_several_variants_live_in_one_stack(stack: Stack) -> None:
@@ -273,7 +284,6 @@ def test_a_type_that_stands_in_may_have_another_gpu_with_a_plan_of_its_own(
 @pytest.mark.parametrize(
     ("pools", "rules"),
     [
-        ([InstancePool(instance_type="ml.g6.2xlarge")], ["instance-pools"]),
         ([InstancePool(instance_type="ml.c5.xlarge", artifact=CANDIDATE)], ["instance-pools"]),
         ([InstancePool(instance_type="ml.g5.2xlarge")], ["instance-pools"]),
         ([InstancePool(instance_type="ml.g5.xlarge", artifact="a/b")], ["single-model-artifact"]),
@@ -327,7 +337,7 @@ def test_an_endpoint_without_variants_is_a_mistake(stack: Stack) -> None:
     assert _rules(call) == ["variant-set"]
 
 
-def test_every_mistake_is_told_at_once_with_the_variant_it_is_in(stack: Stack) -> None:
+def test_every_mistake_is_reported_at_once_with_the_variant_it_is_in(stack: Stack) -> None:
     with pytest.raises(FleetError) as raised:
         _create(
             stack,
@@ -355,12 +365,129 @@ def test_an_artifact_and_a_weight_may_be_known_only_at_deployment(stack: Stack, 
     assert _config(resources)["ProductionVariants"][0]["InitialVariantWeight"] == {"Ref": "Weight"}
 
 
-def test_plans_for_another_gpu_are_refused(stack: Stack, source: Path) -> None:
-    repository = ModelRepository(stack, "Repository")
-    ModelBuilds(stack, "Builds", repository=repository, source=source, models=["minilm"])
+@pytest.fixture
+def build(stack: Stack, source: Path) -> Callable[..., ModelBuilds]:
+    """Makes a build job of models with plans, named after its instance type."""
 
-    variant = Variant(artifact=ARTIFACT, instance_type="ml.g4dn.xlarge")
-    assert _rules(lambda: _create(stack, variant)) == ["plan-fits-endpoint"]
+    def make(instance_type: str = "ml.g5.2xlarge", *models: str) -> ModelBuilds:
+        names = models or ("minilm",)
+        for name in names:
+            declare(source / "models", name, body="job.compile_plan(None)")
+        repository = stack.node.try_find_child("Repository") or ModelRepository(stack, "Repository")
+        return ModelBuilds(
+            stack,
+            f"Builds on {instance_type}",
+            repository=repository,  # type: ignore[arg-type]
+            source=source,
+            models=names,
+            instance_type=instance_type,
+        )
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("artifact", "rule"),
+    [(BUILT, "plan-fits-endpoint"), (ARTIFACT, "instance-pools")],
+    ids=["here", "elsewhere"],
+)
+def test_a_pool_of_another_gpu_without_an_artifact_of_its_own_is_refused_wherever_that_is_built(
+    artifact: str, rule: str, stack: Stack, build: Callable[..., ModelBuilds]
+) -> None:
+    build()
+    _create(stack, Variant(artifact=artifact, instance_pools=[InstancePool(instance_type=L4)]))
+
+    assert [problem.rule for problem in late_problems(stack)] == [rule]
+
+
+def test_a_pool_with_an_artifact_of_its_own_needs_a_build_job_for_its_gpu(
+    stack: Stack, build: Callable[..., ModelBuilds]
+) -> None:
+    build()
+    pool = InstancePool(instance_type=L4, artifact="minilm-fedcba9876543210.tar.gz")
+    _create(stack, Variant(artifact=BUILT, instance_pools=[pool]))
+    assert [problem.rule for problem in late_problems(stack)] == ["plan-fits-endpoint"]
+
+
+def test_a_pool_with_an_artifact_of_its_own_serves_what_is_built_for_its_gpu(
+    stack: Stack, build: Callable[..., ModelBuilds]
+) -> None:
+    build()
+    build(L4)
+    pool = InstancePool(instance_type=L4, artifact="minilm-fedcba9876543210.tar.gz")
+    _create(stack, Variant(artifact=BUILT, instance_pools=[pool]))
+
+    assert list(late_problems(stack)) == []
+
+
+@pytest.mark.parametrize(("artifact", "fits"), [(BUILT, False), (ARTIFACT, True)], ids=["its own", "another"])
+def test_only_the_plans_of_its_own_model_have_to_fit(
+    artifact: str, fits: bool, stack: Stack, build: Callable[..., ModelBuilds]
+) -> None:
+    build()
+    _create(stack, Variant(artifact=artifact, instance_type=T4))
+
+    found = [(problem.rule, problem.where) for problem in late_problems(stack)]
+    assert found == ([] if fits else [("plan-fits-endpoint", "variant 'AllTraffic' of Fleet/Endpoint")])
+
+
+def test_an_artifact_of_a_deployments_build_is_the_one_of_its_job(
+    stack: Stack, build: Callable[..., ModelBuilds]
+) -> None:
+    build(T4, "minilm", "resnet50")
+    deployed = DeploymentBuild(stack, "Deployed", builds=build("ml.g5.2xlarge", "minilm", "resnet50"))
+    _create(stack, Variant(artifact=deployed.artifact("minilm"), instance_type=T4))
+
+    (problem,) = late_problems(stack)
+    assert problem.rule == "plan-fits-endpoint"
+    assert problem.what.startswith("Fleet/Builds on ml.g5.2xlarge compiles for A10G")
+    assert problem.what.endswith(": minilm")
+
+
+@pytest.mark.parametrize(("instance_type", "fits"), [("ml.g5.xlarge", True), (T4, False)])
+def test_an_artifact_that_is_known_only_at_deployment_may_be_any_model(
+    instance_type: str, fits: bool, stack: Stack, build: Callable[..., ModelBuilds]
+) -> None:
+    build()
+    artifact = CfnParameter(stack, "Artifact").value_as_string
+    _create(stack, Variant(artifact=artifact, instance_type=instance_type))
+
+    found = [problem.rule for problem in late_problems(stack)]
+    assert found == ([] if fits else ["plan-fits-endpoint"])
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+def test_every_variant_runs_the_image_for_cpus_if_it_is_asked_for(stack: Stack, shadow: bool) -> None:
+    other = Variant(artifact=ARTIFACT, name="Other", instance_type="ml.m5.large")
+    if shadow:
+        endpoint = _create(stack, CPU, shadow_variant=other, cpu_image=True)
+    else:
+        endpoint = _create(stack, CPU, other, cpu_image=True)
+    models = Template.from_stack(stack).find_resources("AWS::SageMaker::Model").values()
+    images = [each["Properties"]["PrimaryContainer"]["Image"]["Fn::Join"][1][-1] for each in models]
+
+    assert endpoint.image.tag == "25.09-py3-cpu"
+    assert [image.rpartition(":")[2] for image in images] == ["25.09-py3-cpu"] * 2
+
+
+@pytest.mark.parametrize(
+    ("variants", "given"),
+    [
+        ([GPU], {}),
+        ([CPU, GPU], {}),
+        ([CPU], {"shadow_variant": GPU}),
+    ],
+    ids=["the variant's", "a second variant's", "a shadow's"],
+)
+def test_the_image_for_cpus_is_refused_on_a_gpu(
+    stack: Stack, variants: list[Variant], given: dict[str, Any]
+) -> None:
+    assert _rules(lambda: _create(stack, *variants, cpu_image=True, **given)) == ["cpu-image"]
+
+
+def test_the_image_for_cpus_is_refused_besides_an_image_of_ones_own(stack: Stack) -> None:
+    own = OwnImage(repository=ecr.Repository(stack, "Own"), tag="7")
+    assert _rules(lambda: _create(stack, CPU, cpu_image=True, image=own)) == ["cpu-image"]
 
 
 def test_api_gateway_accepts_it_as_an_endpoint(stack: Stack) -> None:

@@ -34,7 +34,7 @@ def test_steps_upwards_add_the_more_the_further_the_metric_is_off(
     assert policy(resources)["PolicyName"] == "fleet-Slow"
     assert policy(resources)["StepScalingPolicyConfiguration"] == {
         "AdjustmentType": "ChangeInCapacity",
-        "Cooldown": 300,
+        "Cooldown": 900,
         "MetricAggregationType": "Average",
         "StepAdjustments": [
             {"MetricIntervalLowerBound": 0, "MetricIntervalUpperBound": 500, "ScalingAdjustment": 1},

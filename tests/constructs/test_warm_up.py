@@ -22,15 +22,18 @@ from triton_fleet import (
     AllAtOnce,
     Canary,
     Deployment,
+    EndpointAlias,
     FleetError,
     ModelRepository,
     MultiModelEndpoint,
     WarmUp,
     WarmUpRequest,
+    endpoint_name_for,
 )
 from triton_fleet.functions.code import warm_up
 from triton_fleet.rules.warm_up_interval import warm_up_interval
 from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord
+from triton_models.targets import ANY
 
 BODY = '{"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["grüße"]}]}'
 MINILM = WarmUpRequest(model="minilm", body=BODY)
@@ -88,7 +91,11 @@ def template() -> dict[str, Any]:
 
 
 def _only(template: dict[str, Any], kind: str) -> tuple[str, dict[str, Any]]:
-    ((name, resource),) = ((name, each) for name, each in template.items() if each["Type"] == kind)
+    ((name, resource),) = (
+        (name, each)
+        for name, each in template.items()
+        if each["Type"] == kind and not name.startswith("EndpointStart")
+    )
     return name, resource
 
 
@@ -180,6 +187,24 @@ def test_the_function_may_invoke_one_endpoint_and_read_the_manifest(template: di
     assert statements["Manifest"]["Resource"]["Fn::Join"][1][-1] == "/models/manifest.json"
 
 
+def test_the_alias_moves_to_a_new_endpoint_after_its_first_loads(
+    stack: Stack, repository: ModelRepository
+) -> None:
+    name = endpoint_name_for("Fleet", "ml.g5.2xlarge")
+    endpoint = MultiModelEndpoint(
+        stack, "Endpoint", repository=repository, endpoint_name=name, deployment=AllAtOnce()
+    )
+    alias = EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet")
+    WarmUp(stack, "WarmUp", endpoint=endpoint, requests=[MINILM], alias=alias)
+    resources = Template.from_stack(stack).to_json()["Resources"]
+    loads, resource = _only(resources, "Custom::TritonFirstLoads")
+    created, _ = _only(resources, "AWS::SageMaker::Endpoint")
+    _, parameter = _only(resources, "AWS::SSM::Parameter")
+
+    assert created in resource["DependsOn"]
+    assert loads in parameter["DependsOn"]
+
+
 def test_no_concurrency_is_reserved_for_a_new_account_has_none_to_spare(template: dict[str, Any]) -> None:
     _, function = _only(template, "AWS::Lambda::Function")
 
@@ -238,7 +263,7 @@ def test_what_says_to_be_json_is_json(content_type: str, stack: Stack) -> None:
     assert what.startswith("the body is not JSON")
 
 
-def test_every_mistake_is_told_at_once(stack: Stack) -> None:
+def test_every_mistake_is_reported_at_once(stack: Stack) -> None:
     assert _problems(
         stack,
         replace(MINILM, body=""),
@@ -291,7 +316,9 @@ def _manifest(**current: str) -> Manifest:
     return Manifest(
         models={
             model: ModelRecord(
-                current=artifact, history=(), artifacts={f"{model}-old.tar.gz": record, artifact: record}
+                current={ANY: artifact},
+                history=(),
+                artifacts={f"{model}-old.tar.gz": record, artifact: record},
             )
             for model, artifact in current.items()
         }
@@ -305,18 +332,20 @@ def test_a_name_stands_for_the_same_artifact_as_everywhere(manifest: Manifest) -
     written = manifest.to_json()
     read = Manifest.from_json(written)
 
-    assert warm_up.target_models(written) == {name: read.target_model(name) for name in manifest.models}
+    assert warm_up.target_models(written, "sm86-trt10.13.3") == {
+        name: read.target_model(name) for name in manifest.models
+    }
 
 
 @pytest.mark.parametrize(
     "written",
-    ["", "[]", "{}", '{"version": 1}', '{"version": 2, "models": {}}', '{"version": 1, "models": {"a": {}}}'],
+    ["", "[]", "{}", '{"version": 1}', '{"version": 3, "models": {}}', '{"version": 1, "models": {"a": {}}}'],
 )
 def test_what_is_no_manifest_elsewhere_is_none_here(written: str) -> None:
     with pytest.raises(FleetError):
         Manifest.from_json(written)
     with pytest.raises(ValueError):  # noqa: PT011 -- of json, or ours
-        warm_up.target_models(written)
+        warm_up.target_models(written, "any")
 
 
 @pytest.fixture(scope="module")
@@ -383,6 +412,7 @@ def deployed(
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none"),
         "ENDPOINT_NAME": deployed.name,
         "EVERY_SECONDS": "15",
+        "TARGET": "sm86-trt10.13.3",
         "MANIFEST_BUCKET": deployed.bucket,
         "MANIFEST_KEY": "models/manifest.json",
     }
@@ -404,6 +434,21 @@ def test_a_request_goes_to_the_model_as_it_was_given(deployed: Deployed, clock: 
     assert (method, path) == ("POST", f"/endpoints/{deployed.name}/invocations")
     assert headers["x-amzn-sagemaker-target-model"] == "minilm-02.tar.gz"
     assert (headers["content-type"], body.decode()) == ("text/plain", "grüße")
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        (
+            '{"inputs": [{"data": {"of": 0, "times": 3}}, {"data": [1]}]}',
+            [{"data": [0, 0, 0]}, {"data": [1]}],
+        ),
+        ('{"inputs": [{"data": ["\\"times\\""]}]}', [{"data": ['"times"']}]),
+    ],
+)
+def test_repeated_data_is_written_out(given: str, sent: list[object]) -> None:
+    assert json.loads(warm_up.written_out(given)) == {"inputs": sent}
+    assert warm_up.written_out('"times"') == b'"times"'
 
 
 def test_requests_are_repeated_until_the_new_fleet_has_all_traffic(deployed: Deployed, clock: Clock) -> None:
@@ -462,7 +507,21 @@ def test_one_model_that_fails_stops_no_other(
     assert "minilm: minilm-02.tar.gz did not answer" in caplog.text
     assert "no such input" in caplog.text
     assert "resnet50: answered by resnet50-07.tar.gz" in caplog.text
-    assert "unknown: none of the 2 models of the repository has that name" in caplog.text
+    assert "unknown: none of the 2 models that can be loaded has that name" in caplog.text
+
+
+def test_a_model_that_refuses_the_input_is_asked_once(deployed: Deployed, clock: Clock) -> None:
+    refused = {"OriginalStatusCode": 400, "OriginalMessage": "[request id: 1] unexpected shape"}
+
+    def refuses(_: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
+        failed = headers["x-amzn-sagemaker-target-model"].startswith("minilm")
+        return (424, {"error": "ModelError", "message": "no", **refused}) if failed else (200, {})
+
+    deployed.runtime.reply = refuses
+    clock.at(30, lambda: deployed.becomes("InService"))
+    _run(clock, "minilm", "resnet50")
+
+    assert sorted(deployed.invoked()) == ["minilm-02.tar.gz"] + ["resnet50-07.tar.gz"] * 3
 
 
 def test_a_name_that_moves_meanwhile_is_followed(deployed: Deployed, clock: Clock) -> None:

@@ -125,7 +125,7 @@ def test_what_can_go_wrong_has_its_risk(before: list[Resource], after: list[Reso
     assert [meaning(change).risk for change in changes(of(*before), of(*after))] == [risk]
 
 
-def test_data_that_is_deleted_and_data_that_stays_are_told_apart() -> None:
+def test_data_that_is_deleted_and_data_that_stays_are_reported_apart() -> None:
     def said(**kept: bool) -> str:
         return meaning(only([resource("B", BUCKET, **kept), *fleet()], fleet())).text
 

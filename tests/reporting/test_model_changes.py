@@ -23,7 +23,7 @@ def test_a_star_stands_for_every_folder() -> None:
     assert model_changes(declared("reader"), declared("*")) == [ModelChange(name="writer", what="built")]
 
 
-def test_a_folder_that_comes_or_goes_is_told_whoever_builds_it() -> None:
+def test_a_folder_that_comes_or_goes_is_reported_whoever_builds_it() -> None:
     before, after = declared("*", folders="reader writer"), declared("*", folders="reader speaker")
 
     assert [(each.name, each.what) for each in model_changes(before, after)] == [

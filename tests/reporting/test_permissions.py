@@ -55,7 +55,7 @@ def widened(change: PermissionChange) -> list[tuple[str, str]]:
         "less-denied",
     ],
 )
-def test_what_widens_is_told(before: dict[str, Any], after: dict[str, Any]) -> None:
+def test_what_widens_is_reported(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert permission_change(assembly(before), assembly(after)).widened
 
 
@@ -111,13 +111,13 @@ def test_a_new_holder_gains_what_it_may_do() -> None:
     assert [(grant.who, grant.action) for grant in change.widened] == [("Role", "s3:GetObject")]
 
 
-def test_everyone_in_a_bucket_policy_is_told() -> None:
+def test_everyone_in_a_bucket_policy_is_reported() -> None:
     opened = assembly(allow("s3:GetObject", Principal="*"), type_name="AWS::S3::BucketPolicy", Bucket="b")
 
     assert [grant.who for grant in permission_change(of(), opened).widened] == ["*"]
 
 
-def test_a_managed_policy_that_is_attached_is_told() -> None:
+def test_a_managed_policy_that_is_attached_is_reported() -> None:
     def role(*arns: str) -> Assembly:
         properties = {"AssumeRolePolicyDocument": {}, "ManagedPolicyArns": list(arns)}
         return of(resource("Role", "AWS::IAM::Role", properties))
@@ -127,7 +127,7 @@ def test_a_managed_policy_that_is_attached_is_told() -> None:
     assert widened(change) == [("everything in the policy", "arn:aws:iam::aws:policy/AdministratorAccess")]
 
 
-def test_who_may_invoke_a_function_is_told_with_its_condition() -> None:
+def test_who_may_invoke_a_function_is_reported_with_its_condition() -> None:
     properties = {
         "Principal": "events.amazonaws.com",
         "Action": "lambda:InvokeFunction",

@@ -84,7 +84,7 @@ def test_going_back_narrows_what_was_widened(revisions: dict[str, Revision]) -> 
     assert back.widened == ()
 
 
-def test_a_revision_that_does_not_exist_is_told(tmp_path: Path) -> None:
+def test_a_revision_that_does_not_exist_is_reported(tmp_path: Path) -> None:
     make_repository(tmp_path)
 
     with pytest.raises(FleetError, match="there is no commit 'nonsense'"):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import App
@@ -20,6 +21,15 @@ from stacks.models import ModelsStack
 ROOT = Path(__file__).parents[2]
 CONTEXT: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
 
+# A canary of ten instances that is warmed up, and a topic that exists.
+UPDATES: dict[str, object] = {
+    "deployment": "canary",
+    "min_capacity": 10,
+    "max_capacity": 10,
+    "warm_up": '{"minilm": {"inputs": []}}',
+    "alarm_topic": "arn:aws:sns:eu-west-1:123456789012:alarms",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetApp:
@@ -30,17 +40,17 @@ class FleetApp:
     inference: InferenceStack
 
 
-def fleet_app(**context: object) -> FleetApp:
-    """The app with the context of cdk.json, and what `-c KEY=VALUE` adds to it."""
+def fleet_app(*, environment: Mapping[str, str] = MappingProxyType({}), **context: object) -> FleetApp:
+    """The app with the context of cdk.json, and what `-c KEY=VALUE` and the CDK's environment add to it."""
     app = App(context=CONTEXT | context)
-    config = FleetConfig.read(app.node, environment={})
+    config = FleetConfig.read(app.node, environment=environment)
     models = ModelsStack(app, f"{config.name}Models", config=config)
     inference = InferenceStack(
         app,
         f"{config.name}Inference",
         config=config,
         repository=models.repository,
-        models=len(models.built),
+        built=models.built,
     )
     return FleetApp(app=app, models=models, inference=inference)
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from fleet_app import CONTEXT, ROOT, run_app
 
+from stacks.inference import SILENT_ALARMS
 from tests.constructs.declared import declare
+from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +27,20 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def test_the_fleet_passes_the_validator_and_cdk_nag(output: Path) -> None:
+def test_the_fleet_passes_the_validator_and_cdk_nag_with_a_warning_of_random_weights_and_of_alarms_for_no_one(
+    output: Path,
+) -> None:
     report = json.loads((output / "validation-report.json").read_text())
 
-    assert report["pluginReports"] == []
+    found = [
+        (each["severity"], each["ruleName"])
+        for plugin in report["pluginReports"]
+        for each in plugin["violations"]
+    ]
+    assert sorted(found) == [
+        ("warning", f"Annotation::{SILENT_ALARMS}"),
+        ("warning", f"Annotation::{RANDOM_WEIGHTS}:resnet50"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +84,7 @@ def test_no_template_names_an_account_or_region_of_this_machine(output: Path) ->
     assert [each["environment"] for each in stacks] == ["aws://unknown-account/unknown-region"] * 2
 
 
-def test_a_mistake_is_told_on_stderr_without_a_traceback_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_mistake_is_reported_on_stderr_without_a_traceback_and_nothing_is_written(tmp_path: Path) -> None:
     wrong = {"instance_type": "ml.g5.2xlrage", "release": "25.9", "region": "mars-1"}
     completed = run_app(tmp_path / "out", context=wrong)
 
@@ -83,7 +95,7 @@ def test_a_mistake_is_told_on_stderr_without_a_traceback_and_nothing_is_written(
     assert not list(tmp_path.rglob("*.template.json"))
 
 
-def test_a_mistake_in_a_construct_is_told_the_same_way(tmp_path: Path) -> None:
+def test_a_mistake_in_a_construct_is_reported_the_same_way(tmp_path: Path) -> None:
     completed = run_app(tmp_path / "out", context={"models": "minilm,resnet5"})
 
     assert completed.returncode == 1
@@ -91,7 +103,7 @@ def test_a_mistake_in_a_construct_is_told_the_same_way(tmp_path: Path) -> None:
     assert "Traceback" not in completed.stderr
 
 
-def test_models_that_cannot_be_served_are_told_the_same_way_and_all_at_once(tmp_path: Path) -> None:
+def test_models_that_cannot_be_served_are_reported_the_same_way_and_all_at_once(tmp_path: Path) -> None:
     source = declare(tmp_path / "model_builds", "minilm", "resnet50", "words")
     for name, wrong in {"minilm": "max_batch_size=-1", "words": "max_batch_size='many'"}.items():
         path = source / "models" / name / "build.py"

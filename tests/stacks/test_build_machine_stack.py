@@ -6,13 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from aws_cdk.assertions import Template
+from aws_cdk.assertions import Match, Template
 from cfnlint.api import ManualArgs, lint
 from fleet_app import FleetApp, fleet_app
 
 from stacks.policy import PACKS, Acceptance, accept, acceptances, compliance_acceptances
-from triton_fleet import ReservedMachines
+from triton_fleet import ProcessingJob, ReservedMachines
 from triton_fleet.repository.model_builds import ModelBuilds
+from triton_models.build_machines.on_demand import BUILD_MACHINES
+from triton_models.instances import INSTANCE_TYPES
+from triton_models.quota_needs import needs
 
 T4 = "ml.g4dn.xlarge"
 
@@ -55,6 +58,38 @@ def test_every_acceptance_about_what_starts_a_job_is_needed() -> None:
 
     assert {each.split("/")[-3] for each in found} == {"StarterRole"}
     assert len(found) == 5
+
+
+@pytest.mark.parametrize(
+    ("region", "quota"),
+    [
+        ("us-east-1", "Concurrently running builds for Linux GPU Small environment"),
+        ("eu-north-1", "ml.g5.2xlarge for processing job usage"),
+        ("ap-southeast-2", "ml.g5.2xlarge for processing job usage"),
+    ],
+)
+def test_a_stack_without_a_region_builds_on_what_there_is_where_it_is_deployed(
+    region: str, quota: str
+) -> None:
+    fleet = fleet_app(environment={"CDK_DEFAULT_REGION": region})
+    machine = fleet.models.builds.machine if fleet.models.builds else None
+    asked = {need.name for need in needs(INSTANCE_TYPES["ml.g5.2xlarge"], region=region)}
+
+    assert machine is not None
+    assert isinstance(machine.choice, ProcessingJob) == ("processing" in quota)
+    assert quota in asked
+    assert fleet.models.region.startswith("${Token")
+
+
+def test_a_template_with_a_machine_of_few_regions_is_refused_in_all_others() -> None:
+    template = Template.from_stack(fleet_app().models)
+    mappings = template.find_mappings("*")
+    (offered,) = (each for name, each in mappings.items() if "OnDemand" in name)
+
+    assert set(offered) == set(BUILD_MACHINES["A10G"].regions or ())
+    template.has_resource_properties(
+        "AWS::CodeBuild::Project", {"Environment": {"ComputeType": {"Fn::FindInMap": Match.any_value()}}}
+    )
 
 
 def test_reserved_machines_add_nothing_to_accept() -> None:

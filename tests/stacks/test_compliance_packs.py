@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 from aws_cdk import aws_logs as logs
-from fleet_app import FleetApp, fleet_app
+from fleet_app import UPDATES, FleetApp, fleet_app
 from vpc_fleet import vpc_fleet
 
 from stacks.policy import (
@@ -23,6 +23,7 @@ FLEETS: dict[str, Callable[[], FleetApp]] = {
     "elsewhere": lambda: fleet_app(
         region="eu-south-1", instance_type="ml.g4dn.xlarge", models="", alarm_email="a@b.c"
     ),
+    "updates": lambda: fleet_app(**UPDATES),
     "in a VPC": vpc_fleet,
 }
 
@@ -91,5 +92,5 @@ def test_every_acceptance_for_a_standard_is_still_needed(name: str) -> None:
 def test_every_acceptance_is_for_one_resource_and_gives_a_reason() -> None:
     accepted = _accepted(fleet_app())
 
-    assert {len(each.construct.node.path.split("/")) for each in accepted} <= {3, 4, 5}
+    assert {len(each.construct.node.path.split("/")) for each in accepted} <= {3, 4, 5, 6}
     assert all(len(each.reason) > 60 for each in accepted)

@@ -63,14 +63,14 @@ def test_every_cpu_family_is_an_ordinary_configuration(family: str) -> None:
     assert config.models == ("minilm", "resnet50")
 
 
-def test_the_endpoint_is_on_cpus_with_the_image_for_them(inference: dict[str, Any]) -> None:
+def test_the_endpoint_is_on_cpus_with_the_image_that_aws_lists(inference: dict[str, Any]) -> None:
     (config,) = _of_type(inference, "AWS::SageMaker::EndpointConfig")
     (variant,) = config["ProductionVariants"]
     (model,) = _of_type(inference, "AWS::SageMaker::Model")
 
     assert variant["InstanceType"] == CPU
     assert "InferenceAmiVersion" not in variant
-    assert "25.09-py3-cpu" in json.dumps(model["PrimaryContainer"]["Image"])
+    assert ':25.09-py3"' in json.dumps(model["PrimaryContainer"]["Image"])
 
 
 def test_it_scales_by_how_busy_all_its_vcpus_are(inference: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ def test_every_alarm_watches_what_a_cpu_endpoint_publishes(inference: dict[str, 
     assert {"ServerErrors", "Latency", "Thrash", "Disk", "NoCapacity", "ScaledToMaximum"} <= names
 
 
-def test_nobody_on_call_is_told_to_look_at_a_gpu_or_a_plan(inference: dict[str, Any]) -> None:
+def test_nobody_on_call_is_reported_to_look_at_a_gpu_or_a_plan(inference: dict[str, Any]) -> None:
     texts = [each["AlarmDescription"] for each in _of_type(inference, "AWS::CloudWatch::Alarm")]
     (dashboard,) = _of_type(inference, "AWS::CloudWatch::Dashboard")
 
@@ -138,9 +138,18 @@ def test_models_are_built_without_a_gpu_in_the_image_that_serves_them(models: di
     assert environment["Type"] == "LINUX_CONTAINER"
     assert environment["ComputeType"] == "BUILD_GENERAL1_LARGE"
     assert environment["ImagePullCredentialsType"] == "SERVICE_ROLE"
-    assert "25.09-py3-cpu" in json.dumps(environment["Image"])
+    assert ':25.09-py3"' in json.dumps(environment["Image"])
     assert "FLEET_GPU" not in variables
     assert " --cpu --repository " in build
+
+
+def test_the_image_for_cpus_serves_and_builds_where_it_is_asked_for() -> None:
+    fleet = fleet_app(instance_type=CPU, cpu_image="true")
+    (model,) = _of_type(Template.from_stack(fleet.inference).to_json(), "AWS::SageMaker::Model")
+    (project,) = _of_type(Template.from_stack(fleet.models).to_json(), "AWS::CodeBuild::Project")
+
+    for image in (model["PrimaryContainer"]["Image"], project["Environment"]["Image"]):
+        assert ':25.09-py3-cpu"' in json.dumps(image)
 
 
 @pytest.mark.parametrize("stack", ["models", "inference"])
@@ -181,7 +190,7 @@ def test_the_command_line_needs_only_the_instance_type(tmp_path: Path) -> None:
         ("ml.g5.2xlarge", "cpu_utilization_percent", 50),
     ],
 )
-def test_a_target_of_the_other_hardware_is_told(instance_type: str, key: str, value: float) -> None:
+def test_a_target_of_the_other_hardware_is_reported(instance_type: str, key: str, value: float) -> None:
     (problem,) = _problems(instance_type=instance_type, **{key: value})
 
     assert problem.rule == "scaling-target-hardware"
@@ -197,7 +206,7 @@ def test_a_default_spelt_out_for_the_other_hardware_is_nobodys_wish() -> None:
 
 
 @pytest.mark.parametrize("key", ["invocations_per_instance_per_minute", "cpu_utilization_percent"])
-def test_a_target_that_cannot_be_reached_is_told(key: str) -> None:
+def test_a_target_that_cannot_be_reached_is_reported(key: str) -> None:
     (problem,) = _problems(instance_type=CPU, **{key: -1})
 
     assert problem.rule == "scaling-target-reachable"

@@ -7,7 +7,10 @@ from aws_cdk import App
 from fleet_app import CONTEXT
 
 from stacks.config import FleetConfig
+from triton_fleet import Portion
 from triton_models.errors import FleetError, Problem
+
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:alarms"
 
 
 def _read(nested: object = None, *, environment: dict[str, str] | None = None, **flat: Any) -> FleetConfig:
@@ -63,7 +66,7 @@ def test_the_command_line_gives_builds_as_text_too() -> None:
     )
 
 
-def test_what_is_wrong_about_builds_is_told() -> None:
+def test_what_is_wrong_about_builds_is_reported() -> None:
     problems = _problems({"weights": {"T5_WEIGHTS": "t5.pt"}, "parallel_builds": 0})
 
     assert [problem.what for problem in problems] == [
@@ -72,21 +75,40 @@ def test_what_is_wrong_about_builds_is_told() -> None:
     ]
 
 
+def test_the_command_line_gives_updates_as_text_too() -> None:
+    config = _read(
+        deployment="canary", deployment_size="1", min_capacity="4", warm_up='{"minilm": {"inputs": []}}'
+    )
+
+    assert config == FleetConfig(
+        deployment="canary",
+        deployment_size=Portion.instances(1),
+        min_capacity=4,
+        warm_up={"minilm": '{"inputs": []}'},
+    )
+    assert _read(deployment="linear", deployment_size="50 %").deployment_size == Portion.percent(50)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("max_capacity", "many", "a whole number"),
-        ("max_capacity", 2.5, "a whole number"),
-        ("max_capacity", True, "a whole number"),
+        ("max_capacity", "many", "an integer"),
+        ("max_capacity", 2.5, "an integer"),
+        ("max_capacity", True, "an integer"),
         ("latency_p99_ms", "fast", "a number"),
         ("models", 3, "a list of names"),
         ("build_on_deployment", "maybe", "true or false"),
         ("weights", "s3://weights/t5.pt", "an object of variables and addresses"),
         ("weights", ["a"], "an object of variables and addresses"),
-        ("release", 25.09, "a text"),
+        ("release", 25.09, "a string"),
+        ("rollback_alarms", "never", "true or false"),
+        ("deployment_size", "a quarter", "percent of the fleet"),
+        ("deployment_size", 0.25, "percent of the fleet"),
+        ("warm_up", "on", "an object of models and their requests"),
+        ("warm_up", ["minilm"], "an object of models and their requests"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_told(key: str, value: object, expected: str) -> None:
+def test_a_value_of_the_wrong_kind_is_reported(key: str, value: object, expected: str) -> None:
     (problem,) = _problems({key: value})
 
     assert problem.rule == "config-value-kind"
@@ -94,13 +116,13 @@ def test_a_value_of_the_wrong_kind_is_told(key: str, value: object, expected: st
     assert problem.expected.startswith(expected)
 
 
-def test_something_else_than_an_object_is_told() -> None:
+def test_something_else_than_an_object_is_reported() -> None:
     (problem,) = _problems(["ml.g5.2xlarge"])
 
     assert problem.rule == "config-value-kind"
 
 
-def test_an_unknown_key_is_told_with_the_close_one() -> None:
+def test_an_unknown_key_is_reported_with_the_close_one() -> None:
     (problem,) = _problems({"instancetype": "ml.g5.2xlarge"})
 
     assert problem.rule == "unknown-config-key"
@@ -108,7 +130,7 @@ def test_an_unknown_key_is_told_with_the_close_one() -> None:
 
 
 @pytest.mark.parametrize("key", ["max_capcity", "instance-type", "tritonfleet"])
-def test_a_mistyped_key_on_the_command_line_is_told(key: str) -> None:
+def test_a_mistyped_key_on_the_command_line_is_reported(key: str) -> None:
     (problem,) = _problems(**{key: "x"})
 
     assert problem.rule == "unknown-config-key"
@@ -124,7 +146,7 @@ def test_context_of_others_is_none_of_our_business() -> None:
     assert _read(**others) == FleetConfig()
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     problems = _problems(
         {
             "instance_type": "ml.g5.12xlarge",
@@ -162,11 +184,36 @@ def test_every_mistake_is_told_at_once() -> None:
         ({"name": "a" * 64}, ["fleet-name"]),
         ({"name": "-".join("a" * 33)}, ["fleet-name"]),
         ({"hub_token": "hub-token"}, ["secret-arn"]),
+        ({"asset_key": "alias/company"}, ["key-arn"]),
         ({"instance_type": "ml.g6.2xlarge"}, ["multi-model-type"]),
+        ({"deployment": "cannary"}, ["unknown-deployment"]),
+        ({"deployment_size": "50%"}, ["deployment-size"]),
+        ({"deployment": "canary", "deployment_size": "60%"}, ["deployment-portion"]),
+        ({"deployment": "rolling", "deployment_size": 1}, ["deployment-portion"]),
+        ({"deployment_wait_minutes": 61}, ["number-range"]),
+        (
+            {"deployment": "linear", "deployment_size": "10%", "deployment_wait_minutes": 60},
+            ["deployment-times"],
+        ),
+        ({"server_error_percent": 100}, ["alarm-threshold"]),
+        ({"model_error_percent": -1}, ["alarm-threshold"]),
+        ({"minimum_requests": 0}, ["alarm-threshold"]),
+        ({"warm_up": {"minilm": "{"}}, ["warm-up-requests"]),
+        ({"warm_up": {"minilm": {}}, "deployment_wait_minutes": 0}, ["warm-up-without-wait"]),
+        ({"alarm_topic": "alarms"}, ["topic-arn"]),
+        ({"inference_ami": "gpu-4-1"}, ["host-ami"]),
+        ({"inference_ami": "al2-ami-sagemaker-inference-gpu-3-1"}, ["host-ami"]),
+        ({"cpu_image": True}, ["cpu-image"]),
+        ({"alarm_topic": TOPIC, "region": "eu-central-1"}, ["topic-arn"]),
+        ({"alarm_topic": TOPIC, "alarm_email": "a@b.c"}, ["alarm-destination"]),
+        ({"models": ["minilm"], "retired_models": ["bert", "minilm"]}, ["retired-model"]),
     ],
 )
-def test_a_mistake_names_its_rule(given: dict[str, object], rules: list[str]) -> None:
-    assert [problem.rule for problem in _problems(given)] == rules
+def test_a_mistake_names_its_rule_and_a_key(given: dict[str, object], rules: list[str]) -> None:
+    problems = _problems(given)
+
+    assert [problem.rule for problem in problems] == rules
+    assert {name for name in given if name in str([each.where for each in problems])}
 
 
 def test_a_type_that_aws_does_not_list_can_be_asked_for() -> None:

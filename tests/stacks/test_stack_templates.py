@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import Stack
 from aws_cdk.assertions import Template
 from cfnlint.api import ManualArgs, lint
-from fleet_app import ROOT, FleetApp, fleet_app
+from fleet_app import ROOT, UPDATES, FleetApp, fleet_app
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.location import PyTestLocation
@@ -106,11 +106,134 @@ def test_a_fleet_elsewhere_is_what_was_asked_for(elsewhere: FleetApp) -> None:
 
     assert elsewhere.inference.stack_name == "search-prodInference"
     assert elsewhere.models.builds is None
-    template.has_resource_properties("AWS::SageMaker::Endpoint", {"EndpointName": "search-prod-g4dn-2xlarge"})
+    template.has_resource_properties(
+        "AWS::SageMaker::Endpoint", {"EndpointName": "search-prod-g4dn-2xlarge-24-09"}
+    )
     template.has_resource_properties(
         "AWS::ApplicationAutoScaling::ScalableTarget", {"MinCapacity": 2, "MaxCapacity": 10}
     )
     template.has_resource_properties("AWS::SNS::Subscription", {"Endpoint": "on-call@example.com"})
+
+
+def _deployment(fleet: FleetApp) -> dict[str, Any]:
+    (endpoint,) = Template.from_stack(fleet.inference).find_resources("AWS::SageMaker::Endpoint").values()
+    config: dict[str, Any] = endpoint["Properties"]["DeploymentConfig"]
+    return config
+
+
+def _role_of_endpoint(fleet: FleetApp) -> list[dict[str, Any]]:
+    policies = Template.from_stack(fleet.inference).find_resources("AWS::IAM::Policy")
+    (policy,) = (each for name, each in policies.items() if name.startswith("EndpointRole"))
+    return list(policy["Properties"]["PolicyDocument"]["Statement"])
+
+
+def test_updates_of_the_default_fleet_are_watched_for_ten_minutes_and_undone_by_alarms(
+    default: FleetApp,
+) -> None:
+    config = _deployment(default)
+    alarms = Template.from_stack(default.inference).find_resources("AWS::CloudWatch::Alarm")
+    named = {each["AlarmName"]["Ref"] for each in config["AutoRollbackConfiguration"]["Alarms"]}
+
+    assert config["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"] == {
+        "Type": "ALL_AT_ONCE",
+        "WaitIntervalInSeconds": 600,
+    }
+    assert {alarms[each]["Properties"]["AlarmName"].split("-rollback-")[1] for each in named} == {
+        "ServerErrors",
+        "ModelErrors",
+        "NewFleetServerErrors",
+        "NewFleetModelErrors",
+    }
+
+
+def test_the_endpoint_may_read_the_alarms_that_undo_its_updates_and_no_others(default: FleetApp) -> None:
+    read = [
+        arn["Fn::Join"][1][-1]
+        for statement in _role_of_endpoint(default)
+        if statement["Action"] == "cloudwatch:DescribeAlarms"
+        for arn in (
+            statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+        )
+    ]
+
+    assert len(read) == len(_deployment(default)["AutoRollbackConfiguration"]["Alarms"])
+    assert "*" not in str(read)
+
+
+def test_updates_alarms_and_warm_up_are_as_the_configuration_says() -> None:
+    fleet = fleet_app(**UPDATES, deployment_size="2", server_error_percent="2", minimum_requests="3")
+    template = Template.from_stack(fleet.inference)
+    alarms = template.find_resources("AWS::CloudWatch::Alarm").values()
+    (paging,) = template.find_resources("AWS::CloudWatch::CompositeAlarm").values()
+
+    assert _deployment(fleet)["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"]["CanarySize"] == {
+        "Type": "INSTANCE_COUNT",
+        "Value": 2,
+    }
+    assert {
+        each["Properties"]["Threshold"]
+        for each in alarms
+        if each["Properties"]["AlarmName"].endswith("ServerErrors")
+    } == {2}
+    assert {each["Properties"]["AlarmName"] for each in alarms if ">= 3" in str(each)} >= {
+        "TritonFleet-g5-2xlarge-25-09-page-Latency",
+        "TritonFleet-g5-2xlarge-25-09-rollback-ServerErrors",
+        "TritonFleet-g5-2xlarge-25-09-rollback-NewFleetModelErrors",
+    }
+    assert paging["Properties"]["AlarmActions"] == [UPDATES["alarm_topic"]]
+    (rule,) = template.find_resources("AWS::Events::Rule").values()
+    assert '"model":"minilm"' in rule["Properties"]["Targets"][0]["Input"]
+
+
+def test_a_fleet_that_is_not_to_be_warmed_up_is_not() -> None:
+    assert fleet_app(warm_up="off").inference.warm_up is None
+
+
+def test_a_fleet_can_do_without_rollback_alarms() -> None:
+    assert "AutoRollbackConfiguration" not in _deployment(fleet_app(rollback_alarms="false"))
+
+
+def test_the_readme_names_every_service_that_cloudformation_needs_permissions_for() -> None:
+    fleet = fleet_app(**{**UPDATES, "alarm_topic": ""}, parallel_builds="2", alarm_email="a@b.c")
+    others = {"ApplicationAutoScaling": "application-autoscaling", "StepFunctions": "states"}
+    services = {
+        others.get(resource["Type"].split("::")[1], resource["Type"].split("::")[1].lower())
+        for stack in (fleet.models, fleet.inference)
+        for resource in Template.from_stack(stack).to_json()["Resources"].values()
+        if resource["Type"].startswith("AWS::")
+    }
+    permissions = (ROOT / "README.md").read_text().partition("**Permissions.**")[2].partition("\n- **")[0]
+
+    assert [service for service in sorted(services) if f"`{service}`" not in permissions] == []
+
+
+def test_logs_outlive_a_stack_that_fails_and_are_in_no_ones_way_in_the_next(default: FleetApp) -> None:
+    several = fleet_app(parallel_builds="2").models
+    groups = [
+        group
+        for stack in (default.models, default.inference, several)
+        for group in Template.from_stack(stack).find_resources("AWS::Logs::LogGroup").values()
+    ]
+
+    assert len(groups) > 5
+    assert {each["DeletionPolicy"] for each in groups} == {"Retain"}
+    assert [each for each in groups if "LogGroupName" in each["Properties"]] == []
+
+
+def test_what_a_destroyed_fleet_has_left_is_taken_up_again() -> None:
+    key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
+    fleet = fleet_app(bucket="kept-models", encryption_key=key)
+    template = Template.from_stack(fleet.models)
+    (project,) = template.find_resources("AWS::CodeBuild::Project").values()
+    variables = {
+        each["Name"]: each["Value"] for each in project["Properties"]["Environment"]["EnvironmentVariables"]
+    }
+    (model,) = Template.from_stack(fleet.inference).find_resources("AWS::SageMaker::Model").values()
+
+    assert variables["FLEET_REPOSITORY"] == "s3://kept-models/models/"
+    assert model["Properties"]["PrimaryContainer"]["ModelDataUrl"] == "s3://kept-models/models/"
+    assert key in json.dumps(template.find_resources("AWS::IAM::Policy"))
+    assert [template.find_resources(kind) for kind in ("AWS::S3::Bucket", "AWS::KMS::Key")] == [{}, {}]
 
 
 def _code(*stacks: Stack) -> set[str]:
@@ -123,11 +246,19 @@ def _code(*stacks: Stack) -> set[str]:
     return {each for each in types if each.startswith(("Custom::", "AWS::Lambda::"))}
 
 
-def test_the_only_code_that_runs_at_deployment_starts_the_build(
+def test_the_only_code_that_runs_at_deployment_builds_and_loads_models_checks_names_and_precedes_the_endpoint(
     default: FleetApp, elsewhere: FleetApp
 ) -> None:
-    assert _code(default.models) == {"Custom::TritonBuild", "AWS::Lambda::Function"}
-    assert _code(default.inference, elsewhere.models, elsewhere.inference) == set()
+    assert _code(default.models) == {
+        "Custom::TritonBuild",
+        "Custom::TritonTarget",
+        "AWS::Lambda::Function",
+    }
+    of_all = {"Custom::TritonEndpointStart", "Custom::TritonNames", "AWS::Lambda::Function"}
+    warms_up = {"Custom::TritonFirstLoads", "AWS::Lambda::Permission"}
+    assert _code(default.inference) == of_all | warms_up
+    assert _code(elsewhere.inference) == of_all
+    assert _code(elsewhere.models) == set()
 
 
 def test_a_deployment_that_is_to_start_no_build_runs_no_code() -> None:
@@ -141,6 +272,27 @@ def test_several_builds_at_a_time_are_runs_that_the_deployment_starts() -> None:
     template.has_resource_properties("Custom::TritonBuild", {"StateMachine": {"Ref": name}})
     assert "BuildRunsArn" in template.find_outputs("*")
     assert '"MaxConcurrency":6' in json.dumps(machine).replace("\\", "")
+
+
+def test_retired_models_do_not_keep_the_fleet_from_another_release() -> None:
+    inference = fleet_app(retired_models="bert,t5").inference
+    checks = Template.from_stack(inference).find_resources("Custom::TritonNames").values()
+
+    assert [check["Properties"]["NotNeeded"] for check in checks] == [["bert", "t5"]] * 2
+
+
+def test_every_build_may_use_the_companys_key_of_the_assets() -> None:
+    arn = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
+    template = Template.from_stack(fleet_app(parallel_builds="2", asset_key=arn).models).to_json()
+    decrypts = [
+        statement["Resource"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::IAM::Policy"
+        for statement in each["Properties"]["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "SourceKey"
+    ]
+
+    assert decrypts == [arn, arn]  # of what builds, and of the steps of a run
 
 
 def test_the_secret_of_a_private_hub_reaches_the_build_and_no_other_is_readable() -> None:
@@ -160,6 +312,14 @@ def test_the_secret_of_a_private_hub_reaches_the_build_and_no_other_is_readable(
         "Environment"
     ]["EnvironmentVariables"]
     assert read == [arn]
+
+
+def test_another_host_image_reaches_the_endpoint() -> None:
+    ami = "al2-ami-sagemaker-inference-gpu-2-1"
+    template = Template.from_stack(fleet_app(release="25.04", inference_ami=ami).inference)
+    (config,) = template.find_resources("AWS::SageMaker::EndpointConfig").values()
+
+    assert config["Properties"]["ProductionVariants"][0]["InferenceAmiVersion"] == ami
 
 
 def test_weights_reach_the_build() -> None:

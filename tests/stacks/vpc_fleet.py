@@ -20,6 +20,7 @@ class VpcInferenceStack(Stack):
 
     def __init__(self, scope: App, construct_id: str, *, repository: ModelRepository) -> None:
         super().__init__(scope, construct_id)
+        self.rollback, self.warm_up = (), None
         vpc = ec2.Vpc.from_vpc_attributes(
             self,
             "Vpc",

@@ -1,4 +1,4 @@
-"""Every mistake in one construct found together, and told with the construct's path."""
+"""Every mistake in one construct found together, and reported with the construct's path."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Findings:
         return f"{argument} of {self._place}"
 
     def look_up(self, argument: str, value: str, table: Callable[[str], Fact]) -> Fact | None:
-        """The fact that an argument names, or None after noting why there is none.
+        """The fact that an argument names, or None after noting why.
 
         Args:
             argument: The argument's name.
             value: What was given for it.
-            table: Finds the fact, and raises FleetError if there is none.
+            table: Finds the fact, and raises FleetError without one.
         """
         if Token.is_unresolved(value):
             self.add(

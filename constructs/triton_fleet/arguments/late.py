@@ -18,7 +18,7 @@ _PUT_OFF: ContextVar[list[LateFindings] | None] = ContextVar("_PUT_OFF", default
 class LateFindings:
     """Fails the synthesis on what is found then. A construct that has some keeps them as `late_findings`.
 
-    The CDK takes texts from a validation, and tells them in an error of its own; `put_off` and
+    The CDK takes strings from a validation, and reports them in an error of its own; `put_off` and
     `late_problems` have the mistakes themselves.
 
     Args:

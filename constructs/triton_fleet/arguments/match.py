@@ -80,7 +80,7 @@ def _of_mapping(place: str, value: object, wanted: Any) -> Iterator[Mismatch]:
 
 
 def _is_a(value: object, wanted: Any) -> bool:
-    """Whether a value is of a type that is made of no others."""
+    """Whether a value is of a type without type arguments."""
     if wanted is float:
         return is_number(value)
     if wanted is int:

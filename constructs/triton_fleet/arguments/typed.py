@@ -1,7 +1,7 @@
-"""Arguments of a wrong type, told before anything is made of them, in one error for all of a call.
+"""Arguments of a wrong type, reported before anything is created from them, in one error for all of a call.
 
 The annotations say what is right, so nothing is written down twice. Types come first and values second: of a
-text nobody can say whether it is too large. Mistakes of both kinds are therefore two errors, one after the
+string no one can say whether it is too large. Mistakes of both kinds are therefore two errors, one after the
 other; all mistakes of a kind come together.
 
 Why not the checkers that jsii brings along: typeguard 2.13.3, which it pins, lets 5 be a `str | None`, True
@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar, get_type_hints
 from constructs import Construct
 
 from triton_fleet.arguments.match import fits, mismatches
-from triton_fleet.arguments.words import advice, described, told
+from triton_fleet.arguments.words import advice, described, with_kind
 from triton_models.errors import Problem, raise_if_any
 
 RULE = "argument-type"
@@ -33,8 +33,8 @@ Hints = Callable[[], Mapping[str, Any]]
 def typed(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Refuse arguments of a function or method whose type is not the annotated one.
 
-    A token is of the type that it stands for. Numbers are finite, True and False are none, and a whole number
-    will do where a fraction may be given. A text is no list of texts. Defaults are not looked at, nor is an
+    A token is of the type that it stands for. Numbers are finite, True and False are not numbers, and an
+    integer will do for a float. A string is not a list of strings. Defaults are not looked at, nor is an
     argument without an annotation; a misspelt argument remains Python's own TypeError.
 
     Args:
@@ -64,10 +64,10 @@ def type_problems(name: str, value: object, wanted: Any, *, of: str) -> Iterator
     """
     for place, given, expected in mismatches(name, value, wanted):
         yield Problem(
-            what=f"{place} is {told(given)}",
+            what=f"{place} is {with_kind(given)}",
             where=f"{place} of {of}",
             expected=described(expected),
-            why="nothing can be made of a value of another type, here or at deployment",
+            why="a value of another type fails here or at deployment",
             fix=advice(given, expected),
             rule=RULE,
         )

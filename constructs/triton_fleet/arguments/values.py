@@ -22,11 +22,11 @@ def time_problem(
     """The problem with a time; one that is known only at deployment is let pass.
 
     Args:
-        given: The time; None if there is none.
+        given: The time; None without one.
         least: The shortest, in this unit.
         most: The longest.
         name: The argument's name.
-        where: What the problem is told about.
+        where: What the problem is reported for.
         unit: What the service counts in.
     """
     if given is None:
@@ -39,15 +39,15 @@ def time_problem(
 
 
 def not_whole(given: Duration, *, name: str, where: str, unit: Unit = "seconds") -> Problem | None:
-    """The problem with a time that cannot be told in whole units; arguments as of `time_problem`."""
+    """The problem with a time that is not a whole number of units; arguments as of `time_problem`."""
     try:
         given.to_seconds() if unit == "seconds" else given.to_minutes()
     except RuntimeError:
         return Problem(
-            what=f"{name} makes no whole number of {unit}",
+            what=f"{name} is not a whole number of {unit}",
             where=where,
             expected=f"a Duration in whole {unit}",
-            why=f"the service counts in {unit}, and nothing can be reckoned with a token of another unit",
+            why=f"the service counts in {unit}, and a token of another unit cannot be converted",
             fix=f"write it with Duration.{unit}(...)",
             rule="whole-time",
         )
@@ -60,7 +60,7 @@ def literal_texts(given: Sequence[str], *, name: str, where: str) -> Iterator[Pr
     Args:
         given: The list; each of its texts may be a token.
         name: The argument's name.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if is_list_token(given):
         expected = "a list written down; each text in it may be a token"

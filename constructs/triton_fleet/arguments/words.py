@@ -14,17 +14,17 @@ from aws_cdk import Duration, IResolvable
 from triton_models.suggest import did_you_mean
 
 LARGEST = 2**53
-"""The CDK runs in JavaScript, which knows whole numbers up to here."""
+"""The CDK runs in JavaScript, which knows integers up to here."""
 
 _LONGEST_SHOWN = 60
 _MOST_LISTED = 8
-_WANTED = {bool: "True or False", int: "a whole number", float: "a number", str: "a text", NoneType: "None"}
-_PLURALS = {bool: "truth values", int: "whole numbers", float: "numbers", str: "texts"}
+_WANTED = {bool: "True or False", int: "an integer", float: "a number", str: "a string", NoneType: "None"}
+_PLURALS = {bool: "booleans", int: "integers", float: "numbers", str: "strings"}
 _GIVEN = {
-    bool: "a truth value",
-    int: "a whole number",
-    float: "a fraction",
-    str: "a text",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a float",
+    str: "a string",
     bytes: "bytes",
     list: "a list",
 }
@@ -54,8 +54,8 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
-def told(value: object) -> str:
-    """A value with what kind of value it is, where that is not said by the value."""
+def with_kind(value: object) -> str:
+    """A value with its kind, unless the value itself shows it."""
     kind = _kind(value)
     return f"{shown(value)}, {kind}" if kind else shown(value)
 
@@ -64,7 +64,7 @@ def _kind(value: object) -> str:
     if isinstance(value, type):
         return "a class"
     if isinstance(value, str) and not is_unicode(value):
-        return "a text with half a character"
+        return "a string with half a character"
     if isinstance(value, (int, float)) and not is_known_number(value):
         return "no finite number" if isinstance(value, float) else "a number beyond 2**53"
     return _GIVEN.get(type(value), "")

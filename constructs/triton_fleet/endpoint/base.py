@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import jsii
 from aws_cdk import Annotations as Advice
-from aws_cdk import Names, RemovalPolicy, Resource, Tags
+from aws_cdk import Names, Resource, Tags
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
@@ -16,10 +16,13 @@ from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct
 
 from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.execution_role import execution_role
 from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
+from triton_fleet.endpoint.sequence_advice import SequenceAdvice
 from triton_fleet.endpoint.shared import Shared
+from triton_fleet.functions.endpoint_start import EndpointStart
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
 from triton_fleet.hosting.compliance import acknowledge_local_storage
@@ -27,12 +30,17 @@ from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, deployment_advice
 from triton_fleet.hosting.variants import DeployedVariant, Hosting
 from triton_fleet.images.image import TritonImage
 from triton_fleet.metrics.published import EndpointMetrics
+from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.repository.usage import ServedModels
+from triton_fleet.rules.host_ami import REPORTED_RULE as HOST_AMI_REFUSED
+from triton_fleet.rules.host_ami import host_ami_reported
 from triton_fleet.rules.rollback_alarms import rollback_alarms as rollback_alarm_problems
 from triton_models.errors import FleetError
 from triton_models.instances import InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.releases import Release
 from triton_models.suggest import did_you_mean
+from triton_models.targets import ArtifactTarget
 
 _LONGEST_NAME = 63
 
@@ -55,7 +63,8 @@ class Endpoint(Resource):
         deployment: How a new configuration takes over; None is SageMaker's own way.
         image: The image that the first variant runs.
         role: What the instances may do.
-        log_group: Where the containers log.
+        log_group: Where the containers log. It belongs to no stack, and outlives the endpoint.
+        start: What makes the log group, and more that has to be there before the endpoint.
     """
 
     variants: Mapping[str, DeployedVariant]
@@ -65,7 +74,8 @@ class Endpoint(Resource):
     release: Release
     image: TritonImage
     role: iam.Role
-    log_group: logs.LogGroup
+    log_group: logs.ILogGroup
+    start: EndpointStart
     _resource: sagemaker.CfnEndpoint
 
     @typed
@@ -75,7 +85,7 @@ class Endpoint(Resource):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            shared: What every endpoint is told.
+            shared: What every endpoint is given.
         """
         super().__init__(scope, construct_id)
         self._shared = shared
@@ -114,6 +124,11 @@ class Endpoint(Resource):
             FleetError: It is no ARN of an endpoint.
         """
         return ImportedEndpoint.from_arn(scope, construct_id, endpoint_arn)
+
+    @property
+    def target(self) -> ArtifactTarget:
+        """What it can load: artifacts for its release's TensorRT and its first variant's GPU, or no GPU."""
+        return ArtifactTarget.of(release=self.release, gpu=self.instance.gpu)
 
     @property
     def endpoint_arn(self) -> str:
@@ -167,7 +182,8 @@ class Endpoint(Resource):
 
         Args:
             alarms: The alarms' names. Alarms of the new fleet need the endpoint's configuration, and so come
-                after it: this is how the endpoint learns of them.
+                after it: this is how the endpoint learns of them. Allow `role` to describe them; that of
+                `NewFleetAlarms` may already.
 
         Raises:
             FleetError: More than ten alarms altogether, one of them twice, or an endpoint without deployment.
@@ -217,20 +233,46 @@ class Endpoint(Resource):
         self.variant_name = deployed[0].name
         self.instance = deployed[0].instance
         self.metrics = deployed[0].metrics
-
-    def _image_for(self, instance: InstanceType) -> TritonImage:
-        own = self._shared.image
-        return own.resolved() if own else TritonImage.of(self, release=self.release, cpu=instance.gpu is None)
-
-    def _logs(self) -> logs.LogGroup:
-        return logs.LogGroup(
+        counts = [known(variant.initial_instance_count) for variant in deployed]
+        SequenceAdvice(
             self,
-            "Logs",
-            # SageMaker writes here whatever we do; making the group first is what bounds its retention.
-            log_group_name=f"/aws/sagemaker/Endpoints/{self.name}",
-            retention=self._shared.log_retention,
-            removal_policy=RemovalPolicy.DESTROY,
+            self._sequence_models,
+            instances=None if None in counts else sum(filter(None, counts)),
+            setting="initial_instance_count=1" + " and one variant" * (len(deployed) > 1),
         )
+
+    def _note_served(
+        self, types: Sequence[InstanceType], release: Release, *, where: str, artifact: str | None = None
+    ) -> None:
+        """Note with the repository which instance types load an artifact, or every model if that is None."""
+        served = ServedModels(
+            types=tuple(types), release=release, path=self.node.path, where=where, artifact=artifact
+        )
+        self.repository._usage.note_served(served)
+
+    def _sequence_models(self) -> tuple[str, ...]:
+        """The models with sequence batching that it serves."""
+        return self.repository.sequence_models()
+
+    def _image(self) -> TritonImage:
+        own, cpu = self._shared.image, self._shared.cpu_image
+        return own.resolved() if own else TritonImage.of(self, release=self.release, cpu=cpu)
+
+    @property
+    def _log_group_name(self) -> str:
+        return f"/aws/sagemaker/Endpoints/{self.name}"
+
+    def _begin(self, repository: ModelRepository | None = None) -> None:
+        """Make what has to be there first: the log group, and the manifest of a repository that is served."""
+        self.start = EndpointStart(
+            self,
+            "Start",
+            # SageMaker writes here whatever we do; making the group first is what bounds its retention.
+            log_group_name=self._log_group_name,
+            log_retention=self._shared.log_retention,
+            repository=repository,
+        )
+        self.log_group = logs.LogGroup.from_log_group_name(self, "Logs", self.start.log_group_name)
 
     def _execution_role(self) -> iam.Role:
         return execution_role(
@@ -238,7 +280,7 @@ class Endpoint(Resource):
             endpoint_name=self.name,
             shared=self._shared,
             image=self.image,
-            log_group=self.log_group,
+            log_group_arn=self.start.log_group_arn,
         )
 
     def _allow_core_dumps(self, hosting: Hosting) -> None:
@@ -263,12 +305,13 @@ class Endpoint(Resource):
             enable_network_isolation=self._shared.network_isolation or None,
         )
         # SageMaker tries the role out when the model is created; without this its policy may come later.
-        model.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
+        model.node.add_dependency(self.role.node.find_child("DefaultPolicy"), self.start.resource)
         return model
 
     def _environment(self, **further: str) -> dict[str, str]:
         return {
-            **self.server.environment(log_group=self.log_group.log_group_name),
+            **self.release.server_variables,
+            **self.server.environment(log_group=self._log_group_name),
             **further,
             **self._shared.environment,
         }
@@ -314,6 +357,10 @@ class Endpoint(Resource):
         )
         types = {name for each in hosting for name in each.instance_types}
         acknowledge_local_storage(config, instances=[find_instance_type(name) for name in sorted(types)])
+        for each in hosting:
+            instance = find_instance_type(each.instance_type)
+            if reported := host_ami_reported(known(each.inference_ami), instance, self.release):
+                Advice.of(self).add_warning_v2(HOST_AMI_REFUSED, reported)
         alarms = shared.rollback_alarms
         endpoint = sagemaker.CfnEndpoint(
             self,
@@ -330,7 +377,6 @@ class Endpoint(Resource):
         )
         for advice, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
             Advice.of(self).add_warning_v2(advice, text)
-        endpoint.node.add_dependency(self.log_group)
         if (
             shared.network is not None
         ):  # an instance that starts before its VPC endpoints cannot pull its image

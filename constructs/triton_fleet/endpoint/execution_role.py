@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from triton_fleet.endpoint.shared import Shared
@@ -13,16 +15,16 @@ from triton_fleet.metrics.published import HOST_NAMESPACE, INVOCATION_NAMESPACE
 
 
 def execution_role(
-    scope: Construct, *, endpoint_name: str, shared: Shared, image: TritonImage, log_group: logs.LogGroup
+    scope: Construct, *, endpoint_name: str, shared: Shared, image: TritonImage, log_group_arn: str
 ) -> iam.Role:
     """A role for the instances that can read the repository, pull one image, log and publish metrics.
 
     Args:
         scope: The endpoint.
         endpoint_name: Its name.
-        shared: What it is told.
+        shared: What the endpoint is given.
         image: The image that the instances pull.
-        log_group: Where they log.
+        log_group_arn: Where they log.
     """
     role = iam.Role(
         scope,
@@ -34,8 +36,10 @@ def execution_role(
     )
     network, key = shared.network, shared.encryption_key
     shared.repository.grant_read(role)
-    for statement in (*image.pull_statements(), *_telemetry_statements(shared, log_group)):
+    for statement in (*image.pull_statements(), *_telemetry_statements(shared, log_group_arn)):
         role.add_to_policy(statement)
+    if shared.rollback_alarms:
+        role.add_to_policy(see_alarms(scope, shared.rollback_alarms))
     if network is not None:
         network.admit(shared.repository)
         for statement in network.statements():
@@ -52,7 +56,29 @@ def execution_role(
     return role
 
 
-def _telemetry_statements(shared: Shared, log_group: logs.LogGroup) -> list[iam.PolicyStatement]:
+def see_alarms(scope: Construct, names: Sequence[str]) -> iam.PolicyStatement:
+    """The permission to read alarms that roll an update back, which AWS asks for.
+
+    Source, read on 2026-11-22:
+    https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
+
+    Args:
+        scope: The endpoint.
+        names: The alarms' names.
+    """
+    arns = [
+        Stack.of(scope).format_arn(
+            service="cloudwatch",
+            resource="alarm",
+            resource_name=name,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        for name in names
+    ]
+    return iam.PolicyStatement(actions=["cloudwatch:DescribeAlarms"], resources=arns)
+
+
+def _telemetry_statements(shared: Shared, log_group_arn: str) -> list[iam.PolicyStatement]:
     namespaces = [INVOCATION_NAMESPACE, HOST_NAMESPACE, *shared.server.metric_namespaces()]
     return [
         iam.PolicyStatement(
@@ -64,7 +90,7 @@ def _telemetry_statements(shared: Shared, log_group: logs.LogGroup) -> list[iam.
                 "logs:DescribeLogStreams",
                 "logs:PutLogEvents",
             ],
-            resources=[log_group.log_group_arn],
+            resources=[log_group_arn],
         ),
         iam.PolicyStatement(
             sid="Metrics",  # PutMetricData knows no resources, only the namespace narrows it

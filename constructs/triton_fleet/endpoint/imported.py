@@ -28,7 +28,7 @@ def invocation_grant(
     Args:
         grantee: Who may invoke.
         endpoint_arn: The endpoint.
-        target_models: Patterns of target models; every model if there is none.
+        target_models: Patterns of target models; every model without one.
     """
     return iam.Grant.add_to_principal(
         grantee=grantee,

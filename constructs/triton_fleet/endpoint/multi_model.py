@@ -28,7 +28,7 @@ from triton_fleet.hosting.variants import DEFAULT_VARIANT, Hosting, InstancePool
 from triton_fleet.images.image import OwnImage
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.rules.instance_pools import instance_pools as pool_problems
-from triton_fleet.rules.instance_pools import same_gpu
+from triton_fleet.rules.instance_pools import multi_model_pools, same_image
 from triton_fleet.rules.multi_model_arguments import multi_model_arguments
 from triton_fleet.rules.multi_model_features import EXCLUDED, multi_model_features
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
@@ -66,7 +66,8 @@ class MultiModelEndpoint(Endpoint):
         image: The image of the release, or the one of your own.
         server: How Triton is started.
         deployment: How a new configuration takes over; None is SageMaker's own way.
-        log_group: Where the containers log.
+        log_group: Where the containers log. It belongs to no stack, and outlives the endpoint.
+        start: What makes the log group, and the manifest of an empty repository, before the endpoint.
         metrics: Everything it publishes to CloudWatch.
     """
 
@@ -95,15 +96,18 @@ class MultiModelEndpoint(Endpoint):
         network: EndpointNetwork | None = None,
         network_isolation: bool = False,
         image: OwnImage | None = None,
+        cpu_image: bool = False,
         environment: Mapping[str, str] = _NOTHING,
         routing: Routing | None = None,
         ssm_access: bool = False,
         encryption_key: kms.IKey | None = None,
         volume_size_gb: int | None = None,
         instance_pools: Sequence[str] = (),
+        undocumented_instance_pools: bool = False,
         provision_timeout: Duration | None = None,
         capacity_reservation: CapacityReservation | None = None,
         core_dumps: CoreDumps | None = None,
+        inference_ami: str | None = None,
         tags: Mapping[str, str] = _NOTHING,
         **excluded: NoReturn,
     ) -> None:
@@ -148,6 +152,8 @@ class MultiModelEndpoint(Endpoint):
             network_isolation: Cut the containers off from any network. Models are still read, by the
                 platform; a Python model can call nothing.
             image: An image of your own, made from that of `release`.
+            cpu_image: Run AWS's image for CPUs, whose tag ends in "-cpu", on an instance type without a GPU.
+                AWS lists the image for GPUs only, which is the default on either.
             environment: Variables for models and backends, besides those that `server` sets.
             routing: How requests are spread over the instances. None leaves it to SageMaker, which sends a
                 multi-model request to an instance that has the model loaded; whether a strategy given here
@@ -159,16 +165,21 @@ class MultiModelEndpoint(Endpoint):
             volume_size_gb: Size of the volume that caches models, 1 to 512 GB, on types without local NVMe
                 only.
             instance_pools: Up to four types that stand in for instance_type, in this order, when there is no
-                capacity for it. All need its GPU model. AWS documents pools for single-model endpoints only.
+                capacity for it. All need its GPU model. Refused without undocumented_instance_pools.
+            undocumented_instance_pools: Try instance_pools, which AWS documents for single-model endpoints
+                only. SageMaker may refuse them, and would only at deployment.
             provision_timeout: How long SageMaker looks for capacity, 300 to 3600 s; by default its own.
             capacity_reservation: What the instances are taken from; by default whatever SageMaker has.
             core_dumps: Where what is left of a crashed container is kept; by default nowhere.
+            inference_ami: The host image, which brings the GPU's driver. By default that of the CUDA of
+                `release`, also for an image of your own. Where SageMaker refuses it on your instance type,
+                use release 25.04, or name another one here.
             tags: Of everything in the endpoint that can have tags.
             excluded: Nothing: what a multi-model endpoint cannot do is refused with the reason.
 
         Raises:
             FleetError: An unknown instance type or release, a type with several GPUs, or one that AWS does
-                not list and nobody asked for, a GPU too old for the release, a release or region without
+                not list, without being asked to, a GPU too old for the release, a release or region without
                 image, a server argument that cannot be passed on, build jobs that publish plans for another
                 GPU or TensorRT, a volume or key on local NVMe, or anything that multi-model endpoints
                 exclude. All that apply are named.
@@ -185,6 +196,7 @@ class MultiModelEndpoint(Endpoint):
                 server=server or TritonServer(),
                 environment=environment,
                 image=image,
+                cpu_image=cpu_image,
                 network=network,
                 network_isolation=network_isolation,
                 encryption_key=encryption_key,
@@ -210,11 +222,17 @@ class MultiModelEndpoint(Endpoint):
             model_download_timeout=model_download_timeout or Duration.minutes(10),
             capacity_reservation=capacity_reservation,
             core_dumps=core_dumps,
+            inference_ami=inference_ami,
         )
-        instance, self.release = self._checked(hosting, excluded, undocumented=undocumented_instance_type)
+        instance, self.release = self._checked(
+            hosting,
+            excluded,
+            undocumented=undocumented_instance_type,
+            pools_undocumented=undocumented_instance_pools,
+        )
         self._register([(hosting, instance)])
-        self.image = self._image_for(instance)
-        self.log_group = self._logs()
+        self.image = self._image()
+        self._begin(self.repository)
         self.role = self._execution_role()
         model = self._model(self, "Model", self._container(keep_models_cached=keep_models_cached))
         names = [model.attr_model_name] + [None] * len(hosting.instance_pools)
@@ -234,7 +252,12 @@ class MultiModelEndpoint(Endpoint):
         return self._grant_invoke(grantee, target_models)
 
     def _checked(
-        self, hosting: Hosting, excluded: Mapping[str, object], *, undocumented: bool
+        self,
+        hosting: Hosting,
+        excluded: Mapping[str, object],
+        *,
+        undocumented: bool,
+        pools_undocumented: bool,
     ) -> tuple[InstanceType, Release]:
         """The facts behind the arguments, after every check of them."""
         findings = Findings.of(self)
@@ -253,21 +276,21 @@ class MultiModelEndpoint(Endpoint):
             findings.look_up("instance_pools", pool.instance_type, find_instance_type)
             for pool in hosting.instance_pools
         ]
-        if hosting.instance_pools:
-            findings.extend(pool_problems(hosting.instance_types, where=findings.where("instance_pools")))
+        self._shared.image_problems([each for each in types if each is not None], findings)
+        where_pools = findings.where("instance_pools")
+        findings.extend(pool_problems(hosting.instance_types, where=where_pools))
+        findings.add(multi_model_pools(hosting.instance_types, asked=pools_undocumented, where=where_pools))
         for index, each in enumerate(types):
             where = findings.where("instance_pools" if index else "instance_type")
             if each is not None:
                 findings.add(multi_model_type(each, asked=undocumented, where=where))
                 findings.extend(self._type_problems(each, instance, where=where))
-                findings.extend(
-                    self._shared.hardware_problems(
-                        hosting, each, release, plans_for=None if index else self.node.path, where=where
-                    )
-                )
+                findings.extend(self._shared.hardware_problems(hosting, each, release, where=where))
         findings.raise_if_any()
         assert instance is not None and release is not None  # noqa: PT018, S101 -- what is missing was raised
-        self._advise([each for each in types if each is not None], release)
+        found = [each for each in types if each is not None]
+        self._advise(found, release)
+        self._note_served(found, release, where=findings.where("instance_type"))
         return instance, release
 
     def _type_problems(
@@ -275,7 +298,7 @@ class MultiModelEndpoint(Endpoint):
     ) -> Iterator[Problem | None]:
         yield multi_model_gpu(instance, where=where)
         if preferred is not None:
-            yield same_gpu(preferred, instance, where=where)
+            yield same_image(preferred, instance, where=where)
 
     def _advise(self, types: Sequence[InstanceType], release: Release) -> None:
         """Warn of what AWS does not document, and may refuse at deployment; and of what costs latency."""

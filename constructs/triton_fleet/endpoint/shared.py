@@ -1,4 +1,4 @@
-"""What every endpoint is told besides its variants, and what is wrong with it."""
+"""What every endpoint is given besides its variants, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from triton_fleet.hosting.variants import Hosting
 from triton_fleet.images.image import OwnImage
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.rules.container_environment import container_environment
+from triton_fleet.rules.cpu_image import cpu_image
 from triton_fleet.rules.gpu_generation import gpu_generation
+from triton_fleet.rules.host_ami import host_ami
 from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.local_storage import local_storage
 from triton_fleet.rules.metric_interval import metric_interval
-from triton_fleet.rules.plan_portability import PlanTarget
 from triton_fleet.rules.resource_name import resource_name
 from triton_fleet.rules.tag_set import tag_set
 from triton_models.instances import InstanceType
@@ -34,7 +35,7 @@ from triton_models.releases import release as find_release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What every endpoint is told; each construct explains its own arguments.
+    """What every endpoint is given; each construct explains its own arguments.
 
     Attributes:
         endpoint_name: A literal name; None to make one from the construct's path.
@@ -43,6 +44,7 @@ class Shared:
         server: How Triton is started.
         environment: Variables of the container besides those of the server's options.
         image: An image of the user's own.
+        cpu_image: Whether it is AWS's image for CPUs.
         network: The VPC.
         network_isolation: Whether containers are cut off from any network.
         encryption_key: The key of the volumes.
@@ -61,6 +63,7 @@ class Shared:
     server: TritonServer
     environment: Mapping[str, str]
     image: OwnImage | None
+    cpu_image: bool
     network: EndpointNetwork | None
     network_isolation: bool
     encryption_key: kms.IKey | None
@@ -133,13 +136,19 @@ class Shared:
         )
         return release
 
+    def image_problems(self, types: Iterable[InstanceType], findings: Findings) -> None:
+        """Note what is wrong with the image for CPUs on these instance types."""
+        own, where = self.image is not None, findings.where("cpu_image")
+        findings.extend(
+            dict.fromkeys(cpu_image(each, asked=self.cpu_image, own=own, where=where) for each in types)
+        )
+
     def hardware_problems(
         self,
         hosting: Hosting,
         instance: InstanceType,
         release: Release | None,
         *,
-        plans_for: str | None,
         where: str,
     ) -> Iterable[Problem | None]:
         """What is wrong with serving from an instance type.
@@ -148,8 +157,7 @@ class Shared:
             hosting: What is asked of it.
             instance: The instance type.
             release: The release, if it is known.
-            plans_for: The path of the endpoint, if it serves what the repository's build jobs publish.
-            where: What the problems are told about.
+            where: What the problems are reported for.
         """
         yield from local_storage(
             instance,
@@ -159,8 +167,6 @@ class Shared:
         )
         if release is None:
             return
+        yield from host_ami(known(hosting.inference_ami), instance, release, where=where)
         if instance.gpu is not None:
             yield gpu_generation(instance.gpu, release, where=where)
-        if plans_for is not None:
-            target = PlanTarget(gpu=instance.gpu, release=release, path=plans_for)
-            yield from self.repository.served_by(target, where=where)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from aws_cdk import Duration
@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.findings import Findings
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -29,7 +29,7 @@ from triton_fleet.images.image import OwnImage, TritonImage
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.rules.artifact_timeout import artifact_timeout as artifact_timeout_problem
 from triton_fleet.rules.async_features import async_features
-from triton_fleet.rules.instance_pools import instance_pools, same_gpu, same_image
+from triton_fleet.rules.instance_pools import instance_pools, same_image
 from triton_fleet.rules.single_model_artifact import single_model_artifact
 from triton_fleet.rules.variant_set import variant_set
 from triton_models.instances import InstanceType
@@ -100,6 +100,7 @@ class SingleModelEndpoint(Endpoint):
         network: EndpointNetwork | None = None,
         network_isolation: bool = False,
         image: OwnImage | None = None,
+        cpu_image: bool = False,
         environment: Mapping[str, str] = _NOTHING,
         encryption_key: kms.IKey | None = None,
         tags: Mapping[str, str] = _NOTHING,
@@ -137,6 +138,8 @@ class SingleModelEndpoint(Endpoint):
             network: The private subnets that the containers reach other services from.
             network_isolation: Cut the containers off from any network.
             image: An image of your own, made from that of `release`.
+            cpu_image: Run AWS's image for CPUs, whose tag ends in "-cpu", on instance types without a GPU: of
+                every variant, for they share an image. By default they run the image for GPUs as well.
             environment: Variables for models and backends, besides those that `server` sets.
             encryption_key: Encrypts the instances' volumes, on types without local NVMe only.
             tags: Of everything in the endpoint that can have tags.
@@ -144,8 +147,8 @@ class SingleModelEndpoint(Endpoint):
         Raises:
             FleetError: An unknown instance type or release, a GPU too old for the release, a release or
                 region without image, build jobs that publish plans for another GPU or TensorRT, a volume or
-                key on local NVMe, variants that cannot be told apart or get no requests, a second variant
-                beside a shadow, an artifact_timeout out of range, pools that cannot run the same model. All
+                key on local NVMe, variants that cannot be distinguished or get no requests, a second variant
+                next to a shadow, an artifact_timeout out of range, pools that cannot run the same model. All
                 that apply are named.
         """
         super().__init__(
@@ -158,6 +161,7 @@ class SingleModelEndpoint(Endpoint):
                 server=server or TritonServer(ping_mode="ready"),
                 environment=environment,
                 image=image,
+                cpu_image=cpu_image,
                 network=network,
                 network_isolation=network_isolation,
                 encryption_key=encryption_key,
@@ -173,11 +177,12 @@ class SingleModelEndpoint(Endpoint):
         self.data_capture = data_capture
         self.async_inference = async_inference
         self.shadow_variant = shadow_variant
+        self._artifacts = _artifacts_of(variants)  # of what answers: a shadow's answers are thrown away
         checked, self.release = self._checked(tuple(variants), artifact_timeout)
         production = checked[:-1] if shadow_variant else checked
         self._register(production, asynchronous=async_inference is not None)
-        self.image = self._image_for(self.instance)
-        self.log_group = self._logs()
+        self.image = self._image()
+        self._begin()
         self.role = self._execution_role()
         self.artifact_ready = self._wait_for([variant for variant, _ in checked], artifact_timeout)
         if data_capture is not None:
@@ -257,9 +262,16 @@ class SingleModelEndpoint(Endpoint):
                 )
             )
         found = [(variant, self._instance(variant, release, findings)) for variant in every]
+        types = [instance for _, instance in found if instance is not None]
+        self._shared.image_problems(types, findings)
         findings.raise_if_any()
         assert release is not None  # noqa: S101 -- what is missing was raised
-        return [(variant, instance) for variant, instance in found if instance is not None], release
+        served = [(variant, instance) for variant, instance in found if instance is not None]
+        for variant, instance in served:
+            where = findings.where(f"variant {variant.name!r}")
+            for artifact, types in _types_by_artifact(variant, instance).items():
+                self._note_served(types, release, where=where, artifact=artifact)
+        return served, release
 
     def _instance(self, variant: Variant, release: Release | None, findings: Findings) -> InstanceType | None:
         """A variant's preferred instance type, after noting what is wrong with the variant."""
@@ -271,28 +283,25 @@ class SingleModelEndpoint(Endpoint):
         findings.extend(instance_pools(variant.instance_types, where=where))
         preferred = findings.look_up(argument, variant.instance_type, find_instance_type)
         if preferred is not None:
-            findings.extend(
-                self._shared.hardware_problems(
-                    variant, preferred, release, plans_for=self.node.path, where=where
-                )
-            )
+            findings.extend(self._shared.hardware_problems(variant, preferred, release, where=where))
         for pool in variant.instance_pools:
             findings.add(single_model_artifact(pool.artifact and known(pool.artifact), where=where))
             other = findings.look_up(argument, pool.instance_type, find_instance_type)
             if other is None:
                 continue
-            findings.extend(
-                self._shared.hardware_problems(variant, other, release, plans_for=None, where=where)
-            )
+            findings.extend(self._shared.hardware_problems(variant, other, release, where=where))
             if preferred is not None:
-                findings.extend(_pool_problems(preferred, other, own=pool.artifact is not None, where=where))
+                findings.add(same_image(preferred, other, where=where))
         return preferred
+
+    def _sequence_models(self) -> tuple[str, ...]:
+        return self.repository._usage.sequence_models(self._artifacts)
 
     def _variant(
         self, variant: Variant, instance: InstanceType
     ) -> sagemaker.CfnEndpointConfig.ProductionVariantProperty:
         """The variant with its models; those are in a scope of its own, so that no two ids collide."""
-        place, image = Construct(self, f"Variant-{variant.name}"), self._image_for(instance)
+        place, image = Construct(self, f"Variant-{variant.name}"), self._image()
         first = self._model(place, "Model", self._container(variant, variant.artifact, image))
         models: list[str | None] = [first.attr_model_name]
         for priority, pool in enumerate(variant.instance_pools, start=2):
@@ -306,12 +315,11 @@ class SingleModelEndpoint(Endpoint):
     def _wait_for(self, variants: Sequence[Variant], timeout: Duration | None) -> ArtifactReady | None:
         if timeout is None:
             return None
-        pools = [pool.artifact for variant in variants for pool in variant.instance_pools]
         return ArtifactReady(
             self,
             "ArtifactReady",
             repository=self.repository,
-            artifacts=[*(variant.artifact for variant in variants), *filter(None, pools)],
+            artifacts=_artifacts_of(variants),
             timeout=timeout,
             log_retention=self._shared.log_retention,
         )
@@ -338,8 +346,15 @@ class SingleModelEndpoint(Endpoint):
         )
 
 
-def _pool_problems(
-    preferred: InstanceType, other: InstanceType, *, own: bool, where: str
-) -> Iterator[Problem | None]:
-    """What keeps a type from standing in for another; with an artifact of its own it may have another GPU."""
-    yield same_image(preferred, other, where=where) if own else same_gpu(preferred, other, where=where)
+def _artifacts_of(variants: Sequence[Variant]) -> list[str]:
+    pools = [pool.artifact for variant in variants for pool in variant.instance_pools]
+    return [*(variant.artifact for variant in variants), *filter(None, pools)]
+
+
+def _types_by_artifact(variant: Variant, instance: InstanceType) -> dict[str, list[InstanceType]]:
+    """The instance types of a variant, by the artifact that they load."""
+    found = {variant.artifact: [instance]}
+    for pool in variant.instance_pools:
+        types = found.setdefault(pool.artifact or variant.artifact, [])
+        types.append(find_instance_type(pool.instance_type))
+    return found

@@ -66,7 +66,7 @@ class ArtifactReady(Construct):
         )
         self.function.role.add_to_policy(
             iam.PolicyStatement(
-                sid="Artifacts",  # listing tells whether one is there; reading models is not for this role
+                sid="Artifacts",  # listing shows whether one is there; reading models is not for this role
                 actions=["s3:ListBucket"],
                 resources=[repository.bucket.bucket_arn],
                 conditions={"StringLike": {"s3:prefix": f"{repository.prefix}*"}},

@@ -11,12 +11,14 @@ from constructs import Construct, IConstruct
 from triton_fleet.arguments.findings import Findings
 from triton_fleet.arguments.typed import typed
 from triton_fleet.functions.inline_function import InlineFunction, allow_successor
+from triton_fleet.repository.build_machine import OnDemandMachine, ProcessingJob
 from triton_fleet.repository.build_runs import BuildRuns
 from triton_fleet.repository.model_builds import ModelBuilds
 from triton_fleet.repository.working_folder import runs
 from triton_fleet.rules.artifact_timeout import LONGEST, artifact_timeout
 from triton_fleet.rules.deployed_model import deployed_model
 from triton_models.manifest import MANIFEST_NAME
+from triton_models.quota_needs import processing_quota, quota_codes
 
 # Left of CloudFormation's hour when the function gives up: for its answer, which says what is missing, to
 # come before CloudFormation's own, which says nothing.
@@ -43,6 +45,10 @@ class DeploymentBuild(Construct):
     serves each from then on. A single-model endpoint needs its artifact's name, which `artifact` gives. For
     that the deployment waits, and if the model fails the deployment does, with the model's own reason.
 
+    A deployment for another target, which another release or GPU is, waits as well: until every model that
+    the repository has for other targets is built for the new one, or unchanged there. What serves meanwhile
+    keeps its artifacts. If a model fails, the deployment does, before anything is made that depends on this.
+
     A build that takes more than an hour cannot be waited for: start it before the deployment, and name the
     artifact that it has published. A deployment that is undone ends the build that it has started. The one
     before is then started again, and makes its artifacts the current ones again.
@@ -50,6 +56,8 @@ class DeploymentBuild(Construct):
     Attributes:
         function: What starts and waits.
         resource: The custom resource: its `ref` is the id of the build, or the ARN of the run's execution.
+        target: What is built for.
+        filled: The custom resource that is there once the target has what other targets have.
     """
 
     @typed
@@ -68,8 +76,8 @@ class DeploymentBuild(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             builds: What is started: one build that makes all models, or a run of those that changed.
-            artifact_timeout: How long `artifact` waits, one minute to one hour. Of a full hour the last
-                minute is kept for the answer.
+            artifact_timeout: How long `artifact` and `filled` wait, one minute to one hour. Of a full hour
+                the last minute is kept for the answer.
             log_retention: How long the function's log is kept.
 
         Raises:
@@ -91,6 +99,7 @@ class DeploymentBuild(Construct):
             log_retention=log_retention,
         )
         self._allow()
+        self._successor = allow_successor(self, self.function)
         if self._runs is None:
             self._builds.role.add_to_policy(self._folder.write_statement("Verdicts"))
         self.resource = CustomResource(
@@ -99,10 +108,14 @@ class DeploymentBuild(Construct):
             resource_type="Custom::TritonBuild",
             service_token=self.function.function.attr_arn,
             service_timeout=Duration.minutes(5),
-            properties=self._what_to_start() | {"Inputs": self._inputs()},
+            properties=self._what_to_start() | self._quotas() | {"Inputs": self._inputs()},
         )
         # Nothing is started before it is allowed all that it does.
         self.resource.node.add_dependency(*self._permissions())
+        self.target = self._builds.target
+        names = list(self._builds.models or self._builds.declared)
+        # Another target is another resource: it is created, and so waited for, and deleted if undone.
+        self.filled = self._waiting(f"Filled-{self.target}", "Custom::TritonTarget", names)
 
     @typed
     def artifact(self, model: str) -> str:
@@ -128,8 +141,11 @@ class DeploymentBuild(Construct):
         if model not in self._models:
             self._models.append(model)
         if self._published is None:
-            self._published = self._waiting()
-        return self._published.get_att_string(model.replace(":", "."))
+            models = Lazy.list(_Listed(self._models))
+            self._published = self._waiting("Artifacts", "Custom::TritonArtifacts", models)
+        artifact = self._published.get_att_string(model.replace(":", "."))
+        self._builds.repository._usage.note_artifact(artifact, job=self._builds.node.path, asked=model)
+        return artifact
 
     def _checked(self, timeout: Duration) -> int:
         findings = Findings.of(self)
@@ -148,10 +164,24 @@ class DeploymentBuild(Construct):
         policies = [role.node.find_child("DefaultPolicy") for role in roles if role is not None]
         return [*policies, self._runs.node.find_child("Children")]
 
-    def _what_to_start(self) -> dict[str, str]:
+    def _what_to_start(self) -> dict[str, object]:
         if self._runs is not None:
-            return {"StateMachine": self._runs.state_machine.state_machine_arn}
+            return {
+                "StateMachine": self._runs.state_machine.state_machine_arn,
+            }
         return {"Project": self._builds.project.project_name, "Runs": self._folder.url}
+
+    def _quotas(self) -> dict[str, object]:
+        """The quotas without which no build would start: of CodeBuild by code, of SageMaker by name."""
+        machine = self._builds.machine
+        is_job = isinstance(machine.choice, ProcessingJob)
+        codes = quota_codes(
+            gpu=self._builds.gpu is not None,
+            on_demand=isinstance(machine.choice, OnDemandMachine),
+            small=is_job or self._runs is not None,
+        )
+        found = {"QuotaCodes": codes, "QuotaNames": [processing_quota(machine.name)] if is_job else []}
+        return {key: quotas for key, quotas in found.items() if quotas}
 
     def _inputs(self) -> str:
         """What makes another build necessary when it changes; the function reads nothing of it."""
@@ -166,29 +196,30 @@ class DeploymentBuild(Construct):
         }
         return Stack.of(self).to_json_string(inputs)
 
-    def _waiting(self) -> CustomResource:
+    def _waiting(self, construct_id: str, kind: str, models: list[str]) -> CustomResource:
         """What is there once the models are published."""
         resource = CustomResource(
             self,
-            "Artifacts",
-            resource_type="Custom::TritonArtifacts",
+            construct_id,
+            resource_type=kind,
             service_token=self.function.function.attr_arn,
             service_timeout=Duration.seconds(min(self._seconds + _SPARE_S, LONGEST)),
             properties={
                 "Build": self.resource.ref,
                 "Run": self.resource.get_att_string("Run"),
-                "Models": Lazy.list(_Listed(self._models)),
+                "Models": models,
+                "Target": str(self._builds.target),
                 "Bucket": self._folder.repository.bucket.bucket_name,
                 "RunsPrefix": self._folder.prefix,
                 "ManifestKey": f"{self._folder.repository.prefix}{MANIFEST_NAME}",
                 "WaitSeconds": min(self._seconds, LONGEST - _SPARE_S),
             },
         )
-        resource.node.add_dependency(allow_successor(self, self.function))
+        resource.node.add_dependency(self._successor)
         return resource
 
     def _allow(self) -> None:
-        for statement in (*self._start_statements(), *self._read_statements()):
+        for statement in (*self._start_statements(), *self._quota_statements(), *self._read_statements()):
             self.function.role.add_to_policy(statement)
 
     def _start_statements(self) -> list[iam.PolicyStatement]:
@@ -213,6 +244,16 @@ class DeploymentBuild(Construct):
             ),
         ]
 
+    def _quota_statements(self) -> list[iam.PolicyStatement]:
+        quotas = self._quotas()
+        if not quotas:
+            return []
+        actions = ["servicequotas:GetServiceQuota", "servicequotas:GetAWSDefaultServiceQuota"]
+        if "QuotaNames" in quotas:  # their codes are looked up
+            actions.append("servicequotas:ListAWSDefaultServiceQuotas")
+        # Service Quotas limits reading to no resource.
+        return [iam.PolicyStatement(sid="Quotas", actions=actions, resources=["*"])]
+
     def _read_statements(self) -> list[iam.PolicyStatement]:
         """Reading how models came out, and what they are called now."""
         repository = self._folder.repository
@@ -225,7 +266,11 @@ class DeploymentBuild(Construct):
                 sid="VerdictsListed",
                 actions=["s3:ListBucket"],
                 resources=[repository.bucket.bucket_arn],
-                conditions={"StringLike": {"s3:prefix": f"{self._folder.prefix}*"}},
+                conditions={
+                    "StringLike": {
+                        "s3:prefix": [f"{self._folder.prefix}*", f"{repository.prefix}{MANIFEST_NAME}"]
+                    }
+                },
             ),
             iam.PolicyStatement(
                 sid="VerdictsKey", actions=["kms:Decrypt"], resources=[repository.key.key_arn]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -30,18 +31,31 @@ _STANDARDS = ("HIPAA.Security", "NIST.800.53.R4", "NIST.800.53.R5", "PCI.DSS.321
 _WATCHED = ("HIPAA.Security", "NIST.800.53.R5")
 
 
+_SHARED = re.compile(
+    r"^from triton_fleet\.functions\.code\.(\w+) import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE
+)
+_BEGINNING = re.compile(r'\A"""[^"]*"""\n+from __future__ import annotations\n+')
+
+
+def function_code(source: str) -> str:
+    """The code of a function: a file of the folder code, with those that it imports from there in it."""
+    text = (_SOURCES / f"{source}.py").read_text(encoding="utf-8")
+    return _SHARED.sub(lambda match: _BEGINNING.sub("", function_code(match[1])), text)
+
+
 class InlineFunction(Construct):
-    """A Lambda function whose whole code is one Python file of this library, carried by the template.
+    """A Lambda function whose code is one Python file of this library, carried by the template.
 
-    So the code is reviewed and versioned with the template, and no archive is uploaded for it. Its role may
-    write its own log, and nothing else until its user adds to it.
+    What the file imports from its own folder is written in the place of the import. So the code is reviewed
+    and versioned with the template, and no archive is uploaded for it. Its role may write its own log, and
+    nothing else until its user adds to it.
 
-    What the rule packs find about it is acknowledged here: nobody outside can mend it.
+    What the rule packs find about it is acknowledged here: a caller cannot fix it.
 
     Attributes:
         function: The function.
         role: What it may do.
-        log_group: Where it logs.
+        log_group: Where it logs; it outlives the stack until its retention has emptied it.
     """
 
     @typed
@@ -71,12 +85,13 @@ class InlineFunction(Construct):
             FleetError: The file is larger than a template can carry.
         """
         super().__init__(scope, construct_id)
-        code = (_SOURCES / f"{source}.py").read_text(encoding="utf-8")
+        code = function_code(source)
         findings = Findings.of(self)
         findings.add(inline_code(len(code.encode()), where=findings.where(f"{source}.py")))
         findings.raise_if_any()
+        # It stays: a rollback would delete the reason for itself. Its name is generated, so nothing collides.
         self.log_group = logs.LogGroup(
-            self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.DESTROY
+            self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN
         )
         self.role = self._execution_role(description)
         self.function = self._function(

@@ -1,1 +1,1 @@
-"""What an endpoint is made of: instances, server, network, and how a new configuration takes over."""
+"""The parts of an endpoint: instances, server, network, and how a new configuration takes over."""

@@ -41,7 +41,7 @@ class AsyncInference:
     """Makes a single-model endpoint answer through S3: `InvokeEndpointAsync` instead of `InvokeEndpoint`.
 
     For requests of up to 1 GB and answers that may take an hour. Requests wait in a queue of SageMaker's, so
-    the fleet may shrink to no instance at all while nobody asks: give `EndpointScaling` min_capacity=0.
+    the fleet may shrink to no instance at all without requests: give `EndpointScaling` min_capacity=0.
 
     SageMaker publishes no Invocations of such an endpoint. `EndpointAlarms` and `EndpointDashboard` look at
     the queue instead; `RollbackAlarms`, which count requests, never go off.
@@ -49,9 +49,9 @@ class AsyncInference:
     Attributes:
         requests: Where callers put what they ask: the role may read it.
         output: Where answers are written.
-        failure: Where errors are written; None to be told of them by the topic alone.
-        success_topic: Told of each answer.
-        error_topic: Told of each failure.
+        failure: Where errors are written; None to hear of them by the topic alone.
+        success_topic: Notified of each answer.
+        error_topic: Notified of each failure.
         include_inference_in: The notifications that hold the answer itself, if that has 128 KB at most.
         max_concurrent_invocations: Requests that SageMaker gives to a container at one time, 1 to 1000. None
             leaves it to SageMaker; Triton's dynamic batching needs as many as make a batch.
@@ -72,7 +72,7 @@ class AsyncInference:
         """What is wrong with the values.
 
         Args:
-            where: What the problems are told about.
+            where: What the problems are reported for.
         """
         yield number_range(
             known(self.max_concurrent_invocations),
@@ -85,7 +85,7 @@ class AsyncInference:
 
     @typed
     def grant(self, role: iam.IRole) -> None:
-        """Let the endpoint's role read requests, write answers and tell of them, and nothing else.
+        """Let the endpoint's role read requests, write answers and publish notices of them, and nothing else.
 
         Args:
             role: The role.

@@ -23,7 +23,7 @@ from triton_models.errors import Problem
 class DataCapture:
     """Writes requests and answers to S3, for monitoring, audits or training.
 
-    A multi-model endpoint has none: SageMaker captures for endpoints that serve one model.
+    A multi-model endpoint cannot have one: SageMaker captures for endpoints that serve one model.
 
     Attributes:
         bucket: Where to.

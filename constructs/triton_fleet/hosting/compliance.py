@@ -1,7 +1,7 @@
 """Findings of rule packs that ask for what the service refuses, acknowledged by the constructs themselves.
 
-Only findings of that kind are here: whoever uses a construct cannot mend them, and would have to find out
-why. What can be mended, or is a matter of judgement, is left to the app, which may see it otherwise.
+Only findings of that kind are here: whoever uses a construct cannot fix them, and would have to find out
+why. What can be fixed, or is a matter of judgement, is left to the app, which may see it otherwise.
 
 An acknowledgement changes no template, and means nothing to an app without rule packs.
 """

@@ -5,13 +5,16 @@ Two things are particular about a fleet of many models on GPUs, and every defaul
 * A new instance starts with no model loaded. Its first requests wait for their models, however good the new
   version is. So a step is small, the wait after it is long enough to load the models in use, and the alarms
   that roll it back look at errors and not at latency (`RollbackAlarms`).
-* Blue/green deployments run two whole fleets side by side: twice the instances are billed, and the account's
+* SageMaker suspends auto scaling until the deployment has ended: the fleet keeps the size it had, whatever
+  the traffic. A canary of ten minutes takes 35 with the start of its instances, a rolling one far more.
+* Blue/green deployments run two fleets side by side: twice the instances are billed, and the account's
   quota for the instance type has to hold both. `Rolling` needs one more batch only.
 
 Sources, read on 2026-11-21:
 
 * https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails.html
 * https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DeploymentConfig.html
+* https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
 """
 
 from __future__ import annotations
@@ -41,8 +44,14 @@ _Config = sagemaker.CfnEndpoint.DeploymentConfigProperty
 _Routing = sagemaker.CfnEndpoint.TrafficRoutingConfigProperty
 _Size = sagemaker.CfnEndpoint.CapacitySizeProperty
 
-# A GPU instance serves within ten minutes of being asked for; three times that is not yet a failure.
-_SECONDS_TO_START_INSTANCES = 30 * 60
+MINUTES_TO_SERVE = 15
+"""From asking for an instance until it serves; 12 were measured with an image of 27.7 GB.
+
+Source, read on 2026-11-22: strands-decider-triton in aws-samples/sagemaker-genai-hosting-examples.
+"""
+# Twice that is not yet a failure. A lack of capacity was reported after 31 minutes.
+_SECONDS_TO_START_INSTANCES = 2 * MINUTES_TO_SERVE * 60
+_LONG_MINUTES = 60
 _TEN_MINUTES = Duration.minutes(10)
 _NO_TIME = Duration.seconds(0)
 
@@ -53,7 +62,7 @@ class Portion:
     """A part of a fleet: `Portion.percent(25)` or `Portion.instances(2)`.
 
     Attributes:
-        value: A whole number from 1 up.
+        value: An integer, 1 or more.
         by_percent: Whether it is percent of the fleet, or else a number of instances.
     """
 
@@ -77,14 +86,14 @@ class Portion:
         return _Size(type="CAPACITY_PERCENT" if self.by_percent else "INSTANCE_COUNT", value=self.value)
 
     @typed
-    def steps(self, *, whole: float | None) -> int | None:
-        """How many steps the whole fleet takes; None if that is not known.
+    def steps(self, *, fleet: float | None) -> int | None:
+        """How many steps the fleet takes; None if that is not known.
 
         Args:
-            whole: The instances of the fleet. Not needed for a percentage.
+            fleet: The instances of the fleet. Not needed for a percentage.
         """
         size = known(self.value)
-        total = 100 if self.by_percent else whole
+        total = 100 if self.by_percent else fleet
         return math.ceil(total / size) if size and size > 0 and total is not None else None
 
 
@@ -105,7 +114,7 @@ class Deployment(ABC):
     divides_the_fleet: ClassVar[bool] = True
     """Whether a part of the fleet is tried first."""
     replaces_in_batches: ClassVar[bool] = False
-    """Whether old instances go while new ones come, so that there are never two whole fleets."""
+    """Whether old instances go while new ones come, so that there are never two complete fleets."""
 
     wait: Duration = _TEN_MINUTES
     maximum_time: Duration | None = None
@@ -116,7 +125,7 @@ class Deployment(ABC):
         """What SageMaker would refuse.
 
         Args:
-            where: What the problems are told about.
+            where: What the problems are reported for.
             capacity: The fewest instances that the variant has; None, or a token, is not checked.
         """
 
@@ -128,6 +137,23 @@ class Deployment(ABC):
         Args:
             rollback_alarms: Names of the alarms that undo the deployment; at most ten.
         """
+
+    @typed
+    def minutes_without_scaling(self, *, capacity: int | None = None) -> float | None:
+        """Minutes for which auto scaling is suspended; None if that depends on what is not known.
+
+        Args:
+            capacity: The instances of the fleet; None leaves only portions in percent.
+        """
+        steps, starts, last = self._plan(capacity=_known_capacity(capacity))
+        if steps is None or starts is None:
+            return None
+        waits = self._total_wait(steps=steps, termination_wait=last)
+        return None if waits is None else waits / 60 + starts * MINUTES_TO_SERVE
+
+    @abstractmethod
+    def _plan(self, *, capacity: int | None) -> tuple[int | None, int | None, Duration]:
+        """The number of waits and of starts of instances, None if not known, and the wait at the end."""
 
     def _total_wait(self, *, steps: int, termination_wait: Duration) -> float | None:
         """Seconds that the deployment spends waiting; None if one of its times is a token."""
@@ -192,7 +218,7 @@ class Deployment(ABC):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlueGreen(Deployment, ABC):
-    """A second fleet is started beside the old one, takes over, and the old one goes.
+    """A second fleet is started next to the old one, takes over, and the old one goes.
 
     Needs quota and money for two fleets for as long as it lasts.
 
@@ -202,6 +228,9 @@ class BlueGreen(Deployment, ABC):
     """
 
     termination_wait: Duration = _NO_TIME
+
+    def _plan(self, *, capacity: int | None) -> tuple[int | None, int | None, Duration]:
+        return self._waits(capacity=capacity), 1, self.termination_wait
 
     @abstractmethod
     def _routing(self) -> _Routing:
@@ -304,7 +333,7 @@ class Linear(BlueGreen):
         )
 
     def _waits(self, *, capacity: float | None) -> int | None:
-        return self.step.steps(whole=capacity)
+        return self.step.steps(fleet=capacity)
 
 
 @typed_fields
@@ -318,7 +347,7 @@ class Rolling(Deployment):
     Attributes:
         batch: What is replaced at a time, 5 to 50 % of the fleet. A quarter by default: a batch's models are
             loaded while three quarters of the fleet still have theirs.
-        rollback_batch: What is put back at a time when an alarm rolls back, 5 to 100 %. The whole fleet by
+        rollback_batch: What is put back at a time when an alarm rolls back, 5 to 100 %. All of the fleet by
             default, which is fastest and needs quota for it; name a portion where the quota does not suffice.
     """
 
@@ -326,6 +355,10 @@ class Rolling(Deployment):
 
     batch: Portion = Portion(value=25, by_percent=True)
     rollback_batch: Portion | None = None
+
+    def _plan(self, *, capacity: int | None) -> tuple[int | None, int | None, Duration]:
+        steps = self.batch.steps(fleet=capacity)
+        return steps, steps, _NO_TIME
 
     @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
@@ -337,13 +370,13 @@ class Rolling(Deployment):
             yield from self._portion_problem(
                 "rollback_batch", self.rollback_batch, percents=(5, 100), capacity=capacity, where=where
             )
-        steps = self.batch.steps(whole=_known_capacity(capacity))
+        steps = self.batch.steps(fleet=_known_capacity(capacity))
         yield from self._time_problems(steps=steps, termination_wait=_NO_TIME, where=where)
 
     @typed
     def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
         """See `Deployment`."""
-        steps = self.batch.steps(whole=None)
+        steps = self.batch.steps(fleet=None)
         return _Config(
             rolling_update_policy=sagemaker.CfnEndpoint.RollingUpdatePolicyProperty(
                 maximum_batch_size=self.batch.render(),
@@ -371,7 +404,7 @@ def deployment_problems(
         deployment: How; None is SageMaker's own way, which rolls back on nothing.
         rollback_alarms: Names of the alarms that undo a deployment.
         capacity: The fewest instances of the variant; None, or a token, is not checked.
-        where: What the problems are told about.
+        where: What the problems are reported for.
         variants: How many variants the endpoint has.
     """
     yield from rollback_alarm_problems(rollback_alarms, has_deployment=deployment is not None, where=where)
@@ -388,9 +421,18 @@ def deployment_advice(
     deployment: Deployment | None, *, rollback_alarms: Sequence[str], capacity: int | None
 ) -> Iterator[tuple[str, str]]:
     """What would be accepted and yet does not do what it looks like: id and text of each warning."""
-    if deployment is None or not deployment.divides_the_fleet:
+    if deployment is None:
         return
     name = type(deployment).__name__
+    minutes = deployment.minutes_without_scaling(capacity=capacity)
+    if minutes is not None and minutes > _LONG_MINUTES:
+        yield (
+            "triton-fleet:long-without-scaling",
+            f"{name} takes about {minutes:.0f} minutes, and SageMaker suspends auto scaling until it has "
+            "ended: the fleet does not grow. Wait less, move more at a time, or deploy at a quiet hour.",
+        )
+    if not deployment.divides_the_fleet:
+        return
     if not rollback_alarms:
         yield (
             WITHOUT_ROLLBACK,

@@ -171,7 +171,7 @@ class EndpointNetwork(Construct):
                 principals=[iam.AnyPrincipal()],
                 actions=["s3:ListBucket"],
                 resources=[repository.bucket.bucket_arn],
-                conditions={"StringLike": {"s3:prefix": f"{repository.prefix}*"}},
+                conditions=repository.list_condition,
             ),
             iam.PolicyStatement(
                 principals=[iam.AnyPrincipal()],
@@ -340,7 +340,7 @@ class EndpointNetwork(Construct):
     def _interface_endpoints(
         self, created: Collection[VpcService]
     ) -> Mapping[VpcService, ec2.InterfaceVpcEndpoint]:
-        """The interface endpoints. The whole VPC resolves their names, so their policies stay open."""
+        """The interface endpoints. All of the VPC resolves their names, so their policies stay open."""
         wanted = {service: made for service, made in _INTERFACES.items() if service in created}
         if not wanted:
             return MappingProxyType({})
@@ -401,7 +401,7 @@ def _is_list(subnet_id: str) -> bool:
 
 
 def _has_route_table(subnet: ec2.ISubnet) -> bool:
-    """Whether the subnet's route table is known; an imported subnet that has none raises when asked."""
+    """Whether the subnet's route table is known; an imported subnet without one raises when asked."""
     try:
         return bool(subnet.route_table.route_table_id)
     except RuntimeError:

@@ -18,7 +18,7 @@ class S3Folder:
 
     Attributes:
         bucket: The bucket, in the endpoint's region.
-        prefix: Such as "answers/"; the slash at its end may be left out. Empty for the whole bucket.
+        prefix: Such as "answers/"; the slash at its end may be left out. Empty for the bucket.
     """
 
     bucket: s3.IBucket
@@ -31,7 +31,7 @@ class S3Folder:
 
     @typed
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to read what is in it, and nothing beside it.
+        """Allow to read what is in it, and nothing else.
 
         ListBucket is part of it: without it S3 answers a missing object with 403, as it would a wrong role.
 
@@ -44,7 +44,7 @@ class S3Folder:
 
     @typed
     def grant_write(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to put objects into it, and nothing beside it.
+        """Allow to put objects into it, and nothing else.
 
         Args:
             grantee: Who may write.

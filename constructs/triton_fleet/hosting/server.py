@@ -25,7 +25,7 @@ class TritonMetrics:
 
     An agent in the container of AWS reads them from the server and writes them into the endpoint's log group,
     from where CloudWatch takes them. On a multi-model endpoint two models of one name in different artifacts
-    cannot be told apart, and custom metrics of models are not published. It needs a way to CloudWatch, which
+    look the same, and custom metrics of models are not published. It needs a way to CloudWatch, which
     network isolation cuts off. Each metric of each model is billed as a custom metric.
 
     Attributes:
@@ -56,7 +56,7 @@ class TritonServer:
     The container's start script reads them from variables named SAGEMAKER_TRITON_*; what each does was read
     in docker/sagemaker/serve of triton-inference-server/server and tried on server 2.51.
 
-    Variables that are not offered, for setting them helps nobody:
+    Variables that are not offered, because setting them helps no one:
 
     * SAGEMAKER_TRITON_MODEL_LOAD_GPU_LIMIT: the server refuses a load over that limit with status 400 where
       SageMaker evicts only upon 507, so a full GPU would refuse models instead of making room.
@@ -66,12 +66,12 @@ class TritonServer:
     * SAGEMAKER_TRITON_TENSORFLOW_VERSION: the TensorFlow backend is gone since release 25.03.
 
     Attributes:
-        ping_mode: What /ping tells. "live": the server runs. "ready": no load failed and none is under way;
-            on a multi-model endpoint one broken model would then take the whole instance out of service.
+        ping_mode: What /ping reports. "live": the server runs. "ready": no load failed and none is under way;
+            on a multi-model endpoint one broken model would then take the instance out of service.
             Set although the start script means "live" too: the script forgets to export it.
         log_verbose: Log every step of every request: about 4 KB a request, and half the throughput of small
             models. The container's own default is true.
-        log_info: Log loads and unloads. None is Triton's default, on: the lines tell which models a fleet
+        log_info: Log loads and unloads. None is Triton's default, on: the lines say which models a fleet
             loads, which no metric does.
         log_warning: Log warnings. None is Triton's default, on.
         log_error: Log errors. None is Triton's default, on: without them a failed load says nothing.
@@ -88,7 +88,7 @@ class TritonServer:
         metrics: Publish Triton's own metrics to CloudWatch. None by default: they are billed by model, and a
             fleet has thousands.
         inference_type: What a request of a single-model endpoint is: a tensor request ("infer"), or one for
-            Triton's generate extension of language models, with the answer whole or as a stream. None is
+            Triton's generate extension of language models, with the answer at once or as a stream. None is
             Triton's default, "infer". For releases from 25.03 on; a multi-model endpoint ignores it.
         allow_grpc: Open Triton's gRPC interface inside the container, for models that call other models
             through it. SageMaker itself speaks HTTP only. Off, as in the container.

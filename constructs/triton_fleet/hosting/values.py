@@ -18,7 +18,7 @@ def hosting_problems(hosting: Hosting, *, where: str) -> Iterator[Problem | None
 
     Args:
         hosting: The variant.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     yield resource_name(known(hosting.name), what="the variant", where=where)
     reserved = hosting.capacity_reservation

@@ -13,6 +13,7 @@ from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.metrics.published import EndpointMetrics
+from triton_models.host_amis import default_ami
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.releases import Release
 
@@ -89,6 +90,8 @@ class Hosting:
         model_download_timeout: For downloading and unpacking model data, 60 to 3600 s.
         capacity_reservation: What the instances are taken from; None for whatever SageMaker has.
         core_dumps: Where what is left of a crashed container is kept; None for nowhere.
+        inference_ami: The host image, which brings the GPU's driver, such as
+            "al2-ami-sagemaker-inference-gpu-3-1"; None for that of the release's CUDA.
     """
 
     name: str = DEFAULT_VARIANT
@@ -104,6 +107,7 @@ class Hosting:
     model_download_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
     capacity_reservation: CapacityReservation | None = None
     core_dumps: CoreDumps | None = None
+    inference_ami: str | None = None
 
     @property
     def instance_types(self) -> tuple[str, ...]:
@@ -159,7 +163,7 @@ def production_variant(
         initial_instance_count=variant.initial_instance_count,
         initial_variant_weight=variant.weight,
         # The default host's driver is of 2021: this image would not start on it, and leave no log.
-        inference_ami_version=release.inference_ami if instance.gpu else None,
+        inference_ami_version=variant.inference_ami or default_ami(instance, release),
         model_name=models[0],
         volume_size_in_gb=variant.volume_size_gb,
         capacity_reservation_config=reservation.render() if reservation else None,

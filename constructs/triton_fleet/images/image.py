@@ -47,8 +47,9 @@ class TritonImage:
         Args:
             scope: What uses the image.
             release: The release.
-            cpu: The image for instance types without a GPU, whose tag ends in "-cpu". Which tags have one is
-                in no table of AWS's: its SDK makes the tag by this rule for every release.
+            cpu: The image for instance types without a GPU, whose tag ends in "-cpu". AWS's SDK makes that
+                tag for every release; its container repository has listed none since 23.12, so it is used
+                only where `cpu_image` asks for it.
 
         Raises:
             FleetError: The stack names a region that does not have the image.
@@ -71,7 +72,7 @@ class TritonImage:
         """What a role needs to pull this image and nothing else."""
         return [
             iam.PolicyStatement(
-                sid="ImageLogin",  # a token is for the whole registry: ECR has no narrower resource
+                sid="ImageLogin",  # a token is for the registry: ECR has no narrower resource
                 actions=["ecr:GetAuthorizationToken"],
                 resources=["*"],
             ),
@@ -92,7 +93,7 @@ class TritonImage:
 class OwnImage:
     """An image in an ECR repository of yours, made from Triton with SageMaker's interface.
 
-    What it holds is told by the endpoint's `release`: plans and host driver are checked against that. The
+    The endpoint's `release` says what it holds: plans and host driver are checked against that. The
     image has to be built from it, with the start script at /usr/bin/serve.
 
     A multi-model endpoint needs the label com.amazonaws.sagemaker.capabilities.multi-models=true. It is read
@@ -119,7 +120,7 @@ class OwnImage:
         """What is wrong with serving from it.
 
         Args:
-            where: What the problems are told about.
+            where: What the problems are reported for.
             region: The endpoint's region; None or a token if it is not known yet.
             multi_model: Whether it is to serve a multi-model endpoint, which needs the label.
         """
@@ -128,11 +129,11 @@ class OwnImage:
             found = image_version(tag, digest, where=where)
             if found is not None:
                 yield found
-        beside = image_beside_endpoint(
+        mistake = image_beside_endpoint(
             image=known(self.repository.env.region), endpoint=region and known(region), where=where
         )
-        if beside is not None:
-            yield beside
+        if mistake is not None:
+            yield mistake
         if multi_model:
             yield from self._label_problems(where)
 

@@ -5,7 +5,7 @@ Sources, read on 2026-11-21:
 * https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 * https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoint-cloudwatch-metrics.html
 
-No metric here says which model it is about: SageMaker has none by model on a multi-model endpoint.
+No metric here says which model it is about: SageMaker has no metric by model on a multi-model endpoint.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ METRICS: Mapping[str, MetricFact] = _facts(
     ("ModelUnloadingTime", _INVOCATION, "Microseconds", "Average", "unload from Triton"),
     # 1 if the model was loaded when the request came, else 0: Average is the hit ratio.
     ("ModelCacheHit", _INVOCATION, "None", "Average", "hits"),
-    # Each instance publishes its own count: Average is a typical instance, Sum the whole fleet.
+    # Each instance publishes its own count: Average is a typical instance, Sum the fleet.
     ("LoadedModelCount", _HOST, "None", "Average", "models an instance"),
     ("CPUUtilization", _HOST, "Percent", "Average", "CPU"),  # 0 to 100 times the vCPUs
     ("MemoryUtilization", _HOST, "Percent", "Average", "memory"),
@@ -104,7 +104,7 @@ def metric_fact(name: str) -> MetricFact:
             what=f"there is no metric {name!r}",
             where="the metrics of an endpoint",
             expected=f"one of {', '.join(METRICS)}",
-            why="CloudWatch accepts any name, and an alarm on one that nobody publishes never goes off",
+            why="CloudWatch accepts any name, and an alarm on one that is not published never goes off",
             fix=did_you_mean(name, METRICS, otherwise="use a name from the list"),
             rule="unknown-metric",
         )

@@ -308,7 +308,7 @@ class EndpointMetrics(InvocationMetrics):
         gpus = self._instance.gpu_count
         name, units = ("GPUUtilization", gpus) if gpus else ("CPUUtilization", self._instance.vcpus)
         instances = "requests / requests_an_instance"
-        # Half an instance of room: the number of instances is a ratio of two sums, so not quite whole.
+        # Half an instance of room: the number of instances is a ratio of two sums, so not quite an integer.
         too_few = f"{instances} < {math_number(fewest)} - 0.5"
         busy, below = math_number(busy_percent), f"{instances} < {math_number(most)} - 0.5"
         not_growing = f"busy > {busy} * {units} AND {below}"

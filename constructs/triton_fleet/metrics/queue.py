@@ -1,7 +1,7 @@
 """What SageMaker publishes about an asynchronous endpoint, and nothing about any other.
 
 Of the metrics of other endpoints it publishes the errors, the model's latency and those of the hosts; no
-Invocations, so nothing that is reckoned with the number of requests.
+Invocations, so nothing that is computed from the number of requests.
 
 Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html, read on 2026-11-21.
 """
@@ -32,7 +32,7 @@ class QueueMetrics:
         return self._metric("ApproximateBacklogSize")
 
     def backlog_per_instance(self) -> cloudwatch.Metric:
-        """The same divided by the instances; nothing while there is none."""
+        """The same divided by the instances; nothing without instances."""
         return self._metric("ApproximateBacklogSizePerInstance")
 
     def oldest_request_seconds(self) -> cloudwatch.Metric:

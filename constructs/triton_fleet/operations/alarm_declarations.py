@@ -118,7 +118,7 @@ def serving(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[Alar
         runbook=(
             "Search the log group for 'failed to load' and for the target model. A plan for another GPU or "
             "TensorRT: publish it again from the build job. A version published just now: move the name back "
-            "with `fleet rollback NAME`. Bad input from one client: tell its owner."
+            "with `fleet rollback NAME`. Bad input from one client: inform its owner."
         ),
     )
     yield AlarmDeclaration(
@@ -160,7 +160,8 @@ def hosting(metrics: InvocationMetrics) -> Iterator[AlarmDeclaration]:
         ),
         runbook=(
             "Look whether the endpoint is InService and how many instances it has. If it serves, its role "
-            "may no longer put metrics. If it does not, the page about errors has come as well: begin there."
+            "may have lost cloudwatch:PutMetricData. If it does not, the page about errors has come as well: "
+            "begin there."
         ),
     )
 
@@ -219,9 +220,9 @@ def load_failures(failures: cloudwatch.IMetric) -> AlarmDeclaration:
         out_of=3,
         what="Models cannot be loaded.",
         why=(
-            "None is normal: all requests to such a model fail. A load that fails for want of memory is not "
-            "counted, for SageMaker evicts other models and tries again. Three minutes of fifteen, so that "
-            "one request to a model that was withdrawn is no ticket."
+            "Any failure matters: every request to such a model fails. A load that fails for lack of memory "
+            "is not counted, because SageMaker evicts other models and tries again. Three minutes of "
+            "fifteen, so that one request to a model that was withdrawn opens no ticket."
         ),
         runbook=(
             "The dashboard's table of failed loads says which model and why. A plan for another GPU or "
@@ -258,7 +259,8 @@ def ceiling(metrics: InvocationMetrics, *, max_capacity: float) -> AlarmDeclarat
         name="ScaledToMaximum",
         severity=Severity.TICKET,
         metric=metrics.instances(),
-        threshold=max_capacity - 0.5,  # the number of instances is a ratio of two sums, so not quite whole
+        threshold=max_capacity
+        - 0.5,  # the number of instances is a ratio of two sums, so not quite an integer
         minutes=15,
         out_of=15,
         what="Auto scaling has reached its largest capacity.",
@@ -290,7 +292,7 @@ def no_capacity(
         ),
         why=(
             "Auto scaling asks for an instance after three busy minutes, and it serves within ten more. "
-            "After twenty it is not coming: AWS has none of the type, or the account's quota is used up."
+            "After twenty it is not coming: AWS is out of the type, or the account's quota is used up."
         ),
         runbook=(
             "Read the scaling activities of the endpoint. A quota: ask for more. No capacity in the region: "
@@ -304,7 +306,7 @@ def rolling_back(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator
     """What a deployment is undone for: failures, and nothing that an instance without models causes.
 
     A new instance has no model loaded, so right after a deployment requests miss and wait, models load, and a
-    client may be told to come again (429, a 4XX). None of that is looked at: not the latency, not the cache,
+    client may be asked to try again (429, a 4XX). None of that is looked at: not the latency, not the cache,
     not 4XX.
     """
     yield AlarmDeclaration(

@@ -75,12 +75,12 @@ class EndpointAlarms(Construct):
             construct_id: The construct's id.
             endpoint: What to watch.
             variant: Which of its variants, by name; None for the first, of most endpoints the only one.
-            scaling: Its auto scaling, to be told when it can grow no more, and when it does not grow.
+            scaling: Its auto scaling, for the alarms about a fleet that cannot grow, or does not.
             thresholds: Where normal ends.
-            log_group: The endpoint's log group, to be told of models that cannot be loaded: no metric of
+            log_group: The endpoint's log group, for the alarm about failed loads: no metric of
                 SageMaker's says so. Costs one metric of your own.
-            topic: Who is told. Without one the alarms can be looked at, and nobody is.
-            ticket_topic: Who is told of tickets, if that is somebody else than who is paged.
+            topic: Gets the alarms. Without one they only change their state.
+            ticket_topic: Gets the tickets, if others are paged than get tickets.
 
         Raises:
             FleetError: There is no such variant, a threshold is one that no metric can pass, or the scaling
@@ -167,7 +167,7 @@ def _declared(
         yield gpu_memory(metrics, thresholds)
     yield from hosting(metrics)
     if scaling is not None:
-        if known(scaling.max_capacity) is not None:  # a threshold beside it cannot be computed otherwise
+        if known(scaling.max_capacity) is not None:  # a threshold next to it cannot be computed otherwise
             yield ceiling(metrics, max_capacity=scaling.max_capacity)
         yield no_capacity(metrics, thresholds, fewest=scaling.min_capacity, most=scaling.max_capacity)
         return

@@ -14,7 +14,7 @@ _RUNBOOKS: Mapping[str, str] = MappingProxyType(
             "Search the log group for 'failed to load' and for the target model. An artifact that was "
             "built for hardware that is not here: publish it again from the build job. A version "
             "published just now: move the name back with `fleet rollback NAME`. Bad input from one client: "
-            "tell its owner."
+            "inform its owner."
         ),
         "Latency": (
             "On the dashboard, see whether the CPUs are busy: then raise the largest capacity. If they "

@@ -43,17 +43,17 @@ from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 
 # What a scaling target follows: the policy, the metric and the chart's title.
 _FOLLOWED = (
-    ("Invocations", "InvocationsPerInstance", "Requests a minute an instance"),
-    ("GpuUtilization", "GPUUtilization", "GPU, all of an instance added up"),
-    ("GpuMemoryUtilization", "GPUMemoryUtilization", "GPU memory, all of an instance added up"),
-    ("CpuUtilization", "CPUUtilization", "CPU, all of an instance added up"),
+    ("Invocations", "InvocationsPerInstance", "Requests per minute per instance"),
+    ("GpuUtilization", "GPUUtilization", "GPU utilization, summed per instance"),
+    ("GpuMemoryUtilization", "GPUMemoryUtilization", "GPU memory utilization, summed per instance"),
+    ("CpuUtilization", "CPUUtilization", "CPU utilization, summed per instance"),
 )
 
 
 class EndpointDashboard(Construct):
     """One page about an endpoint, or one of its variants.
 
-    First the states of the alarms and the numbers that tell most. Then a section for each question: is it
+    First the states of the alarms and the numbers that say most. Then a section for each question: is it
     serving, is it fast, is the cache working, is it full, is it scaling, what does it cost? Each begins with
     how to read it. What the endpoint has not, such as a cache or a GPU, is left out.
 
@@ -90,7 +90,7 @@ class EndpointDashboard(Construct):
                 in instances and seconds of them.
 
         Raises:
-            FleetError: There is no such variant, the price or the number of models is none, or alarms or
+            FleetError: There is no such variant, the price or the number of models is invalid, or alarms or
                 scaling are another variant's.
         """
         super().__init__(scope, construct_id)
@@ -174,7 +174,7 @@ class EndpointDashboard(Construct):
             ("Server errors, %", metrics.error_percent("Invocation5XXErrors")),
         )
         caching = (
-            ("Loaded models an instance", metrics.metric("LoadedModelCount")),
+            ("Loaded models per instance", metrics.metric("LoadedModelCount")),
             ("Requests whose model was loaded, %", metrics.cache_hit_percent()),
         )
         yield numbers(*(caching if self._multi_model else ()), *serving)
@@ -189,8 +189,8 @@ class EndpointDashboard(Construct):
             "and 429 among them means that a model was still being loaded.",
         )
         yield row(
-            chart("Requests a minute", metrics.metric("Invocations")),
-            chart("Failed requests a minute", *(metrics.metric(name) for name in errors)),
+            chart("Requests per minute", metrics.metric("Invocations")),
+            chart("Failed requests per minute", *(metrics.metric(name) for name in errors)),
             chart(
                 "Failed requests, % of all",
                 *(metrics.error_percent(name) for name in errors),
@@ -204,7 +204,7 @@ class EndpointDashboard(Construct):
         yield question(
             "Is it fast?",
             "Model latency is Triton's time for a request, without loading. The overhead is SageMaker's, and "
-            "holds the wait for a model that is loaded first. "
+            "includes the wait for a model that is loaded first. "
             f"Latency up with the {self._hardware} busy: too few instances. "
             f"Latency up with the {self._hardware} idle: see the cache.",
         )
@@ -234,7 +234,7 @@ class EndpointDashboard(Construct):
         yield row(
             chart("Loaded models", metrics.metric("LoadedModelCount"), metrics.loaded_models()),
             chart("Requests whose model was loaded", metrics.cache_hit_percent(), axis=PERCENT),
-            chart("Loads and evictions a minute", metrics.loads(), metrics.evictions()),
+            chart("Loads and evictions per minute", metrics.loads(), metrics.evictions()),
         )
         yield row(
             durations("Wait for a model", "ModelLoadingWaitTime", metrics),
@@ -290,8 +290,8 @@ class EndpointDashboard(Construct):
         yield question(
             "Is it scaling?",
             "A metric above the line of its target for some minutes adds instances, up to the largest "
-            "capacity. Above the line, below the largest capacity and no instance comes: AWS has none, or "
-            "the quota is used up. The number of instances follows from requests: without any there is none.",
+            "capacity. Above the line, below the largest capacity and no instance comes: AWS has no more, or "
+            "the quota is used up. The number of instances follows from requests: without any it is unknown.",
         )
         yield row(chart("Instances", self._metrics.instances(), lines=self._limits()), *self._followed())
 
@@ -305,12 +305,12 @@ class EndpointDashboard(Construct):
         )
         if self._price is None:
             unit, an_hour, a_thousand = "instances", "instances", "instances * 60 / rate * 1000"
-            titles = ("Instances that are billed", "Instance seconds a thousand requests")
+            titles = ("Instances that are billed", "Instance seconds per 1,000 requests")
         else:
             price = math_number(self._price.usd_per_hour)
             unit, an_hour = "USD", f"instances * {price}"
             a_thousand = f"instances * {price} / 60 / rate * 1000"
-            titles = ("Dollars an hour", "Dollars a thousand requests")
+            titles = ("Cost per hour (USD)", "Cost per 1,000 requests (USD)")
         yield row(
             _costs(titles[0], an_hour, unit=unit, instances=instances),
             _costs(titles[1], a_thousand, unit=unit, instances=instances, rate=rate),
@@ -318,7 +318,7 @@ class EndpointDashboard(Construct):
 
     @property
     def _hardware(self) -> str:
-        """What answers: the word for it in a text."""
+        """What answers: the word for it in a sentence."""
         return "GPU" if self._variant.instance.gpu_count else "CPU"
 
     def _thresholds(self, *names: str) -> list[Line]:

@@ -26,7 +26,7 @@ def queueing(
             "set: what your callers wait for. A request that waits past its own time limit is thrown away."
         ),
         runbook=(
-            "See whether there are instances. None, and none comes: AWS has none of the type, or the quota "
+            "See whether there are instances. None, and none comes: AWS is out of the type, or the quota "
             "is used up. Some, and the backlog grows: raise the largest capacity, or lower the target."
         ),
     )
@@ -57,7 +57,7 @@ def queueing(
         what="Requests wait, and there is no instance.",
         why=(
             "Auto scaling asks for an instance after two minutes, and it serves within ten more. After "
-            "twenty it is not coming, or nobody asks for one."
+            "twenty it is not coming, or none was requested."
         ),
         runbook=(
             "Read the scaling activities of the endpoint. A quota: ask for more. No capacity in the region: "

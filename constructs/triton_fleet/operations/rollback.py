@@ -1,6 +1,6 @@
 """Alarms that undo a deployment, made before the endpoint that is deployed.
 
-Those of the endpoint as a whole name it and nothing else. Those of the new fleet name its configuration, too:
+Those of the endpoint name it and nothing else. Those of the new fleet name its configuration, too:
 CloudFormation makes the configuration, then points the alarm to it, then updates the endpoint, and none of
 the three needs a later one. Source, read on 2026-11-21:
 https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html
@@ -19,6 +19,7 @@ from triton_fleet.arguments.findings import Findings
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.execution_role import see_alarms
 from triton_fleet.metrics.published import MINUTE, InvocationMetrics, math_number
 from triton_fleet.operations.alarm_declarations import AlarmDeclaration, rolling_back
 from triton_fleet.operations.thresholds import Thresholds
@@ -109,7 +110,7 @@ class NewFleetAlarms(Construct):
     SageMaker publishes the metrics of invocations with the dimension EndpointConfigName as well, from when a
     fleet gets traffic. AWS shows that for ModelLatency and says it of errors; which other metrics have the
     dimension is not documented. So requests are counted here as the samples of the errors' own metric, which
-    is 1 or 0 for each request, and `RollbackAlarms` beside these are the safe side.
+    is 1 or 0 for each request, and `RollbackAlarms` in addition are the safe side.
 
     As those do, they look at errors, and at nothing that a cold start causes.
 
@@ -155,12 +156,12 @@ class NewFleetAlarms(Construct):
             endpoint_config_name=endpoint.endpoint_config_name,
         )
         prefix = endpoint.name if name == "AllTraffic" else f"{endpoint.name}-{name}"
+        declared = {f"{prefix}-rollback-{each.name}": each for each in _of_new_fleet(metrics, limits)}
         self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
-            {
-                each.name: each.create(self, alarm_name=f"{prefix}-rollback-{each.name}")
-                for each in _of_new_fleet(metrics, limits)
-            }
+            {each.name: each.create(self, alarm_name=literal) for literal, each in declared.items()}
         )
+        # By their literal names: the alarms are made after the role, on which the configuration depends.
+        endpoint.role.add_to_policy(see_alarms(endpoint, tuple(declared)))
         endpoint.roll_back_on([alarm.alarm_name for alarm in self.alarms.values()])
 
 
@@ -172,7 +173,7 @@ class _FleetMetrics(InvocationMetrics):
         self._dimensions = {**self._dimensions, "EndpointConfigName": endpoint_config_name}
 
     def error_percent_of_many(self, name: str, *, minimum_requests: float) -> cloudwatch.MathExpression:
-        """As that of the endpoint, and made of one metric."""
+        """As that of the endpoint, and of one metric."""
         failed = self.metric(name)
         return cloudwatch.MathExpression(
             expression=(

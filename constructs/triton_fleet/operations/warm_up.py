@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from aws_cdk import Annotations as Advice
-from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import ArnFormat, CustomResource, Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -21,9 +21,11 @@ from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.functions.inline_function import InlineFunction
 from triton_fleet.rules.warm_up_interval import warm_up_interval
 from triton_fleet.rules.warm_up_requests import warm_up_models, warm_up_request, warm_up_size
+from triton_fleet.scaling.alias import EndpointAlias
 from triton_models.manifest import MANIFEST_NAME
 
 _QUARTER_MINUTE = Duration.seconds(15)
+_ROUNDS_AN_INSTANCE = 3
 
 
 @typed_fields
@@ -34,7 +36,9 @@ class WarmUpRequest:
     Attributes:
         model: The model's name in the repository, such as "minilm"; its artifact is looked up when the
             request is sent.
-        body: The request, best the smallest that the model takes: any request loads the model.
+        body: The request, best the smallest that the model takes: any request loads the model. In JSON, the
+            data of a tensor may be `{"of": 0, "times": 150528}`, which is written out when it is sent: an
+            image is longer than all requests together may be.
         content_type: The body's type.
     """
 
@@ -51,7 +55,8 @@ class WarmUp(Construct):
     function that sends every request to the endpoint, and again every few seconds: of a canary, only a share
     of the requests reaches the new fleet. It ends when the endpoint is no longer watched, and after fifteen
     minutes in any case; each further step of a deployment is announced again. Requests that fail are logged
-    with the model's name and change nothing else: a warm-up never fails a deployment.
+    with the model's name and change nothing else: a warm-up never fails a deployment. A model that refuses
+    the input has been loaded, and is not asked again: refusals count as errors in the alarms that undo it.
 
     SageMaker may announce a step twice. Two functions then send the same requests, which does no harm, so no
     concurrency is reserved to prevent it: an account with the small quota of a new one could not deploy that.
@@ -61,8 +66,9 @@ class WarmUp(Construct):
     neither a bucket nor the permission to read one.
 
     The function and the rule are made before the endpoint is, or is changed, so that the deployment which
-    brings them is warmed up already. A new endpoint is not: it has no fleet before it,
-    so SageMaker watches and announces none.
+    brings them is warmed up already. A new endpoint has no fleet before it, so SageMaker watches and
+    announces none. With `alias`, a custom resource sends the requests to it before the alias moves there. If
+    the fleet is served by another endpoint until then, a model that does not load fails the deployment.
 
     Sources, read on 2026-11-21:
 
@@ -74,6 +80,7 @@ class WarmUp(Construct):
         requests: With what.
         function: What sends the requests.
         rule: What starts it.
+        first_loads: The custom resource that warms up a new endpoint; None without an alias.
     """
 
     @typed
@@ -85,6 +92,7 @@ class WarmUp(Construct):
         endpoint: MultiModelEndpoint,
         requests: Sequence[WarmUpRequest],
         every: Duration = _QUARTER_MINUTE,
+        alias: EndpointAlias | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
         """Create the function and the rule.
@@ -95,6 +103,8 @@ class WarmUp(Construct):
             endpoint: What to warm up. Its `deployment` has to wait, for that is when it is warmed up.
             requests: A request for each model, 8192 characters together.
             every: How often all of them are sent, 1 s to 5 minutes.
+            alias: The alias of the fleet that the endpoint serves: it moves to a new endpoint once that has
+                answered every request.
             log_retention: How long the function's log is kept.
 
         Raises:
@@ -113,6 +123,7 @@ class WarmUp(Construct):
             environment={
                 "ENDPOINT_NAME": endpoint.name,
                 "EVERY_SECONDS": f"{_seconds(every):g}",
+                "TARGET": str(endpoint.target),
                 "MANIFEST_BUCKET": endpoint.repository.bucket.bucket_name,
                 "MANIFEST_KEY": f"{endpoint.repository.prefix}{MANIFEST_NAME}",
             },
@@ -126,6 +137,7 @@ class WarmUp(Construct):
         resource = endpoint.node.default_child
         if resource is not None and Stack.of(self).node.path == Stack.of(endpoint).node.path:
             resource.node.add_dependency(permission)  # which needs the function and the rule
+        self.first_loads = self._first_loads(alias) if alias is not None else None
         for advice, text in self._advice():
             Advice.of(self).add_warning_v2(advice, text)
 
@@ -147,9 +159,7 @@ class WarmUp(Construct):
         findings.raise_if_any()
 
     def _input(self) -> str:
-        """What the rule passes to the function."""
-        passed = {"requests": [asdict(each) for each in self.requests]}
-        return json.dumps(passed, ensure_ascii=False, separators=(",", ":"))
+        return passed_on(self.requests)
 
     def _statements(self) -> list[iam.PolicyStatement]:
         """What the function may do besides logging.
@@ -201,6 +211,30 @@ class WarmUp(Construct):
             ],
         )
 
+    def _first_loads(self, alias: EndpointAlias) -> CustomResource:
+        """What is there once a new endpoint has answered; another endpoint is another resource."""
+        endpoint = self.endpoint
+        self.function.role.add_to_policy(
+            iam.PolicyStatement(sid="Alias", actions=["ssm:GetParameter"], resources=[alias.parameter_arn])
+        )
+        instances = max(each.initial_instance_count for each in endpoint.variants.values())
+        loads = CustomResource(
+            self,
+            f"FirstLoads-{endpoint.name}",
+            resource_type="Custom::TritonFirstLoads",
+            service_token=self.function.function.attr_arn,
+            service_timeout=Duration.minutes(20),
+            properties={
+                "Alias": alias.parameter_name,
+                "Requests": self._input(),
+                # Each instance loads for itself, and which one gets a request is SageMaker's choice.
+                "Rounds": 1 if instances == 1 else _ROUNDS_AN_INSTANCE * instances,
+            },
+        )
+        loads.node.add_dependency(endpoint.node.find_child("Resource"))
+        alias.moves_after(loads)
+        return loads
+
     def _permission(self) -> lambda_.CfnPermission:
         return lambda_.CfnPermission(
             self,
@@ -221,6 +255,12 @@ class WarmUp(Construct):
                 f"The endpoint has {given}, so a new fleet is never watched and never warmed up: it takes "
                 "all traffic with no model loaded. Give it deployment=Canary(), or another one with a wait.",
             )
+
+
+def passed_on(requests: Sequence[WarmUpRequest]) -> str:
+    """What the rule passes to the function."""
+    passed = {"requests": [asdict(each) for each in requests]}
+    return json.dumps(passed, ensure_ascii=False, separators=(",", ":"))
 
 
 def _seconds(duration: Duration) -> float | None:

@@ -10,17 +10,27 @@ from triton_models.instances import Gpu
 # The image's Python is marked as managed by Ubuntu; the container is thrown away after the build. What a
 # build installs goes into the user's folder, where the server that verifies the models does not look: on the
 # endpoint they have the image's packages and their own, and so they do here.
-ENVIRONMENT: Mapping[str, str] = MappingProxyType({"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_USER": "1"})
+ENVIRONMENT: Mapping[str, str] = MappingProxyType(
+    {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_USER": "1"}
+)
 
 # No name is every declared model: thousands of names are more than an environment takes.
 _MODELS = "${FLEET_MODELS:-$(cd models; dirname */build.py)}"
 
-# What some models need beside the usual set, only where one of them is built, and all in one run of pip: so
+# What some models need besides the usual set, only where one of them is built, and all in one run of pip: so
 # that it finds versions which agree. Of "resnet50:torchscript" the folder is what comes before the colon.
 _INSTALL = (
     "python3 -m pip install --quiet --requirement requirements.txt "
     f"$(for each in {_MODELS}; do "
     'ls "models/${each%%:*}/requirements.txt" 2>/dev/null | sed "s/^/--requirement /"; done)'
+)
+# PyTorch without CUDA's libraries, 3 GB less, where its own index can be reached.
+_INSTALL_TORCH = "python3 -m triton_models.torch_for_builds"
+# Problems with the machine are reported before minutes of pip. Two commands: `export A=$(...)` never fails.
+_FIND_DRIVER = (
+    '[ -z "${FLEET_GPU:-}" ] || LD_LIBRARY_PATH='
+    '$(python3 -m triton_models.tensorrt.driver --gpu "$FLEET_GPU" --release "$FLEET_RELEASE")',
+    "export LD_LIBRARY_PATH",
 )
 _HARDWARE = {True: '${FLEET_GPU:+--gpu "$FLEET_GPU"}', False: "--cpu"}
 _MODULE = "python3 -m triton_models"
@@ -36,7 +46,7 @@ def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     GPU FLEET_GPU, and FLEET_VERDICTS where somebody wants to know how each model came out.
     """
     return {
-        "install": (_INSTALL,),
+        "install": (*(_FIND_DRIVER if gpu else ()), _INSTALL_TORCH, _INSTALL),
         "build": (
             f'{_MODULE} deliver {_MODELS} --release "$FLEET_RELEASE" {_HARDWARE[gpu is not None]} '
             '--repository "$FLEET_REPOSITORY" ${FLEET_VERDICTS:+--verdicts "$FLEET_VERDICTS"}',
@@ -61,7 +71,7 @@ def changed_commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
 
 
 def summary_commands() -> Mapping[str, Sequence[str]]:
-    """What tells how every model of a run came out, and fails if one did.
+    """Commands that report how every model of a run came out, and fails if one did.
 
     They read FLEET_VERDICTS and FLEET_ITEMS, and FLEET_SUMMARY, where to write it to.
     """

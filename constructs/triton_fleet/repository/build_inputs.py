@@ -1,8 +1,9 @@
-"""What a build fetches beside its source: trained weights, and the token of a private hub."""
+"""What a build fetches in addition to its source: trained weights, and the token of a private hub."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from aws_cdk import Stack
 from aws_cdk import aws_codebuild as codebuild
@@ -10,8 +11,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from triton_models.declaring.reading import FORM_MARK
+from triton_models.variables import untrained
+
 HUB_TOKEN = "HF_TOKEN"  # noqa: S105 -- the name of the variable that the hub's own library reads
 _SECRET = "FLEET_HUB_TOKEN_SECRET"  # noqa: S105
+
+RANDOM_WEIGHTS = "triton-fleet:random-weights"
+"""The id of the warning of a model with random weights; a colon and the model's name follow."""
 
 # A Processing job takes plain variables only, which everyone sees who may describe the job. So the job is
 # told the secret's name, and reads it itself. Two commands, because `export NAME=$(...)` never fails.
@@ -36,6 +43,27 @@ def weights_statements(scope: Construct, weights: Mapping[str, str]) -> list[iam
         for bucket, _, key in (each.partition("/") for each in found)
     ]
     return [iam.PolicyStatement(sid="Weights", actions=["s3:GetObject"], resources=arns)]
+
+
+def weights_advice(
+    names: Iterable[str], *, source: Path, given: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """The id and the text of a warning for each model that has random weights.
+
+    Args:
+        names: The models: folders, or `folder:form`.
+        source: The folder that holds models/.
+        given: The addresses of trained weights by variable.
+    """
+    for name in names:
+        variables = list(untrained(source / "models" / name.partition(FORM_MARK)[0], given=given))
+        if variables:
+            trained = f"as {' or '.join(variables)} in `weights`" if any(variables) else "in its build.py"
+            yield (
+                f"{RANDOM_WEIGHTS}:{name}",
+                f"The model {name} has random weights: it answers, and the answers mean nothing. "
+                f"Name trained weights {trained}.",
+            )
 
 
 def token_variables(

@@ -131,7 +131,7 @@ class ProcessingJob(BuildMachineChoice):
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:
         name = self.instance_type or processing_type(instance)
-        assert name is not None  # noqa: S101 -- its problems told it
+        assert name is not None  # noqa: S101 -- its problems were reported
         why = "a Processing job was asked for" if asked else f"CodeBuild has no {gpu.name} on demand here"
         has = f"a job on {name} has it, billed by the second, free while idle"
         return BuildMachine(choice=self, name=name, reason=f"{why}: {has}")
@@ -151,8 +151,8 @@ def machine_problems(
         choice: What was asked for; None leaves it open.
         instance: The endpoint's instance type.
         region: The region of the stack; None if it is not known yet.
-        where: What problems with the choice are told about.
-        where_instance: What problems with the instance type are told about.
+        where: What problems with the choice are reported for.
+        where_instance: What problems with the instance type are reported for.
     """
     if choice is None:
         yield nowhere_to_build(instance, region, where=where_instance)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import Size
+from aws_cdk import CfnMapping, CfnResource, Size, Stack, Token
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from triton_fleet.images.image import TritonImage
 from triton_fleet.repository.build_machine import BuildMachine, ReservedMachines
+from triton_models.build_machines.on_demand import BuildMachine as OnDemand
 from triton_models.build_machines.reserved import EXTRA_DISK_GB
 
 # AWS's own image with Python 3.11 and boto3, in every region. Read on 2026-11-21:
@@ -45,6 +46,25 @@ def build_environment(
     return codebuild.BuildEnvironment(
         build_image=with_gpu, compute_type=_compute_type(machine), privileged=False
     )
+
+
+def only_where_offered(project: codebuild.Project, machine: OnDemand) -> None:
+    """Have CloudFormation refuse the project where its machine is not offered.
+
+    A stack with a region was checked at synthesis. A template that serves every region takes the machine from
+    a mapping, so that any other region fails before the first resource is made.
+
+    Args:
+        project: The project.
+        machine: What its builds run on.
+    """
+    stack, resource = Stack.of(project), project.node.default_child
+    if machine.regions is None or not Token.is_unresolved(stack.region):
+        return
+    offered = {region: {"type": machine.compute_type} for region in machine.regions}
+    mapping = CfnMapping(project, "OnDemand", mapping=offered)
+    assert isinstance(resource, CfnResource)  # noqa: S101 -- every project is one
+    resource.add_property_override("Environment.ComputeType", mapping.find_in_map(stack.region, "type"))
 
 
 def starter_environment() -> codebuild.BuildEnvironment:

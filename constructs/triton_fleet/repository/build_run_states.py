@@ -1,4 +1,4 @@
-"""The state machine of a run: find what changed, build it in parallel, tell how every model came out.
+"""The state machine of a run: find what changed, build it in parallel, report how every model came out.
 
 Written with JSONPath. A run keeps everything in a folder of the repository's bucket, and hands from state to
 state no more than where that is: thousands of models would not fit into a state's 256 KiB.
@@ -63,7 +63,7 @@ def definition(
         summary: Tells how every model came out.
         folder: Holds a folder for each run.
         max_concurrency: How many builds at a time.
-        topic: Who is told if a model failed.
+        topic: Gets a notice if a model failed.
     """
     items, verdicts, document = (f"{folder.url}{{}}/{name}" for name in (ITEMS, VERDICTS, SUMMARY))
     find = _build(
@@ -84,7 +84,7 @@ def definition(
             "FLEET_SUMMARY": _of_run(document),
         },
     )
-    # Whatever became of the builds, the summary tells: no item at all is not a failure, and of a list that
+    # Whatever became of the builds, the summary says it: no item at all is not a failure, and of a list that
     # could not be read every model is without a verdict.
     parallel.add_catch(summarize, result_path=_ERROR)
     summarize.add_catch(_failed(scope, document, topic), result_path=_ERROR)
@@ -188,7 +188,7 @@ def _failed(scope: Construct, document: str, topic: sns.ITopic | None) -> sfn.IC
     failed = sfn.Fail(scope, "ModelsFailed", error="ModelsFailed", cause_path="$.message")
     if topic is None:
         return name.next(failed)
-    tell = tasks.SnsPublish(
+    notify = tasks.SnsPublish(
         scope,
         "Tell",
         topic=topic,
@@ -196,6 +196,6 @@ def _failed(scope: Construct, document: str, topic: sns.ITopic | None) -> sfn.IC
         message=sfn.TaskInput.from_json_path_at("$.message"),
         result_path=sfn.JsonPath.DISCARD,
     )
-    # Whoever could not be told reads it where the run is.
-    tell.add_catch(failed, result_path=_ERROR)
-    return name.next(tell).next(failed)
+    # Without the notice, the run itself shows it.
+    notify.add_catch(failed, result_path=_ERROR)
+    return name.next(notify).next(failed)

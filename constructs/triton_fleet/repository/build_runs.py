@@ -85,7 +85,7 @@ class BuildRuns(Construct):
                 and its packages; after `timeout` of the builds it ends, with its models one after another.
             max_concurrency: The most builds at a time. By default the number of reserved machines, or four.
             timeout: When a run is ended, with its builds. What is published by then stays published.
-            topic: Who is told when a model failed.
+            topic: Gets a notice when a model failed.
             log_retention: How long the log is kept.
 
         Raises:
@@ -101,7 +101,7 @@ class BuildRuns(Construct):
         self.folder: WorkingFolder = runs(builds.repository)
         self._forget_old_runs()
         self.log_group = logs.LogGroup(
-            self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.DESTROY
+            self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN
         )
         self.step_role = self._step_role()
         self.changed_project = self._step(
@@ -165,10 +165,10 @@ class BuildRuns(Construct):
         findings.raise_if_any()
 
     def _forget_old_runs(self) -> None:
-        self.builds.repository.bucket.add_lifecycle_rule(
-            id=f"Runs{self.node.addr[-8:]}",
+        self.builds.repository.expire(
+            rule=f"Runs{self.node.addr[-8:]}",
             prefix=self.folder.prefix,
-            expiration=Duration.days(_KEPT_DAYS),
+            after=Duration.days(_KEPT_DAYS),
         )
 
     def _step_role(self) -> iam.Role:
@@ -177,7 +177,9 @@ class BuildRuns(Construct):
         )
         self.builds.repository.grant_read(role)
         for statement in (
-            *codebuild_statements(source=self.builds.source, log_group=self.log_group),
+            *codebuild_statements(
+                source=self.builds.source, key=self.builds.source_key, log_group=self.log_group
+            ),
             *weights_statements(self, self.builds.weights),
             *self.folder.read_write_statements("Runs"),
             self.folder.key_statement("RunsKey"),
@@ -215,7 +217,7 @@ class BuildRuns(Construct):
         self.builds.role.add_to_policy(self.folder.write_statement("Verdicts"))
 
     def _role(self, topic: sns.ITopic | None) -> iam.Role:
-        """What the state machine may do, but starting what it is made of: that names the state machine."""
+        """What the state machine may do, except start it: that names the state machine."""
         role = service_role(
             self, "Role", service="states.amazonaws.com", description="What a run of builds may do"
         )
@@ -233,7 +235,7 @@ class BuildRuns(Construct):
                 resources=[project.project_arn for project in projects],
             ),
             iam.PolicyStatement(
-                sid="BuildsEnded",  # a rule of Step Functions tells it, one for all of the account's builds
+                sid="BuildsEnded",  # a rule of Step Functions reports it, one for all of the account's builds
                 actions=["events:PutTargets", "events:PutRule", "events:DescribeRule"],
                 resources=[rule],
             ),
@@ -278,7 +280,7 @@ class BuildRuns(Construct):
         machine = sfn.StateMachine(
             self,
             "Resource",
-            comment="Builds the models that changed, and tells how each came out",
+            comment="Builds the models that changed, and reports how each came out",
             definition_body=sfn.DefinitionBody.from_chainable(states),
             timeout=timeout,
             logs=sfn.LogOptions(destination=self.log_group, level=sfn.LogLevel.ALL),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from aws_cdk import Annotations as Advice
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
@@ -21,7 +24,7 @@ from triton_fleet.arguments.values import literal_needed, literal_texts, time_pr
 from triton_fleet.images.image import TritonImage
 from triton_fleet.repository import processing_builds
 from triton_fleet.repository.build_commands import build_spec, commands
-from triton_fleet.repository.build_inputs import token_variables, weights_statements
+from triton_fleet.repository.build_inputs import token_variables, weights_advice, weights_statements
 from triton_fleet.repository.build_machine import (
     BuildMachineChoice,
     OnDemandMachine,
@@ -29,7 +32,12 @@ from triton_fleet.repository.build_machine import (
     build_machine,
     machine_problems,
 )
-from triton_fleet.repository.build_project import build_environment, starter_environment, variables
+from triton_fleet.repository.build_project import (
+    build_environment,
+    only_where_offered,
+    starter_environment,
+    variables,
+)
 from triton_fleet.repository.build_roles import CODEBUILD, codebuild_statements, service_role
 from triton_fleet.repository.build_source import (
     declared_models,
@@ -37,16 +45,22 @@ from triton_fleet.repository.build_source import (
 )
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.source_asset import source_asset, source_contents
+from triton_fleet.repository.usage import BuiltModel
 from triton_fleet.repository.working_folder import timing_cache
 from triton_fleet.rules.build_weights import build_weights
+from triton_fleet.rules.cpu_image import cpu_image as cpu_image_problem
 from triton_fleet.rules.gpu_generation import gpu_generation
 from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.plan_portability import PlanTarget
+from triton_models.build_machines.on_demand import BUILD_MACHINES
 from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.instances import instance_type as find_instance_type
 from triton_models.releases import DEFAULT_RELEASE, Release
 from triton_models.releases import release as find_release
+from triton_models.sequence_models import sequence_models
 from triton_models.survey import Survey
+from triton_models.targets import ArtifactTarget
+from triton_models.tensorrt import hardware_problems
 from triton_models.variables import variables_read
 
 # A Processing job gets an instance and pulls the image before it begins.
@@ -78,6 +92,7 @@ class ModelBuilds(Construct):
         release: The Triton release, with its TensorRT.
         image: The image of the release.
         source: The source folder as an asset.
+        source_key: The key of the bucket that it is in; None if that is AWS's own.
         role: What a build may do.
         starter_role: What the project may do where it only starts a Processing job; else None.
         log_group: Where builds log; of a Processing job a copy of its own log.
@@ -94,9 +109,12 @@ class ModelBuilds(Construct):
         models: Sequence[str] | None = None,
         instance_type: str = DEFAULT_INSTANCE_TYPE,
         release: str = DEFAULT_RELEASE,
+        cpu_image: bool = False,
         weights: Mapping[str, str] = _NOTHING,
         hub_token: secretsmanager.ISecret | None = None,
+        source_key: kms.IKey | None = None,
         machine: BuildMachineChoice | None = None,
+        expected_region: str | None = None,
         timeout: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.THREE_MONTHS,
     ) -> None:
@@ -110,44 +128,55 @@ class ModelBuilds(Construct):
                 deployment, and a change to it is a new version of the project.
             models: Names of the folders in models/ that a build makes, or `folder:form`. By default every
                 folder; of thousands that is many hours in one build: see BuildRuns.
-            instance_type: The endpoint's instance type: it decides the GPU to compile on, or that there is
-                none.
+            instance_type: The endpoint's instance type: it decides the GPU to compile on; a type without
+                one compiles no plans. Where all plans are declared with `TensorRt(hardware=...)`, one with
+                another GPU whose plans the endpoint loads.
             release: The endpoint's Triton release: it decides the TensorRT to compile with.
+            cpu_image: Build in AWS's image for CPUs, whose tag ends in "-cpu", for an instance type without a
+                GPU: as `MultiModelEndpoint.cpu_image`.
             weights: Trained weights by the environment variable in which a declaration looks for their
                 address, as in `{"T5_WEIGHTS": "s3://bucket/t5.safetensors"}`: one object of S3, which
                 builds may then read, or hf://owner/name@commit. Of objects under a key of your own, allow
                 `role` to use the key.
             hub_token: Of a private repository of the Hugging Face hub. A build reads it when it starts, so
                 it is in no template and no log.
+            source_key: The KMS key of the bucket that `cdk bootstrap` made, if that was given a key of the
+                account's own (`--bootstrap-kms-key-id`, or `--bootstrap-customer-key`): builds read their
+                source there, and may then decrypt it.
             machine: What builds run on: OnDemandMachine, ProcessingJob or ReservedMachines. By default what
                 has the GPU and costs nothing while idle: CodeBuild on demand, or else a Processing job.
                 Reserved machines are billed while they exist, so they are never chosen unasked.
+            expected_region: Where a stack that leaves its region open will be deployed. CodeBuild has GPUs on
+                demand in few regions: without this, a template that uses one is refused in all others.
             timeout: Two hours by default.
             log_retention: How long a build's log is kept. It is the record of how a model was made.
 
         Raises:
             FleetError: An unknown instance type, release or model, weights that no declaration reads or no
-                build can fetch, a GPU that no build machine has, or not in
-                the region, a source folder that is none, or an endpoint of the repository with another GPU
-                or TensorRT. All that apply are named.
+                build can fetch, a GPU that no build machine has, or not in the region, or a source that
+                is not a folder. All that apply are named. A model that no build job makes for one of the
+                endpoints that serve it is reported when the app is synthesised.
         """
         super().__init__(scope, construct_id)
         self.repository = repository
         instance, self.release = self._checked(
             instance_type=instance_type,
             release=release,
+            cpu_image=cpu_image,
             source=Path(source),
             models=models,
             weights=weights,
             timeout=timeout,
             machine=machine,
+            region=expected_region,
         )
         self.models = tuple(models) if models is not None else None
         self.declared = declared_models(Path(source))
         self.weights, self._hub_token = dict(weights), hub_token
+        self.source_key = source_key
         self.gpu = instance.gpu
-        self.machine = build_machine(machine, instance, known(Stack.of(self).region))
-        self.image = TritonImage.of(self, release=self.release, cpu=self.gpu is None)
+        self.machine = build_machine(machine, instance, known(Stack.of(self).region) or expected_region)
+        self.image = TritonImage.of(self, release=self.release, cpu=cpu_image)
         files = source_contents(Path(source))
         survey = Survey(
             self.models or self.declared,
@@ -156,10 +185,16 @@ class ModelBuilds(Construct):
             release=self.release,
             gpu=self.gpu is not None,
         )
-        self.late_findings = LateFindings(self, survey.problems)
+        self.late_findings = LateFindings(self, partial(self._found_late, survey))
+        repository._usage.note_build(
+            partial(self._built, survey),
+            sequences=partial(sequence_models, Path(source), tuple(files), survey.names),
+        )
+        for advice, text in weights_advice(self.models or self.declared, source=Path(source), given=weights):
+            Advice.of(self).add_warning_v2(advice, text)
         self.source = source_asset(self, Path(source), files)
         self.log_group = logs.LogGroup(
-            self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.DESTROY
+            self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN
         )
         self.starter_role: iam.Role | None = None
         timeout = timeout or Duration.hours(2)
@@ -168,26 +203,57 @@ class ModelBuilds(Construct):
         else:
             self.role, self.project = self._codebuild(timeout)
 
+    @property
+    def target(self) -> ArtifactTarget:
+        """What it builds for: the release with its GPU, or without one."""
+        return ArtifactTarget.of(release=self.release, gpu=self.gpu)
+
+    def _built(self, survey: Survey) -> Iterator[BuiltModel]:
+        """The models that a build makes, without those whose declarations cannot be read."""
+        for asked, judged in zip(survey.names, survey.judged(), strict=True):
+            if judged.artifact:
+                target = PlanTarget(
+                    gpu=self.gpu,
+                    release=self.release,
+                    path=self.node.path,
+                    plans=judged.plans,
+                    environments=judged.environments,
+                    pipelines=judged.pipelines,
+                    any_gpu=judged.any_gpu,
+                )
+                yield BuiltModel(asked=asked, name=judged.artifact, target=target)
+
+    def _found_late(self, survey: Survey) -> Iterator[Problem]:
+        """What is wrong with the declarations, and with compiling them on this GPU."""
+        yield from survey.problems()
+        for judged in survey.judged() if self.gpu is not None else ():
+            for plan in judged.plans:
+                where = f"the plans of {judged.artifact!r}, for {self.node.path}"
+                yield from hardware_problems(plan, release=None, gpu=self.gpu, where=where)
+
     def _checked(
         self,
         *,
         instance_type: str,
         release: str,
+        cpu_image: bool,
         source: Path,
         models: Sequence[str] | None,
         weights: Mapping[str, str],
         timeout: Duration | None,
         machine: BuildMachineChoice | None,
+        region: str | None,
     ) -> tuple[InstanceType, Release]:
         """The facts behind the arguments, after every check of them."""
         findings = Findings.of(self)
-        region = known(Stack.of(self).region)
+        region = known(Stack.of(self).region) or region
         where = findings.where("instance_type")
         instance = findings.look_up("instance_type", instance_type, find_instance_type)
         triton = findings.look_up("release", release, find_release)
         gpu = instance.gpu if instance is not None else None
         if instance is not None:
             findings.extend(_machine_problems(machine, instance, region, timeout, findings))
+            findings.add(cpu_image_problem(instance, asked=cpu_image, where=findings.where("cpu_image")))
         if triton is not None:
             findings.add(
                 image_published(triton, where=findings.where("release")),
@@ -195,9 +261,6 @@ class ModelBuilds(Construct):
             )
         if gpu is not None and triton is not None:
             findings.add(gpu_generation(gpu, triton, where=where))
-        if instance is not None and triton is not None:
-            target = PlanTarget(gpu=gpu, release=triton, path=self.node.path)
-            findings.extend(self.repository.compiled_for(target, where=where))
         findings.add(
             time_problem(
                 timeout,
@@ -217,7 +280,9 @@ class ModelBuilds(Construct):
 
     def _codebuild(self, timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
         """The role and the project of builds that CodeBuild runs itself."""
-        role = self._build_role(CODEBUILD, codebuild_statements(source=self.source, log_group=self.log_group))
+        role = self._build_role(
+            CODEBUILD, codebuild_statements(source=self.source, key=self.source_key, log_group=self.log_group)
+        )
         project = self._project(
             role=role,
             source=codebuild.Source.s3(bucket=self.source.bucket, path=self.source.s3_object_key),
@@ -231,13 +296,16 @@ class ModelBuilds(Construct):
             spec=build_spec(commands(self.gpu)),
             timeout=timeout,
         )
+        if self.gpu is not None and isinstance(self.machine.choice, OnDemandMachine):
+            only_where_offered(project, BUILD_MACHINES[self.gpu.name])
         return role, project
 
     def _processing_job(self, timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
         """The role of a job, and the project that starts it and waits."""
         assert self.gpu is not None  # noqa: S101 -- else there would be no job
         role = self._build_role(
-            processing_builds.SERVICE, processing_builds.job_statements(self, source=self.source)
+            processing_builds.SERVICE,
+            processing_builds.job_statements(self, source=self.source, key=self.source_key),
         )
         self.starter_role = service_role(
             self, "StarterRole", service=CODEBUILD, description="What starts a build may do"
@@ -320,7 +388,7 @@ class ModelBuilds(Construct):
         return does if usual else f"{does}. Machine: {self.machine.reason}"
 
     def variables(self) -> dict[str, str]:
-        """What a build is told: what to build, for what, and where to publish it."""
+        """What a build is given: what to build, for what, and where to publish it."""
         compiled = (
             {
                 "FLEET_GPU": self.gpu.name,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from aws_cdk import Annotations as Advice
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -11,11 +10,12 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.late import LateFindings
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
+from triton_fleet.repository.usage import RepositoryUsage
+from triton_fleet.rules.existing_bucket import existing_bucket
 from triton_fleet.rules.repository_prefix import repository_prefix
-from triton_models.errors import Problem
 from triton_models.manifest import MANIFEST_NAME
 
 
@@ -26,9 +26,12 @@ class ModelRepository(Construct):
     them again costs GPU hours. Every artifact has a name of its own and is never overwritten, because an
     instance of the endpoint goes on serving the copy it has downloaded.
 
+    What a deleted stack has left, or a bucket of your company, can be used instead: give it with its key.
+
     Attributes:
         bucket: The bucket, for what this class does not offer.
-        key: The customer-managed key; rotated every year.
+        key: The customer-managed key; one that is made here is rotated every year.
+        owned: Whether the bucket is made here; about an existing one the stack changes nothing.
         prefix: The prefix that the endpoint serves, with its final slash.
         url: Such as "s3://bucket/models/".
     """
@@ -40,37 +43,53 @@ class ModelRepository(Construct):
         construct_id: str,
         *,
         prefix: str = "models/",
+        bucket: s3.IBucket | None = None,
+        encryption_key: kms.IKey | None = None,
         access_logs: s3.IBucket | None = None,
-        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN,
+        removal_policy: RemovalPolicy = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
-        """Create the bucket and its key.
+        """Create the bucket and its key, or take those that are given.
 
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
             prefix: What comes before the artifacts' names. A release may refuse a "/" in a target model, so
                 artifacts lie flat below it.
+            bucket: A bucket that exists, such as `s3.Bucket.from_bucket_name(...)`. Its encryption, its
+                versions and its lifecycle stay as they are.
+            encryption_key: The key that encrypts `bucket`, or a new bucket. By default a new key.
             access_logs: Where S3 writes an access log of every request. None by default: a fleet reads its
                 models all day, the log grows without bound, and CloudTrail data events answer the same
                 questions with the caller's identity.
-            removal_policy: What happens to bucket and key when the stack is deleted.
+            removal_policy: What happens to bucket and key when the stack is deleted. By default they stay;
+                only a first deployment that fails removes them again, as long as the bucket is empty.
 
         Raises:
-            FleetError: A prefix with characters that mean something else in a URL or in a policy.
+            FleetError: A prefix with characters that mean something else in a URL or in a policy, or one that
+                names an archive; a bucket without its key, or with access_logs.
         """
         super().__init__(scope, construct_id)
         findings = Findings.of(self)
         findings.add(repository_prefix(known(prefix), where=findings.where("prefix")))
+        findings.extend(
+            existing_bucket(
+                bucket=bucket is not None,
+                key=encryption_key is not None,
+                access_logs=access_logs is not None,
+                where=findings.where("bucket"),
+            )
+        )
         findings.raise_if_any()
+        self.owned = bucket is None
         self.prefix = f"{prefix.strip('/')}/"
-        self.key = kms.Key(
+        self.key: kms.IKey = encryption_key or kms.Key(
             self,
             "Key",
             description="Encrypts the artifacts of a model repository",
             enable_key_rotation=True,
             removal_policy=removal_policy,
         )
-        self.bucket = s3.Bucket(
+        self.bucket: s3.IBucket = bucket or s3.Bucket(
             self,
             "Bucket",
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
@@ -87,8 +106,8 @@ class ModelRepository(Construct):
             removal_policy=removal_policy,
         )
         self.url = f"s3://{self.bucket.bucket_name}/{self.prefix}"
-        self._builds: list[PlanTarget] = []
-        self._endpoints: list[PlanTarget] = []
+        self._usage = RepositoryUsage()
+        self.late_findings = LateFindings(self, self._usage.misfits)
 
     @property
     def artifacts_arn(self) -> str:
@@ -96,16 +115,25 @@ class ModelRepository(Construct):
         return self.bucket.arn_for_objects(f"{self.prefix}*")
 
     @property
+    def list_condition(self) -> dict[str, dict[str, list[str]]]:
+        """The condition of ListBucket: the prefix, with and without its slash, or a request that names none.
+
+        AWS's examples for SageMaker have no condition at all. HeadBucket, which asks for the same permission,
+        names no prefix, nor may SageMaker when it looks for the bucket; nothing documents what it does.
+        """
+        return {"StringLikeIfExists": {"s3:prefix": [self.prefix.removesuffix("/"), f"{self.prefix}*"]}}
+
+    @property
     def working_prefix(self) -> str:
-        """The prefix of what builds keep beside the artifacts: no endpoint serves what is below it."""
+        """The prefix of what builds keep next to the artifacts: no endpoint serves what is below it."""
         return f"{self.prefix.removesuffix('/')}-builds/"
 
     @typed
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to list and read the prefix, and nothing beside it.
+        """Allow to list and read the prefix, and nothing else.
 
         ListBucket is part of it: without it S3 answers a missing artifact with 403 instead of 404, and
-        SageMaker cannot tell a wrong target model from a wrong role.
+        SageMaker cannot distinguish a wrong target model from a wrong role.
         """
         return (
             self._grant_list(grantee)
@@ -115,7 +143,7 @@ class ModelRepository(Construct):
 
     @typed
     def grant_publish(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow to add artifacts and to move names: no deleting, and nothing beside the prefix.
+        """Allow to add artifacts and to move names: no deleting, and nothing outside the prefix.
 
         Reading belongs to it, for the manifest is read before it is replaced. So does Decrypt: S3 needs it to
         put the parts of a large upload together.
@@ -160,29 +188,32 @@ class ModelRepository(Construct):
         )
 
     @typed
-    def compiled_for(self, target: PlanTarget, *, where: str) -> Iterator[Problem]:
-        """Note a build job that publishes here; yields its conflicts with the endpoints noted so far."""
-        self._builds.append(target)
-        for endpoint in self._endpoints:
-            problem = plan_portability(build=target, endpoint=endpoint, where=where)
-            if problem is not None:
-                yield problem
+    def expire(self, *, rule: str, prefix: str, after: Duration) -> None:
+        """Let S3 delete what is below a prefix of the bucket when it is old; of an existing bucket, say so.
 
-    @typed
-    def served_by(self, target: PlanTarget, *, where: str) -> Iterator[Problem]:
-        """Note an endpoint that serves this; yields its conflicts with the build jobs noted so far."""
-        self._endpoints.append(target)
-        for build in self._builds:
-            problem = plan_portability(build=build, endpoint=target, where=where)
-            if problem is not None:
-                yield problem
+        Args:
+            rule: The lifecycle rule's id.
+            prefix: What the keys begin with.
+            after: How old it may become.
+        """
+        if isinstance(self.bucket, s3.Bucket):
+            self.bucket.add_lifecycle_rule(id=rule, prefix=prefix, expiration=after)
+            return
+        Advice.of(self).add_info(
+            f"Give the existing bucket a lifecycle rule that deletes {prefix} after {after.to_days():.0f} "
+            "days. Nothing reads it for longer, and the stack changes no bucket that it does not own."
+        )
+
+    def sequence_models(self) -> tuple[str, ...]:
+        """The models with sequence batching that build jobs publish here."""
+        return self._usage.sequence_models()
 
     def _grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
         return iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["s3:ListBucket"],
             resource_arns=[self.bucket.bucket_arn],
-            conditions={"StringLike": {"s3:prefix": f"{self.prefix}*"}},
+            conditions=self.list_condition,
         )
 
     def _grant_objects(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:

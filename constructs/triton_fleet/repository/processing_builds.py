@@ -14,6 +14,7 @@ from typing import Any
 
 from aws_cdk import ArnFormat, Names, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
 from aws_cdk import aws_secretsmanager as secretsmanager
@@ -22,6 +23,7 @@ from constructs import Construct
 from triton_fleet.images.image import TritonImage
 from triton_fleet.repository.build_commands import ENVIRONMENT, commands
 from triton_fleet.repository.build_inputs import token_of_job
+from triton_fleet.repository.build_roles import source_key_statements
 from triton_fleet.repository.code.run_processing_job import LOG_GROUP
 from triton_models.build_machines.processing import VOLUME_GB
 from triton_models.instances import Gpu
@@ -87,7 +89,7 @@ def job_request(
         seconds: When SageMaker ends the job.
         region: Where the commands publish.
         weights: Addresses of trained weights by environment variable.
-        hub_token: Of a private hub; the job is told which secret it is, and reads it when it starts.
+        hub_token: Of a private hub; the job gets the name of the secret, and reads it when it starts.
     """
     phases = commands(gpu)
     secret, fetched = token_of_job(hub_token)
@@ -121,8 +123,10 @@ def job_request(
     }
 
 
-def job_statements(scope: Construct, *, source: assets.Asset) -> list[iam.PolicyStatement]:
-    """What a job does beside pulling its image and publishing: read its source, log, and put out metrics.
+def job_statements(
+    scope: Construct, *, source: assets.Asset, key: kms.IKey | None
+) -> list[iam.PolicyStatement]:
+    """What a job does besides pulling its image and publishing: read its source, log, and put out metrics.
 
     Source of the actions, read 2026-11-21, "CreateProcessingJob API: Execution Role Permissions":
     https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html
@@ -140,6 +144,7 @@ def job_statements(scope: Construct, *, source: assets.Asset) -> list[iam.Policy
             resources=[source.bucket.bucket_arn],
             conditions={"StringLike": {"s3:prefix": source.s3_object_key}},
         ),
+        *source_key_statements(key),
         iam.PolicyStatement(
             sid="LogGroup",
             actions=["logs:CreateLogGroup", "logs:DescribeLogStreams"],
@@ -180,7 +185,7 @@ def starter_statements(
             resources=[job_role.role_arn],
             conditions={"StringEquals": {"iam:PassedToService": SERVICE}},
         ),
-        # CloudWatch looks for events in a whole group, and names no stream in what it asks IAM for.
+        # CloudWatch looks for events in all of a group, and names no stream in what it asks IAM for.
         iam.PolicyStatement(sid="JobLogs", actions=["logs:FilterLogEvents"], resources=[every_stream]),
         iam.PolicyStatement(
             sid="Logs",

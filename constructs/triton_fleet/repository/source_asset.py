@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -12,6 +10,7 @@ from aws_cdk import AssetHashType, IgnoreMode
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from triton_models.digests import digest_of
 from triton_models.source_files import LEFTOVERS, contents
 
 _OUTPUT: Final = ("build", "artifacts")
@@ -42,7 +41,7 @@ def source_asset(scope: Construct, source: Path, files: Mapping[str, str]) -> as
         path=str(source),
         exclude=[*LEFTOVERS, *(f"/{name}" for name in _OUTPUT)],
         ignore_mode=IgnoreMode.GIT,
-        asset_hash=hashlib.sha256(json.dumps(files).encode()).hexdigest(),
+        asset_hash=digest_of(files),
         asset_hash_type=AssetHashType.CUSTOM,
         display_name="Model builds",
     )

@@ -1,4 +1,4 @@
-"""What builds keep beside the artifacts: the timing cache of TensorRT, and what became of each run."""
+"""What builds keep next to the artifacts: the timing cache of TensorRT, and what became of each run."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def alarm_threshold(
         lowest: The least that makes sense.
         below: What it has to stay below; None if the metric has no bound.
         unit: What it is counted in.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if value is None or (value >= lowest and (below is None or value < below)):
         return None

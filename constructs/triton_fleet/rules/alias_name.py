@@ -1,4 +1,4 @@
-"""An endpoint behind an alias is named after its instance type."""
+"""An endpoint behind an alias is named after its instance type and its release."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def alias_endpoint_name(name: str, *, expected: str, where: str) -> Problem | No
 
     Args:
         name: The endpoint's name.
-        expected: What its fleet and its instance types make of it.
-        where: What the problem is told about.
+        expected: What its fleet, its instance types and its release make of it.
+        where: What the problem is reported for.
     """
     if name == expected:
         return None
@@ -26,9 +26,8 @@ def alias_endpoint_name(name: str, *, expected: str, where: str) -> Problem | No
         what=f"the endpoint is named {name!r}",
         where=where,
         expected=f"the name {expected!r}",
-        why="with a name that stays, SageMaker refuses another instance type while the endpoint is scaled; "
-        "with the type in the name CloudFormation makes a new endpoint, and then moves the alias",
-        fix="give the endpoint endpoint_name=endpoint_name_for(fleet, instance_type)",
+        why="another type or release needs another endpoint, so that what serves today keeps its plans",
+        fix="give the endpoint endpoint_name=endpoint_name_for(fleet, instance_type, release=release)",
         rule=RULE,
     )
 
@@ -37,9 +36,9 @@ def alias_name_length(name: str, *, fleet: str, where: str) -> Problem | None:
     """The problem with the length of an endpoint's name.
 
     Args:
-        name: The name that fleet and instance types make.
+        name: The name that fleet, instance types and release make.
         fleet: The fleet's part of it.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if len(name) <= LONGEST:
         return None
@@ -47,7 +46,7 @@ def alias_name_length(name: str, *, fleet: str, where: str) -> Problem | None:
         what=f"the endpoint's name {name!r} has {len(name)} characters",
         where=where,
         expected=f"at most {LONGEST}",
-        why="SageMaker takes no longer name, and the instance type has to be in it",
+        why="SageMaker limits names to 63 characters, and the instance type and the release are in it",
         fix=f"give the fleet a name of at most {LONGEST - len(name) + len(fleet)} characters",
         rule=RULE,
     )

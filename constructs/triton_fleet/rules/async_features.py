@@ -22,7 +22,7 @@ def async_features(*, variants: int, has_shadow: bool, has_capture: bool, where:
         variants: The number of its production variants.
         has_shadow: Whether it has a shadow variant.
         has_capture: Whether requests and answers are captured.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     for asked, argument, why, fix in (
         (
@@ -65,11 +65,11 @@ def target_published(
         of_queue: Whether its metric is of the queue of an asynchronous endpoint.
         of_answers: Whether its metric counts requests as only other endpoints publish them.
         has_queue: Whether the endpoint is asynchronous.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if of_queue and not has_queue:
         return Problem(
-            what=f"the target {policy} is of a queue, and the endpoint has none",
+            what=f"the target {policy} is of a queue, and the endpoint has no queue",
             where=where,
             expected="an endpoint with async_inference",
             why="no backlog is published otherwise, so the fleet would never change its size",

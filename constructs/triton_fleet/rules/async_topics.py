@@ -17,13 +17,13 @@ def async_topics(included: Sequence[str], *, given: Sequence[str], where: str) -
     Args:
         included: The outcomes, "success" or "error", whose notifications hold the answer.
         given: The outcomes that have a topic.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     for outcome in sorted(set(included) - set(given)):
         yield Problem(
             what=f"include_inference_in names {outcome!r}, and there is no {outcome}_topic",
             where=where,
-            expected="only outcomes that a topic is told of",
+            expected="only outcomes with a topic",
             why="no notification is sent, so the answer would be in none",
             fix=f"give {outcome}_topic, or leave {outcome!r} out",
             rule=RULE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_fleet.rules.build_machine import RULE, another_way
+from triton_fleet.rules.build_machine import RULE, WHY, another_way
 from triton_models.build_machines.on_demand import BUILD_MACHINES
 from triton_models.errors import Problem
 from triton_models.instances import InstanceType
@@ -22,7 +22,7 @@ def build_gpu(instance: InstanceType, region: str | None, *, where: str) -> Prob
         what=f"CodeBuild has no {gpu.name} on demand",
         where=where,
         expected=f"an instance type with {' or '.join(BUILD_MACHINES)}",
-        why="a TensorRT plan runs only on the GPU model that compiled it",
+        why=WHY,
         fix=another_way(instance, region),
         rule=RULE,
     )

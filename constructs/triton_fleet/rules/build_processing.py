@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_fleet.rules.build_machine import RULE, another_way
+from triton_fleet.rules.build_machine import RULE, WHY, another_way
 from triton_models.build_machines.processing import PROCESSING_TYPES, SOURCE, has_gpu, processing_type
 from triton_models.errors import Problem
 from triton_models.instances import InstanceType
@@ -19,14 +19,14 @@ def processing_gpu(instance: InstanceType, region: str | None, *, where: str) ->
         f"{instance.gpu.name}",
         where=where,
         expected=f"an instance type of one of the families {', '.join(_families())}",
-        why="a TensorRT plan runs only on the GPU model that compiled it",
+        why=WHY,
         fix=another_way(instance, region),
         rule=RULE,
     )
 
 
 def processing_instance(name: str, instance: InstanceType, *, where: str) -> Problem | None:
-    """The problem with running the job on this type; `processing_gpu` tells where no type would do."""
+    """The problem with running the job on this type; `processing_gpu` reports a GPU that no type has."""
     fitting = [each for each in PROCESSING_TYPES if has_gpu(each, instance.gpu)]
     if instance.gpu is None or not fitting or name in fitting:
         return None
@@ -34,7 +34,7 @@ def processing_instance(name: str, instance: InstanceType, *, where: str) -> Pro
         what=f"a Processing job on {name!r} is asked for",
         where=where,
         expected=f"a type with the GPU of {instance.name}, {instance.gpu.name}: {', '.join(fitting)}",
-        why="a TensorRT plan runs only on the GPU model that compiled it",
+        why=WHY,
         fix="name one of those, or leave the job's instance_type out, which takes "
         f"{processing_type(instance)}",
         rule=RULE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_fleet.rules.build_machine import RULE, another_way
+from triton_fleet.rules.build_machine import RULE, WHY, another_way
 from triton_models.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS, SOURCE
 from triton_models.errors import Problem
 from triton_models.instances import InstanceType
@@ -19,7 +19,7 @@ def reserved_gpu(instance: InstanceType, region: str | None, *, where: str) -> P
         what=f"CodeBuild reserves no machine with {gpu.name}",
         where=where,
         expected=f"an instance type with one of {', '.join(RESERVED_MACHINES)}",
-        why="a TensorRT plan runs only on the GPU model that compiled it",
+        why=WHY,
         fix=another_way(instance, region),
         rule=RULE,
     )

@@ -33,7 +33,7 @@ def build_runs(
         models_per_build: Models of one build.
         max_concurrency: Builds at a time.
         reserved: How many machines are reserved for them.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     yield number_range(models_per_build, least=1, most=MOST_MODELS, name="models_per_build", where=where)
     yield number_range(max_concurrency, least=1, most=MOST_BUILDS, name="max_concurrency", where=where)

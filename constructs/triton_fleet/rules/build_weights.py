@@ -35,7 +35,7 @@ def build_weights(
     Args:
         weights: Addresses by environment variable.
         read: The variables that declarations read; None if they are not known here.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     for name, address in weights.items():
         problem = _variable(name, read, where=where)
@@ -50,7 +50,7 @@ def _variable(name: str, read: Collection[str] | None, *, where: str) -> Problem
             what=f"the variable of weights is {name!r}",
             where=where,
             expected=f"capital letters, digits and underscores, beginning with none of {', '.join(_TAKEN)}",
-            why="it becomes an environment variable of the build, beside those that the build needs itself",
+            why="it becomes an environment variable of the build, next to those that the build needs itself",
             fix="give the name that the model's build.py reads, such as T5_WEIGHTS",
             rule=RULE,
         )
@@ -83,7 +83,7 @@ def _address(name: str, address: str, *, where: str) -> Iterator[Problem]:
             what=f"the address of {name} has {len(address)} characters",
             where=where,
             expected=f"at most {LONGEST}",
-            why="a Processing job takes no longer variable",
+            why=f"a Processing job limits a variable to {LONGEST} characters",
             fix="copy the object to a shorter key",
             rule=RULE,
         )

@@ -20,7 +20,7 @@ def capacity(
     Args:
         minimum: The fewest instances.
         maximum: The most.
-        where: What the problem is told about.
+        where: What the problem is reported for.
         has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
     """
     fewest = 0 if has_queue else 1
@@ -29,7 +29,7 @@ def capacity(
             what=f"the smallest capacity is {minimum}",
             where=where,
             expected=f"{fewest} or more",
-            why="there are no fewer instances than none"
+            why="capacity cannot be negative"
             if has_queue
             else "an endpoint's variant cannot scale to zero, unless it is asynchronous: nothing could "
             "answer a request",

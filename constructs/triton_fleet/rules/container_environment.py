@@ -25,7 +25,7 @@ def container_environment(
     Args:
         server: What the server's options set.
         extra: What is added; a value that is known only at deployment is None.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     for name in sorted(set(server) & set(extra)):
         yield Problem(
@@ -52,16 +52,16 @@ def container_environment(
                 else "write names like MODEL_OPTION",
                 rule=RULE,
             )
-    whole = {**server, **extra}
-    size = sum(len(name.encode()) + len((value or "").encode()) for name, value in whole.items())
-    if len(whole) > _MOST or size > _WHOLE:
+    variables = {**server, **extra}
+    size = sum(len(name.encode()) + len((value or "").encode()) for name, value in variables.items())
+    if len(variables) > _MOST or size > _WHOLE:
         yield Problem(
-            what=f"the environment has {len(whole)} variables and {size} bytes",
+            what=f"the environment has {len(variables)} variables and {size} bytes",
             where=where,
             expected=f"at most {_MOST} variables and {_WHOLE} bytes, those of the server's options included",
             why="SageMaker refuses the model",
             fix="put settings that belong together into one variable, or into a file of the artifact"
-            if len(whole) > _MOST
+            if len(variables) > _MOST
             else "put what is long into a file of the artifact",
             rule=RULE,
         )

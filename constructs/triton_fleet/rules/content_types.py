@@ -23,7 +23,7 @@ def content_types(types: Sequence[str], *, name: str, where: str) -> Iterator[Pr
     Args:
         types: What was given; SageMaker's pattern leaves out types with a plus or an underscore.
         name: The argument's name.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     for each in types:
         if len(each) > LONGEST or not _TYPE.fullmatch(each):

@@ -22,7 +22,7 @@ def deployed_model(
         model: The model's name.
         models: What the build makes; None is everything that is declared.
         declared: The folders of all declared models.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     made = sorted(declared if models is None else models)
     if model in made or (models is None and model.partition(":")[0] in made):

@@ -28,12 +28,12 @@ def deployment_portion(
         lowest_percent: The least that SageMaker accepts, of all instances.
         highest_percent: The most.
         capacity: The fewest instances that the fleet has; None is a number not known yet.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if value is None:
         return None
     expected = f"{lowest_percent:g} to {highest_percent:g} % of the fleet"
-    fix = f"give {lowest_percent:g} to {highest_percent:g} %, a whole number"
+    fix = f"give {lowest_percent:g} to {highest_percent:g} %, an integer"
     if not by_percent:
         fix = _instances(lowest_percent, highest_percent, capacity) if capacity else "give 1 instance or more"
     whole = float(value).is_integer()
@@ -41,7 +41,7 @@ def deployment_portion(
         return Problem(
             what=f"the size is {value:g}",
             where=where,
-            expected=f"a whole number from 1 up, {expected}",
+            expected=f"an integer, 1 or more; {expected}",
             why="a deployment that moves nothing at a time would never end"
             if whole
             else "SageMaker takes no fractions of an instance or of a percent",

@@ -27,7 +27,7 @@ def deployment_times(
         waits: Each wait by the argument's name.
         maximum: After which the deployment is given up.
         total_wait: What the waits of all steps add up to.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     for name, seconds in waits.items():
         if seconds is not None and seconds > LONGEST_WAIT:

@@ -1,4 +1,4 @@
-"""Who is told of an alarm has an address."""
+"""Alarms go to a valid e-mail address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def email_address(address: str | None, *, where: str) -> Problem | None:
         what=f"the address is {address[:60]!a}",
         where=where,
         expected="an e-mail address such as oncall@example.com",
-        why="SNS refuses the subscription, and nobody would be told of an alarm",
+        why="SNS refuses the subscription, and no one would get an alarm",
         fix="give the address of who is on call, or of a list",
         rule=RULE,
     )

@@ -1,6 +1,6 @@
 """A price is one.
 
-No source: that a price is a number above zero is no fact of AWS's, and which number it is nobody checks here.
+No source: that a price is a number above zero is no fact of AWS's, and its amount is not checked here.
 """
 
 from __future__ import annotations

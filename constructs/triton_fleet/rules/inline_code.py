@@ -21,7 +21,7 @@ def inline_code(size: int, *, where: str) -> Problem | None:
         what=f"the code has {size} bytes",
         where=where,
         expected=f"1 to {LARGEST - 1} bytes",
-        why="CloudFormation refuses the whole template" if size else "a function without code does nothing",
+        why="CloudFormation refuses the template" if size else "a function without code does nothing",
         fix="shorten the code, or deliver it as an archive" if size else "write the function into its file",
         rule=RULE,
     )

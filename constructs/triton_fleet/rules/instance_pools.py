@@ -8,6 +8,7 @@ from triton_models.errors import Problem
 from triton_models.instances import Gpu, InstanceType
 
 RULE = "instance-pools"
+MULTI_MODEL_RULE = "multi-model-pools"
 # Read on 2026-11-21.
 SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html"
 
@@ -20,7 +21,7 @@ def instance_pools(types: Sequence[str], *, where: str) -> Iterator[Problem]:
 
     Args:
         types: Their names, the preferred first.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     if len(types) > MOST:
         yield Problem(
@@ -36,10 +37,30 @@ def instance_pools(types: Sequence[str], *, where: str) -> Iterator[Problem]:
             what=f"{name} is named {types.count(name)} times",
             where=where,
             expected="each instance type once",
-            why="a type that has no capacity has none a second time either",
+            why="a type without capacity has no capacity a second time either",
             fix="name it once, in the place where it is to be tried first",
             rule=RULE,
         )
+
+
+def multi_model_pools(types: Sequence[str], *, asked: bool, where: str) -> Problem | None:
+    """The problem with several instance types behind a multi-model endpoint.
+
+    Args:
+        types: Their names, the preferred first.
+        asked: Whether the caller accepts what AWS does not document.
+        where: What the problem is reported for.
+    """
+    if asked or len(types) == 1:
+        return None
+    return Problem(
+        what=f"{len(types)} instance types for a multi-model endpoint: {', '.join(types)}",
+        where=where,
+        expected="one instance type",
+        why="AWS documents pools for single-model endpoints and inference components only",
+        fix="leave instance_pools out, or try it with undocumented_instance_pools=True",
+        rule=MULTI_MODEL_RULE,
+    )
 
 
 def same_gpu(preferred: InstanceType, other: InstanceType, *, where: str) -> Problem | None:

@@ -21,7 +21,7 @@ def local_storage(
         instance: The instance type.
         volume_size_gb: The size that was asked for; None if none was.
         has_key: Whether a key for the volume was given.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     if not instance.nvme_gb:
         return

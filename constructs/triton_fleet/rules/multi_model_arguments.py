@@ -13,14 +13,14 @@ RULE = "multi-model-argument"
 SOURCE = "https://github.com/triton-inference-server/core/blob/main/src/cache_manager.cc"
 
 _CACHE = (
-    "the cache tells models apart by name and version alone, and outlives an unloaded model: composing "
+    "the cache distinguishes models by name and version alone, and outlives an unloaded model: composing "
     "models of two artifacts answer for each other"
 )
 
 _HARM: Mapping[str, str] = MappingProxyType(
     {
-        "--model-load-gpu-limit": "a load beyond the limit is answered with 400, which tells SageMaker to "
-        "evict nothing: the model fails to load on a GPU that could make room",
+        "--model-load-gpu-limit": "a load beyond the limit is answered with 400, for which SageMaker "
+        "evicts nothing: the model fails to load on a GPU that could make room",
         "--cache-config": _CACHE,
         "--response-cache-byte-size": _CACHE,
     }

@@ -26,7 +26,7 @@ EXCLUDED: Mapping[str, tuple[str, str]] = MappingProxyType(
         "async_inference": ("SageMaker has no asynchronous inference for multi-model endpoints", _NEITHER),
         "serverless": ("SageMaker has no serverless inference for multi-model endpoints", _NEITHER),
         "managed_instance_scaling": (
-            "to scale to zero an endpoint needs inference components, and a multi-model endpoint has none",
+            "to scale to zero an endpoint needs inference components, which a multi-model endpoint lacks",
             "keep one instance and attach an EndpointScaling",
         ),
         "model_data_source": (

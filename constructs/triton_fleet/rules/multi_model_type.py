@@ -17,7 +17,7 @@ def multi_model_type(instance: InstanceType, *, asked: bool, where: str) -> Prob
     Args:
         instance: The instance type.
         asked: Whether a type that AWS does not list was asked for in so many words.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if asked or instance.multi_model_documented or instance.gpu_count > 1:  # several: see multi_model_gpu
         return None

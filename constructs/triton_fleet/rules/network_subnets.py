@@ -15,7 +15,7 @@ def some_subnets(chosen: int, *, vpc_has_public: bool, where: str) -> Problem | 
     Args:
         chosen: How many subnets were found or given.
         vpc_has_public: Whether the VPC has public ones, so that it is not an import that names none at all.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if chosen:
         return None

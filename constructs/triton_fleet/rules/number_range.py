@@ -1,4 +1,4 @@
-"""A number lies in the range that the service takes."""
+"""A number is in the range that the service accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def number_range(
         least: The least that is taken.
         most: The most; None if it has no bound.
         name: The argument's name.
-        where: What the problem is told about.
+        where: What the problem is reported for.
         unit: What it is counted in, such as "s".
     """
     if value is None or (value >= least and (most is None or value <= most)):
@@ -30,7 +30,7 @@ def number_range(
         what=f"{name} is {value:g}{space}",
         where=where,
         expected=expected,
-        why="the service refuses it, after everything before it has been deployed",
+        why="the service refuses it, and the deployment fails part-way through",
         fix=f"give {expected}",
         rule=RULE,
     )

@@ -15,7 +15,7 @@ def one_scaling(resource: str, *, already: str | None, where: str) -> Problem | 
     Args:
         resource: What is scaled, as Application Auto Scaling names it.
         already: Where the same is scaled already, if it is.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if already is None:
         return None

@@ -1,4 +1,4 @@
-"""An image of one's own is named exactly, lies where SageMaker pulls from, and may serve many models."""
+"""An image of one's own is named exactly, is where SageMaker pulls from, and may serve many models."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def multi_model_label(
         labels: The image's labels; None where nothing was given to read them from.
         source: What they were read from, for the message.
         stated: Whether the user says that the image has the label.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if labels is None:
         if stated:

@@ -1,18 +1,27 @@
-"""Every artifact in a repository loads on every endpoint that serves the repository.
+"""An endpoint can load what the build jobs of its repository publish, each model by itself.
 
-A build for a GPU compiles plans: they load with the same GPU model and the same TensorRT only, and never on
-an instance type without a GPU. A build for instance types without a GPU compiles none: its ONNX and Python
-models run on a CPU as well as on any GPU, where ONNX Runtime uses what it finds. What it still shares with
-the release is Python: packages beside a Python model are built for one version of it.
+A name stands for an artifact per target, so that build jobs for several GPUs or releases share a repository;
+all instance types of one endpoint load what one of them makes. What ties an artifact to a GPU is a TensorRT
+plan: it loads with the same TensorRT and on the same GPU model only, or on the GPUs for which its `hardware`
+asks, and never on an instance type without a GPU. On another GPU model of the same compute capability
+TensorRT warns. A DALI pipeline of a build for GPUs decodes on one, of whatever model, and loads in a DALI
+that is not older. ONNX and Python models run on a CPU as well as on any GPU, where ONNX Runtime uses what it
+finds; so does all that a build for instance types without a GPU makes. What every model still shares with the
+release is Python: packages next to a Python model are built for one version of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from triton_models.built_for import runs_on
 from triton_models.errors import Problem
+from triton_models.export.dali import loads_pipelines_of
 from triton_models.instances import Gpu
 from triton_models.releases import Release
+from triton_models.suggest import some_of
+from triton_models.tensorrt import LEVELS
 
 RULE = "plan-fits-endpoint"
 # Read on 2026-11-21.
@@ -29,57 +38,138 @@ class PlanTarget:
     """What an artifact is tied to.
 
     Attributes:
-        gpu: The GPU model that compiles or runs plans; None where there is none, and so no plan.
+        gpu: The GPU model that compiles or runs plans; None without a GPU, and so without a plan.
         release: The release whose TensorRT compiles or loads plans, and whose Python runs Python models.
         path: The construct that does so.
+        plans: The hardware of the plans that are declared, as `TensorRt` says it; of a build job alone.
+        environments: Whether the model carries a Python environment; of a build job alone.
+        pipelines: Whether it has a DALI pipeline; of a build job alone.
+        any_gpu: Whether it needs a GPU, of whatever model; of a build job alone.
     """
 
     gpu: Gpu | None
     release: Release
     path: str
+    plans: tuple[str, ...] = ("this-gpu",)
+    environments: bool = False
+    pipelines: bool = False
+    any_gpu: bool = False
+
+
+def endpoint_fits(
+    *, models: Mapping[str, Sequence[PlanTarget]], endpoint: Sequence[PlanTarget], where: str
+) -> Iterator[Problem]:
+    """The problems with an endpoint for which no build job makes some of its models.
+
+    Args:
+        models: The models that it serves, by name, each as one build job or several make it.
+        endpoint: What it serves with, for each of its instance types.
+        where: What the problems are reported about.
+    """
+    alike: dict[tuple[PlanTarget, ...], list[str]] = {}
+    for name, builds in models.items():
+        alike.setdefault(tuple(builds), []).append(name)
+    found: dict[Problem, list[str]] = {}
+    for builds, names in alike.items():
+        problem = _misfit(builds, endpoint, where=where)
+        if problem is not None:
+            found.setdefault(problem, []).extend(names)
+    for problem, names in found.items():
+        yield replace(problem, what=f"{problem.what}: {some_of(names)}")
+
+
+def _misfit(builds: Sequence[PlanTarget], endpoint: Sequence[PlanTarget], *, where: str) -> Problem | None:
+    """The first build job's problem, if none makes what all instance types can load."""
+    found: list[Problem] = []
+    for build in builds:
+        problems = (plan_portability(build=build, endpoint=each, where=where) for each in endpoint)
+        problem = next((each for each in problems if each is not None), None)
+        if problem is None:
+            return None
+        found.append(problem)
+    return found[0] if found else None
 
 
 def plan_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem | None:
-    """The problem with an endpoint loading what a build job publishes."""
-    if build.gpu is None:
-        return _python_portability(build=build, endpoint=endpoint, where=where)
-    if endpoint.gpu is None:
+    """The problem with an endpoint loading a model that a build job publishes."""
+    compiled = build.gpu is not None and bool(build.plans)
+    if endpoint.gpu is None and (compiled or build.any_gpu):
         return _no_gpu(build=build, endpoint=endpoint, where=where)
-    if build.gpu.name == endpoint.gpu.name and build.release.tensorrt == endpoint.release.tensorrt:
+    found = _plans if compiled else _python_portability
+    return found(build=build, endpoint=endpoint, where=where) or _dali(
+        build=build, endpoint=endpoint, where=where
+    )
+
+
+def _plans(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem | None:
+    assert build.gpu is not None and endpoint.gpu is not None  # noqa: PT018, S101 -- plans are for GPUs
+    fits = all(_runs_on(plan, build=build.gpu, endpoint=endpoint.gpu) for plan in build.plans)
+    if fits and build.release.tensorrt == endpoint.release.tensorrt:
         return None
     return Problem(
         what=f"{build.path} compiles for {_named(build)}, {endpoint.path} serves with {_named(endpoint)}",
         where=where,
         expected="the same GPU model and the same TensorRT on both sides of a repository",
-        why="every plan would be refused when it is first invoked, while the endpoint reports InService",
-        fix="give both the same instance_type and release, or each its own repository",
+        why=_refused(build.gpu, endpoint.gpu)
+        if build.release.tensorrt == endpoint.release.tensorrt
+        else "TensorRT refuses plans of another version when they are first invoked",
+        fix="give both the same instance_type and release, add a ModelBuilds for the endpoint's, declare "
+        'TensorRt(hardware="same-compute-capability") or "ampere+", or publish what this endpoint does not '
+        "serve to a repository of its own",
         rule=RULE,
     )
 
 
+def _runs_on(plan: str, *, build: Gpu, endpoint: Gpu) -> bool:
+    return build.name == endpoint.name or runs_on(LEVELS.get(plan), built=build, gpu=endpoint)
+
+
+def _refused(build: Gpu, endpoint: Gpu) -> str:
+    if build.compute_capability == endpoint.compute_capability:
+        return "TensorRT warns of a plan of another GPU: it may be slower there, or fail"
+    return "TensorRT refuses plans of another compute capability when they are first invoked"
+
+
 def _no_gpu(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem:
     return Problem(
-        what=f"{build.path} compiles for {_named(build)}, {endpoint.path} serves without a GPU",
+        what=f"{build.path} builds for {_named(build)}, {endpoint.path} serves without a GPU",
         where=where,
-        expected="a build job for instance types without a GPU, which compiles no plan",
-        why="no plan runs without its GPU: every such model would be refused when it is first invoked, while "
-        "the endpoint reports InService",
-        fix="give the build job the instance_type of the endpoint, or each its own repository",
+        expected="a build job for instance types without a GPU",
+        why="a plan needs its GPU, a DALI pipeline of such a build decodes on one, and so may wheels that a "
+        "function chooses: the models would be refused when they are first invoked",
+        fix="give the build job the instance_type of the endpoint, add a ModelBuilds for it, or publish what "
+        "this endpoint does not serve to a repository of its own",
         rule=RULE,
     )
 
 
 def _python_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem | None:
     """The problem with serving what was built without a plan: any hardware will do, not any Python."""
-    if build.release.python == endpoint.release.python:
+    another_image = build.environments and build.release.tensorrt != endpoint.release.tensorrt
+    if build.release.python == endpoint.release.python and not another_image:
         return None
     return Problem(
         what=f"{build.path} builds for Python {build.release.python} (release {build.release.name}), "
         f"{endpoint.path} serves with Python {endpoint.release.python} (release {endpoint.release.name})",
         where=where,
         expected="releases with the same Python on both sides of a repository",
-        why="packages beside a Python model are for one version of Python: another cannot import them",
-        fix="give both the same release, or each its own repository",
+        why="packages next to a Python model are for one version of Python: another cannot import them",
+        fix="give both the same release, or add a ModelBuilds for the endpoint's",
+        rule=RULE,
+    )
+
+
+def _dali(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem | None:
+    """The problem with pipelines of a newer DALI than the one that loads them."""
+    if not build.pipelines or loads_pipelines_of(build.release, served=endpoint.release):
+        return None
+    return Problem(
+        what=f"{build.path} makes DALI pipelines for release {build.release.name}, {endpoint.path} serves "
+        f"with release {endpoint.release.name}",
+        where=where,
+        expected="a release whose DALI is not older than the one that made the pipeline",
+        why="an older DALI may not read the file of a newer one",
+        fix="give both the same release, or add a ModelBuilds for the endpoint's",
         rule=RULE,
     )
 

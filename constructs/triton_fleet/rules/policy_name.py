@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 def policy_name(name: str, *, where: str) -> Problem | None:
-    """The problem with a name; a token is none either, for ids of constructs are written down."""
+    """The problem with a name; a token is not valid either, because ids of constructs are written down."""
     if _NAME.fullmatch(name):
         return None
     return Problem(

@@ -13,12 +13,22 @@ SOURCE = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
 _PREFIX = re.compile(r"[A-Za-z0-9!_.()'/-]*")
 # A key has 1024 bytes; the other half is left to the names of artifacts.
 _LONGEST = 512
+_ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
 def repository_prefix(prefix: str | None, *, where: str) -> Problem | None:
     """The problem with a prefix; None is one not known yet."""
     if prefix is None:
         return None
+    if prefix.strip("/").lower().endswith(_ARCHIVES):
+        return Problem(
+            what=f"the prefix {prefix[:60]!a} names an archive",
+            where=where,
+            expected="the folder that holds the artifacts, such as models/",
+            why="a prefix gets a final slash: the repository would be empty",
+            fix="leave the file name out; a model's artifact is named by whoever invokes it",
+            rule=RULE,
+        )
     folders = prefix.strip("/")
     too_long = len(prefix) > _LONGEST
     if _PREFIX.fullmatch(prefix) and folders and "//" not in folders and not too_long:

@@ -10,7 +10,7 @@ RULE = "resource-name"
 # Read on 2026-11-21; names of variants have the same pattern and length.
 SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpoint.html"
 
-# SageMaker's pattern counts no hyphens; the length is a limit beside it.
+# SageMaker's pattern counts no hyphens; the length is a limit of its own.
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9])*")
 LONGEST = 63
 """Characters of a name, hyphens among them."""
@@ -22,7 +22,7 @@ def resource_name(name: str | None, *, what: str, where: str) -> Problem | None:
     Args:
         name: The name; None is one not known yet, or none at all.
         what: What is named, such as "the endpoint".
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if name is None:
         return None

@@ -20,7 +20,7 @@ def rollback_alarms(names: Sequence[str], *, has_deployment: bool, where: str) -
     Args:
         names: The alarms' names.
         has_deployment: Whether the endpoint says how it is deployed.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     if len(names) > MOST:
         yield Problem(

@@ -1,4 +1,4 @@
-"""What is shown or alarmed beside an endpoint belongs to that endpoint."""
+"""What is shown or alarmed with an endpoint belongs to that endpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def same_variant(*, watched: str, given: str, what: str, where: str) -> Problem 
         watched: Endpoint and variant that are watched.
         given: Endpoint and variant that the argument belongs to.
         what: What the argument is.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if watched == given:
         return None

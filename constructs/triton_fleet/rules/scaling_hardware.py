@@ -17,12 +17,12 @@ def scaling_hardware(instance: InstanceType, *, per_gpu: bool, policy: str, wher
         instance: The type of the scaled instances.
         per_gpu: Whether the target is given for a GPU.
         policy: The target's name.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if not per_gpu or instance.gpu_count > 0:
         return None
     return Problem(
-        what=f"the target {policy} is for each GPU, and {instance.name} has none",
+        what=f"the target {policy} is for each GPU, and {instance.name} has no GPU",
         where=where,
         expected="a target that the instances can have, such as CpuUtilization(percent=60)",
         why="nothing is published about GPUs there, so the fleet would never change its size",

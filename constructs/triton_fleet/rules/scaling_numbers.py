@@ -1,4 +1,4 @@
-"""The numbers of auto scaling are numbers, known where they are reckoned with."""
+"""The numbers of auto scaling are numbers, known where others are computed from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SOURCE = "https://docs.aws.amazon.com/autoscaling/application/APIReference/API_O
 
 
 def is_number(value: object, *, whole: bool = False) -> bool:
-    """Whether a value is a finite number, and a whole one if need be. True and False are none."""
+    """Whether a value is a finite number, and an integer if asked. True and False are not numbers."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return math.isfinite(value) and not (whole and isinstance(value, float))
@@ -26,13 +26,13 @@ def scaling_number(
     Args:
         value: What was given.
         deferred: Whether it is known only when the stack is deployed.
-        whole: Whether only a whole number will do.
+        whole: Whether only an integer will do.
         name: What it is called.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if deferred or is_number(value, whole=whole):
         return None
-    kind = "a whole number" if whole else "a finite number"
+    kind = "an integer" if whole else "a finite number"
     return Problem(
         what=f"{name} is {value!r}",
         where=where,
@@ -55,12 +55,12 @@ def _instead(value: object) -> str:
 
 
 def scaling_number_now(*, deferred: bool, name: str, where: str) -> Problem | None:
-    """The problem with a number that others are reckoned from.
+    """The problem with a number that others are computed from.
 
     Args:
         deferred: Whether it is known only when the stack is deployed.
         name: What it is called.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if not deferred:
         return None
@@ -68,7 +68,7 @@ def scaling_number_now(*, deferred: bool, name: str, where: str) -> Problem | No
         what=f"{name} is known only when the stack is deployed",
         where=where,
         expected="a number",
-        why="what Application Auto Scaling takes is reckoned from it when the app is synthesised",
+        why="what Application Auto Scaling takes is computed from it at synthesis",
         fix="give the number itself, from context instead of a CloudFormation parameter",
         rule=RULE,
     )

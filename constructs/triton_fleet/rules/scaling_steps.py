@@ -32,7 +32,7 @@ def scaling_steps(
         changes: What each step does, in instances or percent; None is a number not known yet.
         grows: Whether a step is for values at and above its bound (True), or at and below it.
         adjustment: Application Auto Scaling's word for what a change is.
-        where: What the problem is told about.
+        where: What the problem is reported for.
         has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
     """
     if not bounds:
@@ -72,7 +72,7 @@ def _too_few(bound: float, change: float, *, fewest: int, where: str) -> Problem
         why="an endpoint's variant cannot scale to zero, unless it is asynchronous: nothing could answer a "
         "request"
         if fewest
-        else "there are no fewer instances than none",
+        else "capacity cannot be negative",
         fix=f"set it to {fewest}",
         rule=RULE,
     )

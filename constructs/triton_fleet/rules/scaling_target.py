@@ -17,7 +17,7 @@ def scaling_target(
     Args:
         value: The target for one GPU, vCPU or instance; None is a number not known yet.
         limit: The most that the metric can reach for one; None if it has no bound.
-        where: What the problem is told about.
+        where: What the problem is reported for.
         per: What the target is given for.
     """
     if value is None or (value > 0 and (limit is None or value <= limit)):

@@ -25,7 +25,7 @@ def scheduled_range(
     Args:
         bounds: The minimum and the maximum that the action sets; None is not set, or not known yet.
         standing: Those of the scaling, which go on to hold for what the action does not set.
-        where: What the problem is told about.
+        where: What the problem is reported for.
         has_queue: Whether requests wait in a queue while there is no instance.
     """
     minimum, maximum = (
@@ -77,7 +77,7 @@ def scheduled_zone(expression: str | None, *, zoned: bool, where: str) -> Proble
     Args:
         expression: The schedule, such as "cron(0 7 ? * MON-FRI *)"; None is one not known yet.
         zoned: Whether a time zone is set.
-        where: What the problem is told about.
+        where: What the problem is reported for.
     """
     if not zoned or expression is None or expression.startswith("cron("):
         return None

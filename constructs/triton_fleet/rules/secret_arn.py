@@ -1,4 +1,4 @@
-"""A secret is named by its whole ARN."""
+"""A secret is named by its full ARN."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def secret_arn(arn: str | None, *, where: str) -> Problem | None:
         where=where,
         expected="an ARN such as arn:aws:secretsmanager:us-east-1:123456789012:secret:hub-token-a1B2c3",
         why="a permission for anything else would be for no secret, or for others as well",
-        fix="give the whole ARN that Secrets Manager shows, with the six characters at its end",
+        fix="give the full ARN that Secrets Manager shows, with the six characters at its end",
         rule=RULE,
     )

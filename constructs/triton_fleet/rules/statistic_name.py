@@ -1,4 +1,4 @@
-"""A statistic is one that CloudWatch reckons."""
+"""A statistic is one that CloudWatch supports."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _STATISTIC = re.compile(
 
 
 def statistic_name(statistic: str, *, where: str) -> Problem | None:
-    """The problem with following a metric by this statistic; a token is none that is known now."""
+    """The problem with following a metric by this statistic; a token is not known yet."""
     if _STATISTIC.fullmatch(statistic):
         return None
     return Problem(
@@ -49,7 +49,7 @@ def statistic_name(statistic: str, *, where: str) -> Problem | None:
         where=where,
         expected=f"{', '.join(_NAMES)}; a percentile such as p90 or p99.9, and likewise tm, wm, tc or ts; or "
         "a range such as TM(10%:90%), also of WM, TC and TS, or PR(:300)",
-        why="CloudWatch reckons no such statistic, so the policy would have nothing to follow",
+        why="CloudWatch does not support this statistic",
         fix="write Average, or a percentile such as p90",
         rule=RULE,
     )

@@ -1,4 +1,4 @@
-"""The variants of one endpoint: told apart by their names, and at least one of them gets requests."""
+"""The variants of one endpoint: distinguished by their names, and at least one of them gets requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def variant_set(
         names: The variants' names, the shadow's last if there is one.
         weights: The weights of the production variants; None is a number not known yet.
         has_shadow: Whether the last name is the shadow's.
-        where: What the problems are told about.
+        where: What the problems are reported for.
     """
     if not 1 <= len(weights) <= MOST:
         yield Problem(
@@ -54,7 +54,7 @@ def variant_set(
         )
     if has_shadow and len(weights) > 1:
         yield Problem(
-            what=f"a shadow variant beside {len(weights)} production variants",
+            what=f"a shadow variant next to {len(weights)} production variants",
             where=where,
             expected="one production variant",
             why="SageMaker copies the requests of one variant only, to one other",

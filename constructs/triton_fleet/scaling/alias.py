@@ -1,13 +1,14 @@
 """An endpoint's alias: the name that applications know, whichever endpoint serves it.
 
-SageMaker refuses to change the instance type of a variant that is scaled, and CloudFormation changes an
-endpoint before it touches the endpoint's scaling. So the instance type is part of the endpoint's name here.
-Another type is another name, for which CloudFormation makes another endpoint with its scaling; the alias
-moves there when both are ready, and the endpoint before is removed last. If the new one cannot be created,
-the deployment is rolled back and the alias has never moved.
+A plan that was compiled for one release and GPU does not load on another, and SageMaker refuses to change the
+instance type of a variant that is scaled. So instance type and release are part of the endpoint's name here.
+Another one is another name, for which CloudFormation makes another endpoint with its scaling. It is made only
+if it has an artifact for every name that the fleet serves; the alias moves there when all of that is ready,
+and the endpoint before is removed last. If anything fails, the deployment is rolled back: the endpoint before
+has served throughout, with the artifacts that it had.
 
 Both endpoints exist for some minutes: the account needs the quota for both, and pays for both so long. The
-new one starts without a loaded model.
+new one starts without a loaded model, unless a `WarmUp` with this alias loads some.
 
 Source, read on 2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
 """
@@ -19,33 +20,37 @@ from collections.abc import Sequence
 from aws_cdk import ArnFormat, Stack, Tags, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from triton_fleet.arguments.findings import Findings
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.functions.names_ready import NamesReady
 from triton_fleet.rules.alias_name import alias_endpoint_name, alias_name_length
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 from triton_models.alias import alias_name
 from triton_models.errors import raise_if_any
+from triton_models.releases import DEFAULT_RELEASE
 
 FLEET_TAG = "triton-fleet:fleet"
 """The tag of an endpoint that says which fleet it serves; who may invoke the fleet is decided by it."""
 
 
 @typed
-def endpoint_name_for(fleet: str, *instance_types: str) -> str:
-    """The name of a fleet's endpoint on these instance types, such as TritonFleet-g5-2xlarge.
+def endpoint_name_for(fleet: str, *instance_types: str, release: str = DEFAULT_RELEASE) -> str:
+    """The name of a fleet's endpoint of these instance types and release: TritonFleet-g5-2xlarge-25-09.
 
     Args:
         fleet: The fleet's name, letters, digits and hyphens.
         *instance_types: The type of each variant; the same type counts once.
+        release: The Triton release.
 
     Raises:
         FleetError: The name is longer than an endpoint's name may be.
     """
     types = dict.fromkeys(name.removeprefix("ml.").replace(".", "-") for name in instance_types)
-    name = "-".join((fleet, *types))
+    name = "-".join((fleet, *types, release.replace(".", "-")))
     if not Token.is_unresolved(name):
         raise_if_any(
             problem
@@ -56,16 +61,23 @@ def endpoint_name_for(fleet: str, *instance_types: str) -> str:
 
 
 class EndpointAlias(Construct):
-    """A parameter of Systems Manager that names the endpoint which serves a fleet now.
+    """A parameter of Systems Manager that names the endpoint which serves a fleet now, and its target.
 
-    It moves when the endpoint that it names can take all traffic: after that one and its scaling.
-    Applications read it, with `triton_models.client.Client(alias=...)` or on their own, and go on working
-    through a change of the instance type.
+    Its value is one JSON object, so that both are read together:
+    {"endpoint": "TritonFleet-g5-2xlarge-25-09", "target": "sm86-trt10.13.3"}. It moves when the endpoint that
+    it names can take all traffic: after that one, its scaling and its warm-up, and if that endpoint has an
+    artifact for every name that the fleet serves. Applications read it, with
+    `triton_models.client.Client(alias=...)` or on their own, and go on working through a change of the
+    release, the GPU or the instance type.
+
+    What has to be ready before the new endpoint is created, such as a `DeploymentBuild` in the same stack, is
+    a dependency of this: `alias.node.add_dependency(build)`.
 
     Attributes:
         endpoint: What it names.
         fleet: The fleet's name.
         parameter_name: Its own name, which never changes: /triton-fleet/<fleet>/endpoint.
+        names_ready: What checks the names of models; None for an endpoint that serves one model.
     """
 
     @typed
@@ -77,18 +89,22 @@ class EndpointAlias(Construct):
         endpoint: Endpoint,
         fleet: str,
         scaling: Sequence[EndpointScaling] = (),
+        not_needed: Sequence[str] = (),
     ) -> None:
         """Create the parameter.
 
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            endpoint: What to name. Its own name has to be `endpoint_name_for(fleet, instance_type)`.
+            endpoint: What to name. Its own name has to be `endpoint_name_for(fleet, instance_type,
+                release=release)`.
             fleet: The fleet's name. It must not change: it is in the name that applications know.
             scaling: The scaling of the endpoint's variants, which has to be there before traffic is.
+            not_needed: Models that the fleet may lose when it moves to another endpoint: those that are
+                no longer built.
 
         Raises:
-            FleetError: The endpoint is not named after its fleet and its instance types.
+            FleetError: The endpoint is not named after its fleet, its instance types and its release.
         """
         super().__init__(scope, construct_id)
         self.endpoint = endpoint
@@ -100,13 +116,46 @@ class EndpointAlias(Construct):
             "Parameter",
             name=self.parameter_name,
             type="String",
-            value=endpoint.endpoint_name,
-            description=f"The endpoint that serves the fleet {fleet} now",
+            value=f'{{"endpoint": "{endpoint.endpoint_name}", "target": "{endpoint.target}"}}',
+            description=f"The endpoint that serves the fleet {fleet} now, and its target",
         )
-        # The endpoint alone: its model and configuration are nobody's to invoke.
+        self.names_ready = self._names_ready(not_needed)
+        # The endpoint alone: its model and configuration are not invoked.
         Tags.of(endpoint.node.find_child("Resource")).add(FLEET_TAG, fleet)
         for each in scaling:
-            self._parameter.node.add_dependency(each)
+            self.moves_after(each)
+
+    @typed
+    def moves_after(self, ready: IConstruct) -> None:
+        """Let the alias move only when something is ready, which needs the endpoint.
+
+        Args:
+            ready: Such as what warms the endpoint up.
+        """
+        self._parameter.node.add_dependency(ready)
+        if self.names_ready is not None:
+            self.names_ready.after.node.add_dependency(ready)
+
+    def _names_ready(self, not_needed: Sequence[str]) -> NamesReady | None:
+        endpoint = self.endpoint
+        if not isinstance(endpoint, MultiModelEndpoint) or Token.is_unresolved(endpoint.name):
+            return None
+        ready = NamesReady(
+            self,
+            "NamesReady",
+            repository=endpoint.repository,
+            alias=self.parameter_name,
+            alias_arn=self.parameter_arn,
+            endpoint_name=endpoint.name,
+            target=str(endpoint.target),
+            not_needed=not_needed,
+        )
+        resource = endpoint.node.find_child("Resource")
+        if Stack.of(self).node.path == Stack.of(endpoint).node.path:
+            resource.node.add_dependency(ready.before)
+        ready.after.node.add_dependency(resource)
+        self._parameter.node.add_dependency(ready.after)
+        return ready
 
     @property
     def parameter_arn(self) -> str:
@@ -170,7 +219,7 @@ class EndpointAlias(Construct):
         findings.add(
             alias_endpoint_name(
                 self.endpoint.name,
-                expected=endpoint_name_for(self.fleet, *types),
+                expected=endpoint_name_for(self.fleet, *types, release=self.endpoint.release.name),
                 where=findings.where("endpoint"),
             )
         )

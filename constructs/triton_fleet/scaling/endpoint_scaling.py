@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from aws_cdk import Annotations, Duration, Stack
+from aws_cdk import Annotations, Stack
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from constructs import Construct
 
@@ -13,6 +13,7 @@ from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.endpoint.sequence_advice import SequenceAdvice
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.metrics.queue import QueueMetrics
 from triton_fleet.rules.async_features import target_published
@@ -87,7 +88,7 @@ class EndpointScaling(Construct):
             max_capacity: The most instances. The default is a new account's quota for one endpoint.
             targets: What to keep constant, each metric once. By default the requests and the utilisation of
                 each GPU, or on an instance type without one the utilisation of the vCPUs; of an asynchronous
-                endpoint the backlog. None at all is possible beside steps or schedules.
+                endpoint the backlog. No target is possible with steps or schedules.
             steps: What to do when a metric is far off.
             schedules: When to change the range.
             cooldowns: How long to wait for what scaling has just done to show, for targets that do not say
@@ -148,7 +149,7 @@ class EndpointScaling(Construct):
         )
 
     def _from_zero(self) -> Iterator[StepScaling]:
-        """What brings the first instance back; the backlog of each instance says nothing while there is none.
+        """What brings the first instance back; the backlog of each instance says nothing without instances.
 
         Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
         """
@@ -158,7 +159,6 @@ class EndpointScaling(Construct):
                 name=FROM_ZERO,
                 metric=QueueMetrics(endpoint_name=self.endpoint.name).without_capacity(),
                 steps=[Step(at=1, change=1)],
-                cooldown=Duration.minutes(5),
                 minutes=2,
             )
 
@@ -212,6 +212,12 @@ class EndpointScaling(Construct):
             )
 
     def _advise(self) -> None:
+        SequenceAdvice(
+            self,
+            self.endpoint._sequence_models,
+            instances=known(self.max_capacity),
+            setting="max_capacity=1",
+        )
         if isinstance(self.endpoint, MultiModelEndpoint) and any(
             isinstance(target, GpuMemoryUtilization) for target in self.targets
         ):
@@ -251,8 +257,8 @@ def _target_problems(
         yield wrong
         if wrong is None:
             yield scaling_target(known(target.amount), limit=target.limit, per=target.per, where=place)
-        reckoned = target.factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1
-        yield scaling_number_now(deferred=later and reckoned, name="the target", where=place)
+        computed = target.factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1
+        yield scaling_number_now(deferred=later and computed, name="the target", where=place)
         yield target_published(
             target.policy,
             of_queue=target.of_queue,

@@ -44,7 +44,7 @@ def _unit(unit: cloudwatch.Unit | None) -> str | None:
 
 
 def _queries(metric: cloudwatch.IMetric) -> list[_Query]:
-    """A query for the metric and for each that it is made of; only the metric itself is returned."""
+    """A query for the metric and for each that it refers to; only the metric itself is returned."""
     parts = dict(_parts(metric))
     result = "result"
     while result in parts:
@@ -54,7 +54,7 @@ def _queries(metric: cloudwatch.IMetric) -> list[_Query]:
 
 
 def _parts(metric: cloudwatch.IMetric) -> Iterator[tuple[str, cloudwatch.IMetric]]:
-    """What an expression is made of, by its variables; CDK sees to it that one name means one metric."""
+    """The metrics of an expression, by its variables; CDK sees to it that one name means one metric."""
     expression = metric.to_metric_config().math_expression
     for name, part in (expression.using_metrics if expression else {}).items():
         yield from _parts(part)

@@ -65,7 +65,7 @@ class ScheduledCapacity:
 
         Args:
             standing: The minimum and the maximum of the scaling itself.
-            where: What the problems are told about.
+            where: What the problems are reported for.
             has_queue: Whether the endpoint is asynchronous.
         """
         where = f"{self.name}, {where}"
@@ -82,7 +82,7 @@ class ScheduledCapacity:
             for name, bound in given.items()
         ]
         yield from wrong
-        # A token is set, though not known: the standing bound does not hold in its place, so nothing is told.
+        # A token is set, though not known: the standing bound does not hold in its place, so no report.
         if given and not later and not any(wrong) and all(is_number(known(each)) for each in standing):
             yield scheduled_range(bounds, standing, where=where, has_queue=has_queue)
         yield from scheduled_period(self.start, self.end, where=where)

@@ -25,6 +25,7 @@ from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.rules.scaling_numbers import scaling_number, scaling_number_now
 from triton_fleet.rules.scaling_steps import scaling_steps
+from triton_fleet.scaling.target import Cooldowns
 
 Adjustment = Literal["ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity"]
 Direction = Literal["out", "in"]
@@ -61,7 +62,7 @@ class StepScaling:
         adjustment: What a change is: a number of instances more or less, a percentage of those that are
             there, or the number to have.
         minimum_change: With percentages: the fewest instances to add or remove; None for one.
-        cooldown: How long to wait after scaling. Five minutes out and ten in by default, as for targets.
+        cooldown: How long to wait after scaling. Fifteen minutes out and ten in by default, as for targets.
         minutes: How many of the last minutes are looked at.
         out_of: How many of them have to be at the first step or beyond; None for all.
     """
@@ -86,7 +87,7 @@ class StepScaling:
         """What is wrong between the values.
 
         Args:
-            where: What the problems are told about.
+            where: What the problems are reported for.
             has_queue: Whether the endpoint is asynchronous.
         """
         where = f"{self.name}, {where}"
@@ -108,7 +109,8 @@ class StepScaling:
 
     def configuration(self) -> _Configuration:
         """The policy's configuration: each step as its distance from the alarm's threshold."""
-        wait = self.cooldown or Duration.minutes(5 if self.grows else 10)
+        usual = Cooldowns.default()
+        wait = self.cooldown or (usual.scale_out if self.grows else usual.scale_in)
         return _Configuration(
             adjustment_type=self.adjustment,
             cooldown=wait.to_seconds(),
@@ -182,7 +184,7 @@ class StepPolicy(Construct):
             self,
             "Alarm",
             alarm_name=f"{prefix}-scaling-{scaling.name}",
-            alarm_description=f"Runs the scaling policy {prefix}-{scaling.name}; nobody has to do anything.",
+            alarm_description=f"Runs the scaling policy {prefix}-{scaling.name}; no action is needed.",
             metric=scaling.metric,
             threshold=scaling.threshold(),
             comparison_operator=(

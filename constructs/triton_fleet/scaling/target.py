@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from aws_cdk import Duration
 
 from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.hosting.deployment import MINUTES_TO_SERVE
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.scaling.metric_specification import Customized, Predefined, Tracking
 
@@ -21,8 +22,8 @@ class Cooldowns:
     """How long scaling waits for what it has just done to show.
 
     Attributes:
-        scale_out: After adding instances. A GPU instance takes about five minutes to serve; asking again
-            sooner would pay for the same load twice.
+        scale_out: After adding instances. One takes 12 to 15 minutes to serve; asking again sooner would pay
+            for the same load twice. A higher demand is still followed meanwhile.
         scale_in: After removing one. Its loaded models go with it and are loaded again elsewhere, so the
             fleet shrinks slowly.
     """
@@ -32,8 +33,8 @@ class Cooldowns:
 
     @classmethod
     def default(cls) -> Cooldowns:
-        """Five minutes after scaling out, ten after scaling in."""
-        return cls(scale_out=Duration.minutes(5), scale_in=Duration.minutes(10))
+        """Fifteen minutes after scaling out, ten after scaling in."""
+        return cls(scale_out=Duration.minutes(MINUTES_TO_SERVE), scale_in=Duration.minutes(10))
 
 
 @typed_fields

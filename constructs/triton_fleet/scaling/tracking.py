@@ -163,7 +163,7 @@ class GpuMemoryUtilization(Utilization):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuUtilization(Utilization):
-    """Keep the vCPUs equally busy: the target of CPU instance types, and of Python backends beside a GPU.
+    """Keep the vCPUs equally busy: the target of CPU instance types, and of Python backends next to a GPU.
 
     Attributes:
         percent: 0 to 100, of each vCPU. SageMaker publishes the sum over an instance's vCPUs, so that a
@@ -295,7 +295,7 @@ class MetricTarget(Target):
 
 
 def default_targets(variant: DeployedVariant) -> tuple[Target, ...]:
-    """What to keep constant where nobody said it.
+    """What to keep constant by default.
 
     The queue of an asynchronous endpoint; else requests and GPUs, or the CPU where there is no GPU.
     """

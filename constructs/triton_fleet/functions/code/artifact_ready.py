@@ -1,10 +1,7 @@
-"""Waits until artifacts are in a model repository, then tells CloudFormation.
+"""Waits until artifacts are in a model repository, then answers CloudFormation.
 
-Runs in AWS Lambda, which gets this file alone: it imports nothing but Python and boto3. CloudFormation
-invokes it for a resource Custom::TritonArtifact, and goes on when the answer is at the ResponseURL.
-
-Source, read on 2026-11-21:
-https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html
+Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3 and `answer`.
+CloudFormation invokes it for a resource Custom::TritonArtifact, and goes on when it has the answer.
 """
 
 from __future__ import annotations
@@ -12,20 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import time
-import urllib.request
 from collections.abc import Callable
 from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from triton_fleet.functions.code.answer import put_answer
+
 POLL_S = 10
 # What is left of an invocation when it starts the next one.
 SPARE_S = 45
 # How long S3 may refuse to answer: a new permission takes effect within seconds, a missing one never does.
 REFUSED_S = 120
-# In bytes; CloudFormation takes 4096 for the whole answer.
-LONGEST_REASON = 2500
 
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)
@@ -40,17 +36,17 @@ def handler(
 ) -> None:
     """Answer the request, or hand it to another invocation when the time of this one is up."""
     if event["RequestType"] == "Delete":  # nothing was made
-        _answer(event)
+        put_answer(event)
         return
     try:
         failure = _wait(event, context, clock=clock, sleep=sleep)
     except _OutOfTimeError:
         _invoke_again(event, context)
         return
-    except Exception as error:  # without an answer, CloudFormation waits for the whole time-out
+    except Exception as error:  # without an answer, CloudFormation waits until the time-out
         logger.exception("Waiting failed")
         failure = f"Waiting for artifacts failed with {type(error).__name__}: {error}"
-    _answer(event, failure=failure)
+    put_answer(event, failure=failure)
 
 
 class _OutOfTimeError(Exception):
@@ -86,7 +82,7 @@ def _wait(
 def _stored(s3: Any, bucket: str, key: str) -> bool:
     """Whether there is an object of this key.
 
-    Asked by listing, which needs no permission to read models, and tells what is not there from what must
+    Asked by listing, which needs no permission to read models, and separates what is not there from what must
     not be read. Keys are listed in order, so the key itself comes first of all that begin with it.
     """
     listed = s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
@@ -109,25 +105,3 @@ def _invoke_again(event: dict[str, Any], context: Any) -> None:
         InvocationType="Event",
         Payload=json.dumps(event).encode(),
     )
-
-
-def _answer(event: dict[str, Any], *, failure: str = "") -> None:
-    """Put the answer where CloudFormation looks for it. After an error here Lambda invokes this once more."""
-    answer = {
-        "Status": "FAILED" if failure else "SUCCESS",
-        "Reason": failure.encode()[:LONGEST_REASON].decode(errors="ignore"),
-        # The same in every update: another one would make CloudFormation delete the resource before.
-        "PhysicalResourceId": event.get("PhysicalResourceId") or event["LogicalResourceId"],
-        "StackId": event["StackId"],
-        "RequestId": event["RequestId"],
-        "LogicalResourceId": event["LogicalResourceId"],
-    }
-    logger.info("Answering %s %s", answer["Status"], answer["Reason"])
-    request = urllib.request.Request(  # noqa: S310 -- the URL is CloudFormation's own
-        event["ResponseURL"],
-        data=json.dumps(answer, ensure_ascii=False).encode(),
-        method="PUT",
-        headers={"Content-Type": ""},  # the URL is signed for an empty one
-    )
-    with urllib.request.urlopen(request, timeout=30):  # noqa: S310
-        pass

@@ -1,11 +1,9 @@
-"""Starts a build as a part of a deployment, and tells the deployment how its models came out.
+"""Starts a build as a part of a deployment, and reports to the deployment how its models came out.
 
-Runs in AWS Lambda, which gets this file alone: it imports nothing but Python and boto3. CloudFormation
-invokes it for a resource Custom::TritonBuild, which is there as soon as the build is started, and for a
-resource Custom::TritonArtifacts, which is there once its models are published.
-
-Source, read on 2026-11-21:
-https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html
+Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3, `answer` and `names`.
+CloudFormation invokes it for a resource Custom::TritonBuild, which is there as soon as the build is started;
+for a resource Custom::TritonArtifacts, which is there once its models are published; and for a resource
+Custom::TritonTarget, which is there once every model that other targets have is built for its own.
 """
 
 from __future__ import annotations
@@ -13,21 +11,26 @@ from __future__ import annotations
 import json
 import logging
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from triton_fleet.functions.code.answer import put_answer
+from triton_fleet.functions.code.names import covers, models_of, moved_for
+
 POLL_S = 15
 # What is left of an invocation when it starts the next one.
 SPARE_S = 45
 # How long AWS may refuse to answer: a new permission takes effect within seconds, a missing one never does.
 REFUSED_S = 120
-# In bytes; CloudFormation takes 4096 for the whole answer.
+# How many answers may fail until one that is refused is not waited for: the permission may be seconds old.
+QUOTA_READS = 3
+# In bytes: the answer has the names of artifacts, too.
 LONGEST_REASON = 2000
 
+_REFUSED = ("AccessDenied", "AccessDeniedException")
 _RUNNING = ("IN_PROGRESS", "RUNNING", "PENDING_REDRIVE")
 _MADE = ("published", "unchanged")
 
@@ -45,20 +48,27 @@ def handler(
     """Answer the request, or hand it to another invocation when the time of this one is up."""
     try:
         if event["ResourceType"] == "Custom::TritonBuild":
-            _start_or_stop(event)
+            _start_or_stop(event, clock=clock, sleep=sleep)
         elif event["RequestType"] == "Delete":  # nothing was made
-            _answer(event)
+            put_answer(event)
+        elif event["ResourceType"] == "Custom::TritonTarget":
+            # Another target is another resource. An update, such as that of a deployment which is undone,
+            # finds the target filled.
+            if event["RequestType"] == "Create":
+                _wait(event, context, clock=clock, sleep=sleep)
+            put_answer(event)
         else:
             artifacts = _wait(event, context, clock=clock, sleep=sleep)
             # "resnet50:torchscript" is no name of an attribute.
-            _answer(event, data={model.replace(":", "."): name for model, name in artifacts.items()})
+            put_answer(event, data={model.replace(":", "."): name for model, name in artifacts.items()})
     except _OutOfTimeError:
         _invoke_again(event, context)
     except _FailedError as error:
-        _answer(event, failure=str(error))
-    except Exception as error:  # without an answer, CloudFormation waits for the whole time-out
+        put_answer(event, failure=str(error), longest_reason=LONGEST_REASON)
+    except Exception as error:  # without an answer, CloudFormation waits until the time-out
         logger.exception("It failed")
-        _answer(event, failure=f"It failed with {type(error).__name__}: {error}")
+        failure = f"It failed with {type(error).__name__}: {error}"
+        put_answer(event, failure=failure, longest_reason=LONGEST_REASON)
 
 
 class _OutOfTimeError(Exception):
@@ -69,7 +79,9 @@ class _FailedError(Exception):
     """A model was not built; the text says which, why, and what to do."""
 
 
-def _start_or_stop(event: dict[str, Any]) -> None:
+def _start_or_stop(
+    event: dict[str, Any], *, clock: Callable[[], float], sleep: Callable[[float], None]
+) -> None:
     """Start the build of a new or changed resource; end that of one that is gone, if it still runs.
 
     Another build is another resource, so that CloudFormation deletes the one before, and what a deployment
@@ -77,31 +89,102 @@ def _start_or_stop(event: dict[str, Any]) -> None:
     """
     if event["RequestType"] == "Delete":
         _stop(event["PhysicalResourceId"])
-        _answer(event)
+        put_answer(event)
         return
-    started = _start(event["ResourceProperties"], event["RequestId"])
-    _answer(event, physical_id=started, data={"Run": event["RequestId"]})
+    _refuse_no_quota(event["ResourceProperties"], sleep)
+    begun = clock()
+    while True:
+        try:
+            started = _start(event["ResourceProperties"], event["RequestId"])
+            break
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _REFUSED or clock() - begun >= REFUSED_S:
+                raise _FailedError(_not_started(error)) from error
+            logger.warning("AWS refused the start: %s", error)
+            sleep(POLL_S)
+    put_answer(event, physical_id=started, data={"Run": event["RequestId"]})
 
 
 def _start(wanted: Mapping[str, Any], run: str) -> str:
     """Start a build, or a run of builds; asked again with the same name, there is still one of it."""
+    if "StateMachine" in wanted:
+        states = boto3.client("stepfunctions")
+        started = states.start_execution(stateMachineArn=wanted["StateMachine"], name=run)
+        return str(started["executionArn"])
+    verdicts = f"{wanted['Runs']}{run}/verdicts/0.json"
+    build = boto3.client("codebuild").start_build(
+        projectName=wanted["Project"],
+        idempotencyToken=run,
+        environmentVariablesOverride=[{"name": "FLEET_VERDICTS", "value": verdicts, "type": "PLAINTEXT"}],
+    )
+    return str(build["build"]["id"])
+
+
+def _refuse_no_quota(wanted: Mapping[str, Any], sleep: Callable[[float], None]) -> None:
+    """Fail where the account may run no build at all: its models would be missed after the deployment alone.
+
+    A quota that cannot be read keeps nothing from starting.
+
+    Raises:
+        _FailedError: A quota is 0.
+    """
+    asked = [("codebuild", code) for code in wanted.get("QuotaCodes", ())]
+    asked += [("sagemaker", name) for name in wanted.get("QuotaNames", ())]
+    reads = QUOTA_READS
+    while asked:
+        service, quota = asked[0]
+        try:
+            value = _quota(service, quota)
+        except (BotoCoreError, ClientError) as error:
+            logger.warning("The quota %s was not read: %s", quota, error)
+            reads -= 1
+            if reads > 0 and isinstance(error, ClientError) and error.response["Error"]["Code"] in _REFUSED:
+                sleep(POLL_S)
+                continue
+            value = None
+        if value is not None and value < 1:
+            raise _FailedError(
+                f"The quota {quota} of {service} is {value:g}: no build would start. `fleet quotas` says "
+                "how to raise it."
+            )
+        del asked[0]
+
+
+def _quota(service: str, quota: str) -> float | None:
+    """The account's value of a quota, or AWS's default where it never got one; None if there is no such one.
+
+    Args:
+        service: The service's code in Service Quotas.
+        quota: Its code of CodeBuild, its name of SageMaker: codes of SageMaker's are in no document.
+    """
+    client = boto3.client("service-quotas")
+    code = _code(client, service, quota) if service == "sagemaker" else quota
+    if code is None:
+        logger.warning("%s has no quota %s", service, quota)
+        return None
+    asked = {"ServiceCode": service, "QuotaCode": code}
     try:
-        if "StateMachine" in wanted:
-            states = boto3.client("stepfunctions")
-            started = states.start_execution(stateMachineArn=wanted["StateMachine"], name=run)
-            return str(started["executionArn"])
-        verdicts = f"{wanted['Runs']}{run}/verdicts/0.json"
-        build = boto3.client("codebuild").start_build(
-            projectName=wanted["Project"],
-            idempotencyToken=run,
-            environmentVariablesOverride=[{"name": "FLEET_VERDICTS", "value": verdicts, "type": "PLAINTEXT"}],
-        )
-        return str(build["build"]["id"])
+        return float(client.get_service_quota(**asked)["Quota"]["Value"])
     except ClientError as error:
-        advice = ""
-        if error.response["Error"]["Code"] == "AccountLimitExceededException":
-            advice = " The quota of builds on this machine is 0 in a new account: see `fleet quotas`."
-        raise _FailedError(f"The build of the models could not be started: {error}.{advice}") from error
+        if error.response["Error"]["Code"] != "NoSuchResourceException":
+            raise
+        return float(client.get_aws_default_service_quota(**asked)["Quota"]["Value"])
+
+
+def _code(client: Any, service: str, name: str) -> str | None:
+    """The code of the quota with this name. SageMaker has thousands, so it is left off when it is found."""
+    pages = client.get_paginator("list_aws_default_service_quotas").paginate(
+        ServiceCode=service, PaginationConfig={"PageSize": 100}
+    )
+    found = (each["QuotaCode"] for page in pages for each in page["Quotas"] if each["QuotaName"] == name)
+    return next(found, None)
+
+
+def _not_started(error: ClientError) -> str:
+    advice = ""
+    if error.response["Error"]["Code"] == "AccountLimitExceededException":
+        advice = " The quota of builds on this machine is 0 in a new account: see `fleet quotas`."
+    return f"The build of the models could not be started: {error}.{advice}"
 
 
 def _stop(started: str) -> None:
@@ -142,6 +225,7 @@ def _wait(
     missing = list(wanted["Models"])
     while True:
         try:
+            wanted = _wanted(event)
             status, log = _status(wanted["Build"])
             verdicts = _verdicts(wanted)  # read after the status: the last of them is there when it has ended
             answered = clock()
@@ -160,6 +244,16 @@ def _wait(
             raise _OutOfTimeError
         logger.info("Waiting for %s", ", ".join(missing))
         sleep(min(POLL_S, max(0.0, deadline - clock())))
+
+
+def _wanted(event: dict[str, Any]) -> Mapping[str, Any]:
+    """What is waited for. What a target lacks is found out once: the rest has a verdict."""
+    wanted: dict[str, Any] = event["ResourceProperties"]
+    if event["ResourceType"] != "Custom::TritonTarget":
+        return wanted
+    if "Lacking" not in event:
+        event["Lacking"] = _lacking(wanted)
+    return {**wanted, "Models": event["Lacking"], "Lacking": "yes"}
 
 
 def _verdicts(wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -211,19 +305,53 @@ def _failed(model: str, verdict: Mapping[str, Any]) -> str:
 
 def _late(wanted: Mapping[str, Any], missing: list[str]) -> str:
     minutes = float(wanted["WaitSeconds"]) / 60
-    return (
-        f"{', '.join(missing)} not built within {minutes:.0f} min, by {wanted['Build']}. Wait for its end "
-        "without a deployment, then deploy again with the artifacts that it has published."
+    advice = (
+        "Wait for its end without a deployment, then deploy again with the artifacts that it has published."
     )
+    if "Lacking" in wanted:
+        advice = "Deploy again, with more parallel_builds: what has been built for the target stays."
+    return f"{', '.join(missing)} not built within {minutes:.0f} min, by {wanted['Build']}. {advice}"
+
+
+def _lacking(wanted: Mapping[str, Any]) -> list[str]:
+    """The models of a build that are published for other targets: what its own has may be missing, or old.
+
+    A form such as "resnet50:torchscript" is published under another name, which the check of the alias finds.
+    """
+    listed = boto3.client("s3").list_objects_v2(
+        Bucket=wanted["Bucket"], Prefix=wanted["ManifestKey"], MaxKeys=1
+    )
+    if not listed.get("Contents"):
+        return []
+    published = _manifest(wanted)
+    return [
+        model
+        for model in wanted["Models"]
+        if model in published and _is_elsewhere(published[model], wanted["Target"])
+    ]
+
+
+def _is_elsewhere(model: Mapping[str, Any], target: str) -> bool:
+    """Whether a name stands for something on other targets. In version 1 there were none."""
+    current = model["current"]
+    return not isinstance(current, str) and any(not covers(each, target) for each in current)
+
+
+def _manifest(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    answer = boto3.client("s3").get_object(Bucket=wanted["Bucket"], Key=wanted["ManifestKey"])
+    return models_of(answer["Body"].read())
 
 
 def _current(wanted: Mapping[str, Any], model: str) -> str:
     """The artifact of a model that was not built because nothing about it has changed."""
-    manifest = boto3.client("s3").get_object(Bucket=wanted["Bucket"], Key=wanted["ManifestKey"])
-    models = json.loads(manifest["Body"].read())["models"]
-    if model not in models:
-        raise _FailedError(f"{model} is not in the repository, and the build had nothing to say about it.")
-    return str(models[model]["current"])
+    models = _manifest(wanted)
+    artifact = moved_for(models[model], wanted["Target"]) if model in models else None
+    if artifact is None:
+        raise _FailedError(
+            f"{model} is not in the repository for {wanted['Target']}, and the build said nothing about it. "
+            "If it was rolled back, correct its sources, or build it by name."
+        )
+    return artifact
 
 
 def _invoke_again(event: dict[str, Any], context: Any) -> None:
@@ -232,31 +360,3 @@ def _invoke_again(event: dict[str, Any], context: Any) -> None:
         InvocationType="Event",
         Payload=json.dumps(event).encode(),
     )
-
-
-def _answer(
-    event: dict[str, Any],
-    *,
-    failure: str = "",
-    physical_id: str = "",
-    data: Mapping[str, str] | None = None,
-) -> None:
-    """Put the answer where CloudFormation looks for it. After an error here Lambda invokes this once more."""
-    answer = {
-        "Status": "FAILED" if failure else "SUCCESS",
-        "Reason": failure.encode()[:LONGEST_REASON].decode(errors="ignore"),
-        "PhysicalResourceId": physical_id or event.get("PhysicalResourceId") or event["LogicalResourceId"],
-        "StackId": event["StackId"],
-        "RequestId": event["RequestId"],
-        "LogicalResourceId": event["LogicalResourceId"],
-        "Data": dict(data or {}),
-    }
-    logger.info("Answering %s %s", answer["Status"], answer["Reason"])
-    request = urllib.request.Request(  # noqa: S310 -- the URL is CloudFormation's own
-        event["ResponseURL"],
-        data=json.dumps(answer, ensure_ascii=False).encode(),
-        method="PUT",
-        headers={"Content-Type": ""},  # the URL is signed for an empty one
-    )
-    with urllib.request.urlopen(request, timeout=30):  # noqa: S310
-        pass

@@ -1,7 +1,11 @@
 """Invokes models while a new fleet of an endpoint is watched, so that it has them loaded when traffic comes.
 
-Runs in AWS Lambda, which gets this file alone: it imports nothing but Python and boto3. An EventBridge rule
-invokes it with the requests to send. It logs what goes wrong and never fails.
+Runs in AWS Lambda, which gets this file alone: it imports nothing but Python, boto3, `answer` and `names`. An
+EventBridge rule invokes it with the requests to send. Then it logs what goes wrong and never fails.
+
+CloudFormation invokes it for a resource Custom::TritonFirstLoads, which is there once a new endpoint has
+answered every request. If the fleet is served by another endpoint meanwhile, one that is not answered fails.
+A model that is loaded and refuses the input has answered: the request came to load it.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +24,28 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-# Of the manifest that `fleet publish` writes.
-MANIFEST_VERSION = 1
+from triton_fleet.functions.code.answer import put_answer
+from triton_fleet.functions.code.names import artifact_on, models_of
+
 # Requests under way: a model that is being loaded holds its request for up to a minute.
 AT_ONCE = 8
 # SageMaker answers within 60 seconds. The next round is the second attempt.
-INVOCATION = Config(read_timeout=70, retries={"total_max_attempts": 1}, max_pool_connections=AT_ONCE)
+ANSWERS_S = 70
+INVOCATION = Config(read_timeout=ANSWERS_S, retries={"total_max_attempts": 1}, max_pool_connections=AT_ONCE)
+# How often a new endpoint may answer that a model does not load, before the deployment fails.
+REFUSALS = 3
+# How Triton's errors of inference begin: those of the core, of an ensemble's steps and of backends. A
+# model that does not load is refused with status 400 too, so the status alone says nothing. Sources, read on
+# 2026-11-22: infer_request.cc and ensemble_scheduler.cc of Triton's core, pb_stub.cc of python_backend,
+# http_server.cc of the server.
+REFUSED_INPUT = re.compile(
+    r'\s*(\{\s*"error"\s*:\s*")?'
+    r"(in ensemble '|\[request id: |Failed to process the request\(s\) for model|"
+    r"sending (FP|BF)16 data via JSON|PyTorch execute failure|"
+    r"onnx runtime error [0-9]+: Non-zero status code returned while running)"
+)
+CRASHED = "Stub process"
+REFUSED = "it is loaded, and refuses the input"
 # What is left of an invocation when it ends, besides the time that a round takes.
 SPARE_S = 10
 
@@ -40,14 +61,20 @@ def handler(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Send every request again and again, until the new fleet is no longer watched or the time is up."""
+    if "ResponseURL" in event:
+        _first_loads(event, context, sleep=sleep)
+        return
     endpoint, every = os.environ["ENDPOINT_NAME"], float(os.environ["EVERY_SECONDS"])
     s3, sagemaker = boto3.client("s3"), boto3.client("sagemaker")
     runtime = boto3.client("sagemaker-runtime", config=INVOCATION)
+    requests = list(event["requests"])
     while True:
         began = clock()
         targets = _targets(s3)
         if targets is not None:
-            _round(event["requests"], send=partial(_send, runtime, endpoint, targets))
+            answers = _round(requests, send=partial(_send, runtime, endpoint, targets))
+            # Each refusal counts as an error of the new fleet, which enough of them would roll back.
+            requests = [each for each, said in zip(requests, answers, strict=True) if said != REFUSED]
         if not _baking(sagemaker, endpoint):
             return
         took = clock() - began
@@ -58,59 +85,136 @@ def handler(
         sleep(pause)
 
 
-def target_models(manifest: str | bytes) -> dict[str, str]:
-    """The artifact that each model's name stands for.
+def _first_loads(event: Mapping[str, Any], context: Any, *, sleep: Callable[[float], None]) -> None:
+    """Answer CloudFormation once a new endpoint has answered every request."""
+    failure = ""
+    if event["RequestType"] == "Create":  # another endpoint is another resource
+        try:
+            failure = _loads(event["ResourceProperties"], context, sleep=sleep)
+        except Exception as error:  # without an answer, CloudFormation waits until the time-out
+            logger.exception("Warming up failed")
+            failure = f"Warming up failed with {type(error).__name__}: {error}"
+    put_answer(event, failure=failure)
+
+
+def _loads(wanted: Mapping[str, Any], context: Any, *, sleep: Callable[[float], None]) -> str:
+    """Have a new endpoint load every model; what the deployment fails for, or "" if it does not."""
+    endpoint, every = os.environ["ENDPOINT_NAME"], float(os.environ["EVERY_SECONDS"])
+    s3, ssm = boto3.client("s3"), boto3.client("ssm")
+    runtime = boto3.client("sagemaker-runtime", config=INVOCATION)
+    requests = json.loads(wanted["Requests"])["requests"]
+    failures: dict[str, str] = {}
+    rounds, refusals = int(wanted["Rounds"]), 0
+    while rounds:
+        targets = _targets(s3)
+        asked = [each for each in requests if targets is None or each["model"] in targets]
+        failures = {} if targets is not None else {"manifest": "it cannot be read"}
+        if targets is not None:
+            answers = _round(asked, send=partial(_send, runtime, endpoint, targets))
+            failures = {
+                each["model"]: said
+                for each, said in zip(asked, answers, strict=True)
+                if said not in ("", REFUSED)
+            }
+        if not failures:
+            rounds -= 1
+            continue
+        refusals += all("ModelError" in answer for answer in failures.values())
+        if refusals >= REFUSALS:
+            break
+        # A model of gigabytes is loaded after its first request has failed: it is asked again.
+        if context.get_remaining_time_in_millis() / 1000 < every + ANSWERS_S + SPARE_S:
+            break
+        sleep(every)
+    if not failures:
+        return ""
+    said = "; ".join(f"{model}: {answer}" for model, answer in failures.items())
+    if not _moves(ssm, wanted["Alias"], endpoint):
+        logger.error("A first deployment goes on without: %s", said)
+        return ""
+    return f"{endpoint} does not answer, so that the fleet stays where it is. {said}"
+
+
+def _moves(ssm: Any, alias: str, endpoint: str) -> bool:
+    """Whether the fleet is served by another endpoint until this one takes over."""
+    try:
+        value = ssm.get_parameter(Name=alias)["Parameter"]["Value"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ParameterNotFound":
+            return False
+        raise
+    return bool(value != endpoint and f'"{endpoint}"' not in value)
+
+
+def target_models(manifest: str | bytes, target: str) -> dict[str, str]:
+    """The artifact that each model's name stands for on a target.
 
     Raises:
         ValueError: It is not a manifest, or one of another version.
     """
-    try:
-        document = json.loads(manifest)
-        version, models = document["version"], document["models"]
-        targets = {str(name): str(model["current"]) for name, model in models.items()}
-    except (KeyError, TypeError, AttributeError) as error:
-        msg = f"it is no manifest: {type(error).__name__} {error}"
-        raise ValueError(msg) from error
-    if version != MANIFEST_VERSION:
-        msg = f"it has version {version!r} instead of {MANIFEST_VERSION}"
-        raise ValueError(msg)
-    return targets
+    found = {name: artifact_on(model, target) for name, model in models_of(manifest).items()}
+    return {name: artifact for name, artifact in found.items() if artifact is not None}
 
 
 def _targets(s3: Any) -> dict[str, str] | None:
     """What the names of models stand for now; None if that cannot be read."""
     bucket, key = os.environ["MANIFEST_BUCKET"], os.environ["MANIFEST_KEY"]
     try:
-        return target_models(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+        return target_models(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), os.environ["TARGET"])
     except (BotoCoreError, ClientError, ValueError) as error:
         logger.error("s3://%s/%s cannot be read: %s", bucket, key, error)
         return None
 
 
-def _round(requests: list[dict[str, str]], *, send: Callable[[dict[str, str]], None]) -> None:
-    """Send every request once."""
+def _round(requests: list[dict[str, str]], *, send: Callable[[dict[str, str]], str]) -> list[str]:
+    """Send every request once; what each was answered."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(send, requests))
+        return list(pool.map(send, requests))
 
 
-def _send(runtime: Any, endpoint: str, targets: Mapping[str, str], request: dict[str, str]) -> None:
-    """Send one request; whatever happens is a line in the log."""
+def _send(runtime: Any, endpoint: str, targets: Mapping[str, str], request: dict[str, str]) -> str:
+    """Send one request; whatever happens is a line in the log. Gives why there was no answer, or ""."""
     model, began = request["model"], time.monotonic()
     target = targets.get(model)
     if target is None:
-        logger.error("%s: none of the %d models of the repository has that name", model, len(targets))
-        return
+        logger.error("%s: none of the %d models that can be loaded has that name", model, len(targets))
+        return "it has no artifact"
     try:
         answer = runtime.invoke_endpoint(
             EndpointName=endpoint,
             TargetModel=target,
             ContentType=request["content_type"],
-            Body=request["body"].encode(),
+            Body=written_out(request["body"]),
         )
         answer["Body"].read()
         logger.info("%s: answered by %s in %.1f s", model, target, time.monotonic() - began)
     except Exception as error:  # noqa: BLE001 -- the other models go on, whatever it is
+        if _refused(error):
+            logger.warning("%s: %s is loaded, and refuses the input: %s", model, target, error)
+            return REFUSED
         logger.warning("%s: %s did not answer: %s", model, target, error)
+        return str(error)
+    return ""
+
+
+def _refused(error: Exception) -> bool:
+    """Whether a model was loaded, and could not make anything of the input."""
+    said = str(error.response.get("OriginalMessage")) if isinstance(error, ClientError) else ""
+    return REFUSED_INPUT.match(said) is not None and CRASHED not in said
+
+
+def written_out(body: str) -> bytes:
+    """A request with each tensor's data, of which {"of": 0, "times": 3} stands for [0, 0, 0]."""
+    if '"times"' not in body:
+        return body.encode()
+    try:
+        document = json.loads(body)
+        for tensor in document["inputs"]:
+            if isinstance(tensor["data"], dict):
+                tensor["data"] = [tensor["data"]["of"]] * tensor["data"]["times"]
+    except (ValueError, TypeError, KeyError):  # it is another kind of request, which has the word by chance
+        return body.encode()
+    return json.dumps(document).encode()
 
 
 def _baking(sagemaker: Any, endpoint: str) -> bool:

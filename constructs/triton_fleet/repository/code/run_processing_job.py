@@ -26,7 +26,7 @@ _MOST_ARGUMENTS = 100
 
 
 def job_request(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The whole request of this build's job.
+    """The request of this build's job.
 
     Raises:
         SystemExit: It would hold more than CreateProcessingJob takes.

@@ -1,0 +1,45 @@
+"""The warning about models with sequences on several instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import jsii
+from aws_cdk import Annotations
+from constructs import IConstruct, IValidation
+
+from triton_fleet.rules.sequences import RULE, sequences
+
+
+@jsii.implements(IValidation)
+class SequenceAdvice:
+    """Warns when the app is synthesised, for builds of a repository may be declared after what serves it.
+
+    Args:
+        construct: What gets the warning.
+        models: Finds the models with sequences.
+        instances: The most instances; None if that is known only at deployment.
+        setting: What makes it one instance.
+    """
+
+    def __init__(
+        self,
+        construct: IConstruct,
+        models: Callable[[], Sequence[str]],
+        *,
+        instances: int | None,
+        setting: str,
+    ) -> None:
+        self._construct = construct
+        self._models = models
+        self._instances = instances
+        self._setting = setting
+        if instances != 1:
+            construct.node.add_validation(self)
+
+    def validate(self) -> list[str]:
+        """Warn; nothing is refused."""
+        advice = sequences(self._models(), instances=self._instances, setting=self._setting)
+        if advice is not None:
+            Annotations.of(self._construct).add_warning_v2(RULE, advice)
+        return []

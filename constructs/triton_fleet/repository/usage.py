@@ -1,0 +1,149 @@
+"""Who publishes to a repository and who serves it, noted as they are declared and compared at synthesis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from triton_fleet.arguments.tokens import known
+from triton_fleet.rules.instance_pools import same_gpu
+from triton_fleet.rules.plan_portability import PlanTarget, endpoint_fits
+from triton_models.declaring.reading import FORM_MARK
+from triton_models.errors import Problem
+from triton_models.instances import InstanceType
+from triton_models.layout import model_name
+from triton_models.releases import Release
+
+_UNKNOWN = "any of its models"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltModel:
+    """A model that a build job makes.
+
+    Attributes:
+        asked: As the job was asked for it: a folder, or `folder:form`.
+        name: The name that it is published under.
+        target: What it is tied to.
+    """
+
+    asked: str
+    name: str
+    target: PlanTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModels:
+    """What some instance types of an endpoint load.
+
+    Attributes:
+        types: The instance types.
+        release: The release that they run.
+        path: The endpoint.
+        where: What problems are reported about.
+        artifact: The only artifact; None for every model of the repository.
+    """
+
+    types: tuple[InstanceType, ...]
+    release: Release
+    path: str
+    where: str
+    artifact: str | None = None
+
+    @property
+    def targets(self) -> list[PlanTarget]:
+        """What they are, for each instance type."""
+        return [PlanTarget(gpu=each.gpu, release=self.release, path=self.path) for each in self.types]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    """What an artifact that is known only at deployment is made from."""
+
+    job: str
+    asked: str
+
+
+class RepositoryUsage:
+    """The build jobs and endpoints of a repository."""
+
+    def __init__(self) -> None:
+        self._builds: list[Callable[[], Iterable[BuiltModel]]] = []
+        self._sequences: list[Callable[[], Iterable[str]]] = []
+        self._served: list[ServedModels] = []
+        self._artifacts: dict[str, _Made] = {}
+
+    def note_build(
+        self, models: Callable[[], Iterable[BuiltModel]], *, sequences: Callable[[], Iterable[str]]
+    ) -> None:
+        """Note a build job, by what finds its models, and the folders of those with sequence batching."""
+        self._builds.append(models)
+        self._sequences.append(sequences)
+
+    def note_artifact(self, artifact: str, *, job: str, asked: str) -> None:
+        """Note an artifact that is known only at deployment, by the path of its build job and the model."""
+        self._artifacts[artifact] = _Made(job=job, asked=asked)
+
+    def note_served(self, served: ServedModels) -> None:
+        """Note what instances of an endpoint load."""
+        self._served.append(served)
+
+    def misfits(self) -> Iterator[Problem]:
+        """What keeps endpoints from loading what is published here; declarations are read to find out."""
+        built = [each for find in self._builds for each in find()] if self._served else []
+        for served in self._served:
+            models = self._models_of(served, built) if self._builds else None
+            if models is not None:
+                yield from endpoint_fits(models=models, endpoint=served.targets, where=served.where)
+                continue
+            first, *others = served.types  # somebody else publishes: what the artifact holds is not known
+            found = (same_gpu(first, other, where=served.where) for other in others)
+            yield from (problem for problem in found if problem is not None)
+
+    def sequence_models(self, artifacts: Iterable[str] | None = None) -> tuple[str, ...]:
+        """The folders of models with sequence batching.
+
+        Args:
+            artifacts: Only those of these artifacts, as far as they are known; None for all.
+        """
+        folders = dict.fromkeys(name for find in self._sequences for name in find())
+        if artifacts is None:
+            return tuple(folders)
+        of = [self._folder_of(each) for each in artifacts]
+        return tuple(folder for folder in folders if any(_is_of(name, folder) for name in of))
+
+    def _models_of(
+        self, served: ServedModels, built: Sequence[BuiltModel]
+    ) -> Mapping[str, Sequence[PlanTarget]] | None:
+        """What is served, each as the build jobs make it; None if none of them does."""
+        artifact = served.artifact
+        if artifact is None:
+            return _by_name(built)
+        made = self._artifacts.get(artifact)
+        if made is not None:
+            return _by_name(
+                each for each in built if (each.target.path, each.asked) == (made.job, made.asked)
+            )
+        if known(artifact) is None:
+            return {_UNKNOWN: [each.target for each in built]}
+        return _by_name(each for each in built if each.name == model_name(Path(artifact))) or None
+
+    def _folder_of(self, artifact: str) -> str:
+        """What an artifact is called without its digest: the folder of its model, or that with a form."""
+        made = self._artifacts.get(artifact)
+        if made is not None:
+            return made.asked.partition(FORM_MARK)[0]
+        return "" if known(artifact) is None else model_name(Path(artifact))
+
+
+def _by_name(built: Iterable[BuiltModel]) -> dict[str, list[PlanTarget]]:
+    found: dict[str, list[PlanTarget]] = {}
+    for each in built:
+        found.setdefault(each.name, []).append(each.target)
+    return found
+
+
+def _is_of(name: str, folder: str) -> bool:
+    """Whether a model is a folder's, or a form of it, which is called `<folder>_<form>`."""
+    return name == folder or name.startswith(f"{folder}_")

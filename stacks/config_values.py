@@ -1,0 +1,176 @@
+"""Values of the configuration, read from JSON or from `-c KEY=VALUE`, which gives strings for everything."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from constructs import Node
+
+from triton_fleet import Portion
+from triton_fleet.arguments.findings import Findings
+from triton_models.errors import Problem
+from triton_models.suggest import did_you_mean
+
+CONTEXT_KEY = "tritonFleet"
+DECLARED: Literal["declared"] = "declared"
+"""The warm-up with a request for each model that is built, derived from its declaration."""
+
+Requests: TypeAlias = Mapping[str, str] | Literal["declared"]
+"""The body of a request for each model, or where those come from."""
+
+_PORTION = re.compile(r"([0-9]+)( ?%)?")
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value.strip()
+
+
+def _optional_string(value: object) -> str | None:
+    return None if value is None else _string(value) or None
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, (bool, float)) or not isinstance(value, (int, str)):
+        raise ValueError
+    return int(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError
+    return float(value)
+
+
+def _optional_number(value: object) -> float | None:
+    return None if value in (None, "") else _number(value)
+
+
+def _names(value: object) -> tuple[str, ...]:
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list):
+        raise ValueError
+    return tuple(name for name in map(_string, listed) if name)
+
+
+def _truth(value: object) -> bool:
+    known = {"true": True, "false": False}
+    if isinstance(value, str):
+        value = known.get(value.strip().lower())
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _addresses(value: object) -> dict[str, str]:
+    if isinstance(value, str):
+        pairs = [each.partition("=") for each in value.split(",") if each.strip()]
+        if not all(mark for _, mark, _ in pairs):
+            raise ValueError
+        value = {name.strip(): address.strip() for name, _, address in pairs}
+    if not isinstance(value, dict):
+        raise ValueError
+    return {_string(name): _string(address) for name, address in value.items()}
+
+
+def _portion(value: object) -> Portion | None:
+    """Percent of the fleet, as in "25%", or a number of instances; None for an empty string."""
+    if value == "":
+        return None
+    if isinstance(value, (bool, float)) or not (parts := _PORTION.fullmatch(str(value).strip())):
+        raise ValueError
+    return Portion(value=int(parts[1]), by_percent=parts[2] is not None)
+
+
+def _requests(value: object) -> Requests:
+    """Bodies of requests by model: JSON documents, or strings that hold one."""
+    if value == DECLARED:
+        return DECLARED
+    if isinstance(value, str):
+        value = {} if value in ("", "off") else json.loads(value)
+    if not isinstance(value, dict):
+        raise ValueError
+    return {name: each if isinstance(each, str) else json.dumps(each) for name, each in value.items()}
+
+
+# For each type of a field: how to read it from JSON or from `-c`, which gives text, and what to ask for.
+_READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
+    "str": (_string, "a string"),
+    "str | None": (_optional_string, "a string"),
+    "int": (_integer, "an integer"),
+    "float": (_number, "a number"),
+    "float | None": (_optional_number, "a number"),
+    "bool": (_truth, "true or false"),
+    "Mapping[str, str]": (
+        _addresses,
+        "an object of variables and addresses, or NAME=ADDRESS with commas between",
+    ),
+    "Requests": (_requests, 'an object of models and their requests, "declared" or "off"'),
+    "Portion | None": (_portion, 'percent of the fleet, such as "25%", or a number of instances'),
+    "tuple[str, ...]": (_names, "a list of names, or names with commas between them"),
+}
+
+
+def values(node: Node, types: Mapping[str, str], findings: Findings) -> dict[str, Any]:
+    """What the context gives for each key; one that it does not mention keeps its default.
+
+    Args:
+        node: The app's node.
+        types: The type of each key, as it is written in the code.
+        findings: Collects the mistakes.
+    """
+    nested = node.try_get_context(CONTEXT_KEY) or {}
+    if not isinstance(nested, dict):
+        findings.add(_wrong_kind(CONTEXT_KEY, nested, "an object of keys and values", findings))
+        nested = {}
+    findings.extend(_unknown_keys(nested, node.get_all_context(), types, findings))
+    found = {}
+    for key, kind in types.items():
+        given = node.try_get_context(key)
+        given = nested.get(key) if given is None else given
+        if given is None:
+            continue
+        read, expected = _READERS[kind]
+        try:
+            found[key] = read(given)
+        except ValueError:
+            findings.add(_wrong_kind(key, given, expected, findings))
+    return found
+
+
+def _unknown_keys(
+    nested: Mapping[str, object], flat: Mapping[str, object], known: Mapping[str, str], findings: Findings
+) -> Iterator[Problem]:
+    """Keys that nothing reads. The context holds the CDK's own as well, so there only lookalikes count."""
+    misread = [key for key in nested if key not in known]
+    misread += [key for key in flat if _resembles(key, (*known, CONTEXT_KEY))]
+    for key in misread:
+        yield Problem(
+            what=f"unknown key {key!r}",
+            where=findings.where(key),
+            expected=f"one of {', '.join(known)}",
+            why="it would be ignored, and the default deployed in its place",
+            fix=did_you_mean(key, (*known, CONTEXT_KEY), otherwise="remove it"),
+            rule="unknown-config-key",
+        )
+
+
+def _resembles(key: str, known: Sequence[str]) -> bool:
+    """Whether a key was surely meant to be one of the known keys, and is not."""
+    close = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.8)
+    return bool(close) and key not in known
+
+
+def _wrong_kind(key: str, given: object, expected: str, findings: Findings) -> Problem:
+    return Problem(
+        what=f"{key} is {given!r}",
+        where=findings.where(key),
+        expected=expected,
+        fix=f"give {expected}",
+        rule="config-value-kind",
+    )

@@ -1,0 +1,116 @@
+"""Updates of the fleet, as the configuration says: the strategy, its waits, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from aws_cdk import Duration
+
+from triton_fleet import AllAtOnce, Canary, Deployment, Linear, Portion, Rolling
+from triton_fleet.rules.alarm_thresholds import alarm_threshold
+from triton_fleet.rules.deployment_portion import RULE as PORTION_RULE
+from triton_fleet.rules.number_range import number_range
+from triton_fleet.rules.warm_up_requests import warm_up_request
+from triton_models.errors import Problem
+from triton_models.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from stacks.config import FleetConfig
+
+_LONGEST_WAIT_MINUTES = 60
+
+_BY_PART: Mapping[str, Callable[[Duration, Portion], Deployment]] = MappingProxyType(
+    {
+        "canary": lambda wait, part: Canary(wait=wait, size=part),
+        "linear": lambda wait, part: Linear(wait=wait, step=part),
+        "rolling": lambda wait, part: Rolling(wait=wait, batch=part),
+    }
+)
+_PARTS = MappingProxyType({"canary": Canary().size, "linear": Linear().step, "rolling": Rolling().batch})
+_ALL_AT_ONCE = "all_at_once"
+STRATEGIES = (_ALL_AT_ONCE, *_BY_PART)
+
+
+def deployment(config: FleetConfig) -> Deployment:
+    """How the endpoint moves to a new configuration."""
+    wait = Duration.minutes(config.deployment_wait_minutes)
+    if config.deployment == _ALL_AT_ONCE:
+        return AllAtOnce(wait=wait)
+    return _BY_PART[config.deployment](wait, config.deployment_size or _PARTS[config.deployment])
+
+
+def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem | None]:
+    """What is wrong about updates in the configuration.
+
+    Args:
+        config: The configuration.
+        where: Says where a key is.
+    """
+    wait = number_range(
+        config.deployment_wait_minutes,
+        least=0,
+        most=_LONGEST_WAIT_MINUTES,
+        name="deployment_wait_minutes",
+        where=where("deployment_wait_minutes"),
+    )
+    yield wait
+    if config.deployment not in STRATEGIES:
+        yield _unknown(config.deployment, where=where("deployment"))
+    elif config.deployment == _ALL_AT_ONCE and config.deployment_size is not None:
+        yield _size_of_all(where=where("deployment_size"))
+    elif wait is None:
+        for problem in deployment(config).problems(where="", capacity=config.min_capacity):
+            key = "deployment_size" if problem.rule == PORTION_RULE else "deployment_wait_minutes"
+            yield replace(problem, where=where(key))
+    for key in ("server_error_percent", "model_error_percent"):
+        yield alarm_threshold(getattr(config, key), lowest=0, below=100, unit="%", where=where(key))
+    yield alarm_threshold(
+        config.minimum_requests,
+        lowest=1,
+        below=None,
+        unit="requests per minute",
+        where=where("minimum_requests"),
+    )
+    given = {} if isinstance(config.warm_up, str) else config.warm_up
+    for model, body in given.items():
+        yield from warm_up_request(
+            model=model, body=body, content_type="application/json", where=where(f"{model!r} in warm_up")
+        )
+    if given and not config.deployment_wait_minutes:
+        yield _never_warm(where=where("warm_up"))
+
+
+def _unknown(given: str, *, where: str) -> Problem:
+    return Problem(
+        what=f"deployment is {given!r}",
+        where=where,
+        expected=f"one of {', '.join(STRATEGIES)}",
+        why="SageMaker has no other way to update an endpoint",
+        fix=did_you_mean(given, STRATEGIES, otherwise=f"use {_ALL_AT_ONCE}"),
+        rule="unknown-deployment",
+    )
+
+
+def _size_of_all(*, where: str) -> Problem:
+    return Problem(
+        what=f"deployment_size with the deployment {_ALL_AT_ONCE}",
+        where=where,
+        expected=f"no size, or one of {', '.join(_BY_PART)}",
+        why="the size would be ignored: all instances change at once",
+        fix="remove deployment_size, or choose a strategy that divides the fleet",
+        rule="deployment-size",
+    )
+
+
+def _never_warm(*, where: str) -> Problem:
+    return Problem(
+        what="warm_up with a deployment_wait_minutes of 0",
+        where=where,
+        expected="a wait of a minute or more",
+        why="models are loaded while a new fleet is watched, and it never is",
+        fix="raise deployment_wait_minutes, or remove warm_up",
+        rule="warm-up-without-wait",
+    )

@@ -1,0 +1,105 @@
+"""What a new fleet is warmed up with: the requests that the configuration gives, or those of declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aws_cdk import Annotations
+from constructs import IConstruct
+
+from stacks.config import FleetConfig
+from triton_fleet import FleetError, WarmUpRequest
+from triton_fleet.operations.warm_up import passed_on
+from triton_fleet.rules.warm_up_requests import LONGEST_INPUT
+from triton_models.declaring.reading import load_build
+from triton_models.declaring.smallest_request import smallest_request
+
+LEFT_OUT = "triton-fleet:warm-up-left-out"
+"""The id of the warning of models that no request warms up."""
+
+MOST_MODELS = 50
+"""Models that are warmed up without being named: a deployment waits for each."""
+
+_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredRequests:
+    """Requests derived from declarations.
+
+    Attributes:
+        requests: One for each model that is warmed up.
+        underivable: Models whose declaration does not say what a request consists of.
+        too_many: Models beyond what is sent in one warm-up.
+    """
+
+    requests: Sequence[WarmUpRequest]
+    underivable: Sequence[str]
+    too_many: Sequence[str]
+
+    @property
+    def advice(self) -> str:
+        """The text of the warning of models that load on first use; empty without such a model."""
+        reasons = [
+            f"{_listed(names)} ({why})"
+            for names, why in (
+                (self.underivable, "no request can be derived from the declaration"),
+                (self.too_many, f"more than {MOST_MODELS} models or {LONGEST_INPUT} characters of requests"),
+            )
+            if names
+        ]
+        if not reasons:
+            return ""
+        return (
+            f"A new fleet loads these models at their first requests: {'; '.join(reasons)}. Give warm_up "
+            "a request for each model that must not be slow."
+        )
+
+
+def requests(
+    scope: IConstruct, config: FleetConfig, *, built: Sequence[str], models: Path
+) -> list[WarmUpRequest]:
+    """The requests of a fleet.
+
+    Args:
+        scope: Gets a warning of models that are left out.
+        config: The fleet's configuration.
+        built: The models that the fleet builds: folders, or `folder:form`.
+        models: The folder with the folders of all models.
+    """
+    if not isinstance(config.warm_up, str):
+        return [WarmUpRequest(model=model, body=body) for model, body in config.warm_up.items()]
+    found = declared_requests(built, models)
+    if found.advice:
+        Annotations.of(scope).add_warning_v2(LEFT_OUT, found.advice)
+    return list(found.requests)
+
+
+def declared_requests(built: Sequence[str], models: Path) -> DeclaredRequests:
+    """The smallest request of each model, of the first that fit into a warm-up.
+
+    A declaration with a mistake is skipped here: the build job reports it, with every other mistake.
+    """
+    found: list[WarmUpRequest] = []
+    underivable: list[str] = []
+    for position, name in enumerate(built):
+        try:
+            build = load_build(name, models)
+        except FleetError:
+            continue
+        body = smallest_request(build)
+        if body is None:
+            underivable.append(name)
+            continue
+        more = [*found, WarmUpRequest(model=build.name, body=body)]
+        if len(more) > MOST_MODELS or len(passed_on(more)) > LONGEST_INPUT:
+            return DeclaredRequests(requests=found, underivable=underivable, too_many=built[position:])
+        found = more
+    return DeclaredRequests(requests=found, underivable=underivable, too_many=())
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
