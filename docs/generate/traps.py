@@ -58,6 +58,21 @@ TRAPS = (
         rules=("backend-removed",),
     ),
     Trap(
+        name="A backend that the image lacks, misspelt or of another image, such as vLLM",
+        symptom="Every request for the model fails: unable to find backend library.",
+        rules=("backend-unknown",),
+    ),
+    Trap(
+        name="A model that another one calls, without being a step of the ensemble",
+        symptom="It loads, and every request fails: model is not ready. SageMaker loads no inner models.",
+        rules=("inner-model",),
+    ),
+    Trap(
+        name="Sequence batching on an endpoint of several instances",
+        symptom="A request of a sequence reaches an instance without its state, and is refused.",
+        rules=("triton-fleet:sequences-spread",),
+    ),
+    Trap(
         name="A GPU too old for the release's TensorRT, such as the V100 from 24.10 on",
         symptom="No plan can be compiled, or none loads.",
         rules=("gpu-generation-supported", "gpu-too-old"),
@@ -132,7 +147,7 @@ TRAPS = (
     Trap(
         name="An environment of another Python than the release's",
         symptom="The Python model does not start.",
-        rules=("environment-python", "package-python", "environment-wheel"),
+        rules=("environment-python", "packed-environment", "package-python", "environment-wheel"),
     ),
     Trap(
         name="An environment as an archive inside the artifact",
