@@ -136,7 +136,7 @@ def _rename(source: str, names: Mapping[str, str]) -> str:
     """Python source in which strings that are one of the names, or begin with the folder's, are the new ones.
 
     Code is left alone, and so is prose in which the name is a part of another word; docstrings and comments
-    are followed, for they show commands.
+    are followed, because they show commands.
     """
     lines = source.splitlines(keepends=True)
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))

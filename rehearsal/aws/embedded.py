@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ACCOUNT = "123456789012"
 """The account that moto answers for."""
 
-# Any will do beside the key's id: nothing checks a signature.
+# Any secret will do: the door checks the key's id, and nothing checks a signature.
 _SECRETS = dict.fromkeys(("aws_secret_access_key", "aws_session_token"), "rehearsal")
 
 _log = logging.getLogger(__name__)

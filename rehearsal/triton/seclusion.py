@@ -1,8 +1,8 @@
 """Keeps a server and its children to their user: no port, and no memory that others read.
 
-Triton takes no address for its SageMaker port and asks nobody who they are, and a request there can load and
-run a model's code. Its shared memory, which requests pass through, is open to every user. So the kernel asks
-this process about some of the server's calls (a seccomp user notification, Linux 5.9):
+Triton binds its SageMaker port on every address and checks no identity, so whoever reaches that port
+can load and run a model's code. Its shared memory, which requests pass through, is open to every user. So the
+kernel asks this process about some of the server's calls (a seccomp user notification, Linux 5.9):
 
 - bind(): a TCP port becomes a Unix socket of that number in a folder of the user's. Nothing listens on the
   network. What names no port gets one of the loopback interface.

@@ -1,4 +1,4 @@
-"""Nobody but its user reaches what a rehearsal runs: no other machine, no other user, no web page."""
+"""Only its user reaches what a rehearsal runs: no other machine, no other user, no web page."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class SingleModelEndpoint(Endpoint):
             network_isolation: Cut the containers off from any network.
             image: An image of your own, made from that of `release`.
             cpu_image: Run AWS's image for CPUs, whose tag ends in "-cpu", on instance types without a GPU: of
-                every variant, for they share an image. By default they run the image for GPUs as well.
+                every variant, because they share an image. By default they run the image for GPUs as well.
             environment: Variables for models and backends, besides those that `server` sets.
             encryption_key: Encrypts the instances' volumes, on types without local NVMe only.
             tags: Of everything in the endpoint that can have tags.
