@@ -6,12 +6,14 @@ import json
 import os
 import tarfile
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import gpu_machine
 import numpy as np
 import pytest
+import torch
 from one_server import ask, serving
 
 from rehearsal.triton.contract import MultiModelContract
@@ -116,6 +118,16 @@ def test_a_build_without_a_gpu_is_served_by_onnx_runtime(trained, monkeypatch, t
     with serving(root, folder=tmp_path) as contract:
         answers = ask(contract, NAME, inputs)
     _equal(answers, declared.reference(inputs))
+
+
+def test_fp16_is_outside_of_the_tolerance_for_fp32_and_within_its_own(declared):
+    network = deepcopy(declared.models[0].network()).eval().half()
+    inputs = declared.examples()[1].inputs
+    with torch.inference_mode():
+        answers = network(torch.from_numpy(inputs["token_ids"]), torch.from_numpy(inputs["attn_mask"]))
+    exact = declared.reference(inputs)
+    off = abs(answers[0].float().numpy() - exact["output"]).max()
+    assert declared.allowed("fp32") < off < declared.allowed("fp16")
 
 
 def test_copies_of_a_gpu_build_are_artifacts_under_names_of_their_own(gpu_build, tmp_path):
