@@ -10,6 +10,7 @@ from triton_models.source_files import source_files
 
 _READS = re.compile(r"""environ(?:\.get\(|\[)\s*["']([A-Za-z0-9_]+)["']""")
 _SEEDED = re.compile(r"\bSeededWeights\(")
+_READS_OR_SEEDED = re.compile(_READS.pattern + r"\s*\)?\s*,\s*otherwise\s*=\s*SeededWeights\(")
 
 
 def variables_read(folder: Path) -> frozenset[str]:
@@ -24,7 +25,7 @@ def variables_read(folder: Path) -> frozenset[str]:
     )
 
 
-def untrained(folder: Path, *, given: Collection[str]) -> Iterator[str]:
+def untrained(folder: Path, *, given: Collection[str], form: str = "") -> Iterator[str]:
     """The variables that could name trained weights for a model that has random ones, or "" if none could.
 
     The declaration is searched and not run, which is fast enough for thousands.
@@ -32,9 +33,13 @@ def untrained(folder: Path, *, given: Collection[str]) -> Iterator[str]:
     Args:
         folder: The model's folder.
         given: The variables for which a build gets the address of weights.
+        form: The form of the model, which may read its weights from any of the variables.
     """
     path = folder / "build.py"
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     read = _READS.findall(text)
-    if _SEEDED.search(text) and not set(read) & set(given):
+    seeded = [] if form else _READS_OR_SEEDED.findall(text)
+    if seeded:
+        yield from dict.fromkeys(name for name in seeded if name not in given)
+    elif _SEEDED.search(text) and not set(read) & set(given):
         yield from dict.fromkeys(read) or [""]

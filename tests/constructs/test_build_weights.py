@@ -16,10 +16,11 @@ from botocore_model import refused, resolved
 from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuilds, ModelRepository
-from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS
+from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS, weights_advice
 from triton_fleet.repository.code import run_processing_job
 from triton_fleet.rules.build_weights import LONGEST, RULE, build_weights
 from triton_models.errors import Problem
+from triton_models.spec import MODELS
 from triton_models.variables import variables_read
 
 COMMIT = "df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
@@ -95,6 +96,22 @@ def test_each_model_with_random_weights_is_a_warning_until_trained_ones_are_name
     assert warned("Random", weights={}) == ids
     assert warned("Trained", weights={"T5_WEIGHTS": WEIGHTS["T5_WEIGHTS"]}) == ids[1:]
     assert warned("Known", weights={}, acknowledged=ids[1]) == ids[:1]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "warned"),
+    [
+        ("dali_inception", "INCEPTION_GRAPH", True),
+        ("dali_inception", "INCEPTION_WEIGHTS", False),
+        ("dali_inception:tensorflow", "INCEPTION_GRAPH", False),
+        ("dali_inception:tensorflow", "T5_WEIGHTS", True),
+    ],
+)
+def test_only_the_variable_of_the_random_weights_ends_the_warning(
+    name: str, given: str, warned: bool
+) -> None:
+    advice = weights_advice([name], source=MODELS.parent, given={given: "s3://weights/file"})
+    assert [each for each, _ in advice] == [f"{RANDOM_WEIGHTS}:{name}"] * warned
 
 
 def test_weights_of_the_hub_need_no_permission(build: Build, resources: Resources) -> None:

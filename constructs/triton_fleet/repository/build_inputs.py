@@ -56,7 +56,8 @@ def weights_advice(
         given: The addresses of trained weights by variable.
     """
     for name in names:
-        variables = list(untrained(source / "models" / name.partition(FORM_MARK)[0], given=given))
+        folder, _, form = name.partition(FORM_MARK)
+        variables = list(untrained(source / "models" / folder, given=given, form=form))
         if variables:
             trained = f"as {' or '.join(variables)} in `weights`" if any(variables) else "in its build.py"
             yield (
