@@ -29,6 +29,7 @@ lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, th
 	mypy app.py docs/generate
 	lint-imports
 	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
 rehearse: setup ## Deploy, build, publish, serve and verify on this machine
 	fleet rehearse
