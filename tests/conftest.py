@@ -6,7 +6,13 @@ import os
 import sys
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 # The CDK's template validator costs two seconds a process. tests/stacks/test_app.py runs with it on.
 os.environ["CDK_VALIDATION"] = "false"
 # jsii runs `node` from PATH. The environment brings its own, so a bare `.venv/bin/pytest` finds it too.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+# No test depends on how fast or busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")

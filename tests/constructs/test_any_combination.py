@@ -51,7 +51,6 @@ Given = Mapping[str, Any]
 search = settings(
     max_examples=EXAMPLES,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # an example as it was found says enough
-    deadline=None,
     derandomize=not FUZZ,
     suppress_health_check=list(HealthCheck),
 )
@@ -186,7 +185,7 @@ def test_the_combinations_are_not_all_refused() -> None:
     """The search would prove little if hardly a combination came through."""
     outcomes = []
 
-    @settings(max_examples=40, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=40, derandomize=True, database=None)
     @given(endpoint=some.multi_model)
     def tried(endpoint: Given) -> None:
         def declare(world: World) -> None:

@@ -112,7 +112,6 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler, fo
 
 settled = settings(
     max_examples=EXAMPLES,
-    deadline=None,
     database=None,
     derandomize=not FUZZ,
     suppress_health_check=list(HealthCheck),

@@ -81,7 +81,7 @@ PATHS = {".".join(field.name for field in path): path for path in paths(ROOT)}
 
 
 @pytest.mark.parametrize("name", PATHS)
-@settings(max_examples=8, deadline=None, database=None)
+@settings(max_examples=8, database=None)
 @given(data=st.data())
 def test_every_field_survives_writing_and_reading(name: str, data: st.DataObject) -> None:
     path = PATHS[name]
@@ -117,9 +117,7 @@ def test_every_field_of_the_schema_has_occurred_but_the_two_that_only_have_one_v
     assert len(every) > 150  # the walk has found the schema, not an empty one
 
 
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(message=messages())
 def test_any_message_of_the_schema_survives_writing_and_reading(message: Any) -> None:
     assert parse_config(to_text(message), where="x") == message

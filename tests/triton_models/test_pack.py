@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
@@ -28,7 +28,6 @@ NAMES = st.text("abcdefghijklmnopqrstuvwxyzäöü0123456789._- ", min_size=1, ma
 EXTRAS = st.dictionaries(NAMES, st.binary(max_size=200), max_size=6)
 
 
-@settings(deadline=None)  # it reads and writes files
 @given(extras=EXTRAS, data=st.data())
 def test_the_same_content_gives_the_same_bytes(extras: dict[str, bytes], data) -> None:
     orders = [list(extras), data.draw(st.permutations(list(extras)))]
@@ -57,7 +56,6 @@ def _age(root: Path, chance: random.Random) -> None:
         os.utime(path, (chance.randrange(2**31), chance.randrange(2**31)))
 
 
-@settings(deadline=None)
 @given(content=st.binary(max_size=64), other=st.binary(max_size=64))
 def test_another_content_gives_another_name(content: bytes, other: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
