@@ -38,7 +38,7 @@ DIFFERENCES: Mapping[str, str] = MappingProxyType(
         "TMPDIR": "a folder of the build's own, in the place of /tmp",
         "PATH": "this machine's programs, after those that stand in for the image's",
         "HF_HOME": "this machine's cache of the model hub, so that weights are not fetched for each build",
-        SOCKETS: "a server listens where only this machine's user can reach it, for it runs what it is sent",
+        SOCKETS: "a server listens where only this machine's user can reach it: it runs what it is sent",
         "PIP_CONFIG_FILE": "this machine's own, which may name the only index that it reaches",
     }
 )

@@ -247,7 +247,7 @@ TRAPS = (
         symptom="It cannot be replaced, so the endpoint is never updated.",
         default="Only the endpoint has a name",
         test="tests/constructs/test_endpoint.py::"
-        "test_model_and_configuration_can_be_replaced_for_they_have_no_name",
+        "test_model_and_configuration_can_be_replaced_because_they_have_no_name",
     ),
     Trap(
         name="A folder constructs/ that becomes a package",

@@ -33,6 +33,7 @@ TIMED_OUT = (
 INVOCATION_LIMIT_S = 60.0
 LOAD_LIMIT_S = 360.0
 _PING_LIMIT_S = 2.0
+_CONNECTIONS = 1024  # kept open between calls: more than a rehearsal has callers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,19 +74,16 @@ class MultiModelContract:
 
     Args:
         server: The container's address, or its Unix socket.
-        connections: How many connections are kept open between calls.
         invocation_limit_s: How long an invocation may take.
     """
 
-    def __init__(
-        self, server: str | Path, *, connections: int = 64, invocation_limit_s: float = INVOCATION_LIMIT_S
-    ) -> None:
+    def __init__(self, server: str | Path, *, invocation_limit_s: float = INVOCATION_LIMIT_S) -> None:
         self._invocation_limit_s = invocation_limit_s
         self._pool: urllib3.HTTPConnectionPool = (
-            UnixSocketPool(server, connections=connections)
+            UnixSocketPool(server, connections=_CONNECTIONS)
             if isinstance(server, Path)
             else urllib3.connectionpool.connection_from_url(
-                server, maxsize=connections, block=False, retries=False
+                server, maxsize=_CONNECTIONS, block=False, retries=False
             )
         )
 

@@ -136,7 +136,7 @@ class TritonServer:
 
     def _becomes_ready(self) -> bool:
         deadline = time.monotonic() + READY_LIMIT_S
-        with MultiModelContract(self.socket, connections=1) as contract:
+        with MultiModelContract(self.socket) as contract:
             while time.monotonic() < deadline:
                 if contract.ping():
                     return True

@@ -100,7 +100,7 @@ def test_an_instance_with_nvme_gets_neither_volume_nor_key(
     assert "VolumeSizeInGB" not in _variant(resources)
 
 
-def test_model_and_configuration_can_be_replaced_for_they_have_no_name(
+def test_model_and_configuration_can_be_replaced_because_they_have_no_name(
     endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
     assert "ModelName" not in resources("AWS::SageMaker::Model")[0]

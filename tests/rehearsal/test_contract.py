@@ -2,6 +2,9 @@
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -39,6 +42,32 @@ def test_a_server_without_models_is_ready(contract):
 def test_nobody_at_the_address_is_not_ready():
     with MultiModelContract("http://localhost:1") as contract:
         assert not contract.ping()
+
+
+def test_as_many_callers_as_come_at_once_keep_their_connections(caplog):
+    callers = threading.Barrier(200)
+
+    class Container(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            callers.wait()
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = callers.parties
+
+    with Server(("127.0.0.1", 0), Container) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        with MultiModelContract(address) as contract, ThreadPoolExecutor(callers.parties) as pool:
+            assert all(pool.map(lambda _: contract.list().ok, range(callers.parties)))
+        server.shutdown()
+    assert [record.message for record in caplog.records] == []
 
 
 def test_a_model_is_loaded_described_listed_invoked_and_unloaded(contract, identity):
