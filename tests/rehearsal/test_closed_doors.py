@@ -71,7 +71,11 @@ def _address(written: str) -> str:
 def _tree(pid: int) -> Iterator[int]:
     yield pid
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
+        try:
+            started = children.read_text().split()
+        except OSError:  # it has ended
+            continue
+        for child in started:
             yield from _tree(int(child))
 
 
@@ -117,6 +121,14 @@ def test_a_rehearsal_listens_on_the_loopback_interface_and_private_sockets_alone
     assert all(ip_address(each).is_loopback for each in found.addresses)
     assert server.socket in found.sockets
     assert all(is_private(each) for each in found.sockets)
+
+
+def test_a_test_run_listens_on_the_loopback_interface_alone(aws: EmbeddedAws) -> None:
+    run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    found = listening(run)
+
+    assert found.addresses
+    assert all(ip_address(each).is_loopback for each in found.addresses)
 
 
 def test_the_server_of_an_endpoint_has_no_port_at_all(server: TritonServer) -> None:
