@@ -18,8 +18,8 @@ synth: $(STAMPS)/synth node_modules/.package-lock.json ## Synthesise the stacks 
 test: setup ## Run every test, the rehearsal among them
 	pytest --numprocesses logical --maxprocesses 8 --dist loadfile
 
-fuzz: setup ## Try thousands of arguments, model directories against the real Triton, and builds of 200 models
-	FLEET_FUZZ=1 pytest tests/constructs/test_any_combination.py tests/triton_models/test_check_agreement.py tests/triton_models/test_publish_faults.py
+fuzz: setup ## Try thousands of arguments, archives, model directories against the real Triton, and builds of 200 models
+	FLEET_FUZZ=1 pytest tests/constructs/test_any_combination.py tests/triton_models/test_check_agreement.py tests/triton_models/test_publish_faults.py tests/triton_models/test_archive_agreement.py
 	FLEET_SCALE=200 pytest tests/rehearsal/test_builds_at_scale.py
 
 lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, the workflows' schema

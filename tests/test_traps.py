@@ -123,6 +123,12 @@ def overwritten(tmp_path: Path) -> Caught:
     return set()
 
 
+def joined(tmp_path: Path) -> Caught:
+    path = tar(write_ensemble(tmp_path / "minilm"), tmp_path / "minilm.tar.gz")
+    path.write_bytes(path.read_bytes() * 2)
+    return {problem.rule for problem in check_path(path)}
+
+
 def too_large(tmp_path: Path) -> Caught:
     session = boto3.Session(region_name="eu-west-1")
     client = Client(endpoint_name="fleet", repository="s3://bucket/models/", session=session)
@@ -195,6 +201,7 @@ LAID: dict[str, Callable[[Path], Caught]] = {
     ),
     "Requests above SageMaker's 6 MB": too_large,
     "An object that is overwritten under its name": overwritten,
+    "An archive that is damaged, or that unpackers read differently": joined,
 }
 
 

@@ -130,6 +130,20 @@ TRAPS = (
         rules=("several-models", "several-ensembles", "stray-directory"),
     ),
     Trap(
+        name="An archive that is damaged, or that unpackers read differently",
+        symptom="Files are missing on the endpoint, or are others than those that were checked.",
+        rules=(
+            "archive-damaged",
+            "archive-ambiguous",
+            "archive-name",
+            "archive-link",
+            "archive-kind",
+            "archive-clash",
+            "archive-limit",
+            "archive-trailing",
+        ),
+    ),
+    Trap(
         name="An ensemble whose configuration is spelt so that the front end overlooks it",
         symptom="A composing model is served in its place.",
         rules=("ensemble-undetected", "ensemble-in-comment"),

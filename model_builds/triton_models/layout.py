@@ -7,19 +7,19 @@ models: whatever takes time for each file is done only when it is asked for.
 
 from __future__ import annotations
 
-import gzip
+import io
 import json
 import os
 import posixpath
 import re
-import tarfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from triton_models import archive
+from triton_models.archive import Member
 from triton_models.config import CONFIG_FILE
 from triton_models.errors import FleetError, Problem, raise_if_any
 
@@ -60,7 +60,6 @@ class Layout:
         texts: The content of each *.pbtxt and of build.json at the top.
         sources: Path inside the artifact -> the file on disk. Empty for an archive.
         beginnings: The first bytes of each other file of an archive; all of a model.py or WHEEL.
-        links: Path inside an archive that is a link to a file -> that file's path.
     """
 
     where: str
@@ -70,7 +69,6 @@ class Layout:
     texts: Mapping[str, bytes]
     sources: Mapping[str, Path] = field(default_factory=dict)
     beginnings: Mapping[str, bytes] = field(default_factory=dict)
-    links: Mapping[str, str] = field(default_factory=dict)
     _children: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -113,12 +111,10 @@ class Layout:
             with self.sources[path].open("rb") as file:
                 yield file
             return
-        member = self.links.get(path, path)
-        with gzip.open(self.where) as content, tarfile.open(fileobj=content, mode="r|") as archive:
-            for each in archive:
-                packed = archive.extractfile(each) if posixpath.normpath(each.name) == member else None
-                if packed is not None:
-                    yield packed
+        with Path(self.where).open("rb") as content:
+            for member in archive.members(content, where=self.where):
+                if member.path == path and member.kind == "file":
+                    yield io.BufferedReader(member.content, _CHUNK_BYTES)
                     return
         raise FileNotFoundError(path)
 
@@ -174,9 +170,9 @@ def is_version(name: str) -> bool:
     return _VERSION_NAME.fullmatch(name) is not None
 
 
-def model_name(archive: Path) -> str:
+def model_name(path: Path) -> str:
     """The model's name that an archive's file name says, without its digest."""
-    stem = archive.name.removesuffix(ARCHIVE_SUFFIX)
+    stem = path.name.removesuffix(ARCHIVE_SUFFIX)
     match = _ARTIFACT_NAME.fullmatch(stem)
     return match["model"] if match else stem
 
@@ -392,27 +388,10 @@ def _read_archive(path: Path) -> Layout:
             fix="`fleet pack DIRECTORY -o DIR` makes one",
             rule="unreadable",
         )
-    members = _Members(where=str(path))
-    try:
-        # Not tarfile's own "r|gz": it raises a TypeError on a short header, and never checks the end.
-        with gzip.open(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
-            for member in archive:
-                members.add(archive, member)
-            while content.read(_CHUNK_BYTES):
-                pass
-    except PermissionError:
-        raise
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise FleetError.of(
-            what=f"not a whole gzipped tar archive: {error}",
-            where=str(path),
-            expected=f"a {ARCHIVE_SUFFIX} as `fleet pack` writes it",
-            why="SageMaker could not unpack it",
-            fix="pack the model again; if it was copied, copy it again",
-            rule="unreadable",
-        ) from None
-    members.follow_links()
-    raise_if_any(members.problems)
+    members = _Members()
+    with path.open("rb") as content:
+        for member in archive.members(content, where=str(path)):
+            members.add(member)
     return Layout(
         where=str(path),
         model=model_name(path),
@@ -420,112 +399,36 @@ def _read_archive(path: Path) -> Layout:
         directories=frozenset(members.directories),
         texts=members.texts,
         beginnings=members.beginnings,
-        links=members.linked_files,
     )
 
 
 class _Members:
     """The members of an archive, collected one by one."""
 
-    def __init__(self, *, where: str) -> None:
+    def __init__(self) -> None:
         self.files: dict[str, int] = {}
         self.directories: set[str] = set()
         self.texts: dict[str, bytes] = {}
         self.beginnings: dict[str, bytes] = {}
-        self.linked_files: dict[str, str] = {}
-        self.problems: list[Problem] = []
-        self._where = where
-        self._links: dict[str, str] = {}
 
-    def add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
-        path = posixpath.normpath(member.name)
-        if path == ".":
-            return
-        if member.name.startswith("/") or path.split("/")[0] == "..":
-            self._refuse(member, "a path that leads outside the archive")
-        elif path in self.files or path in self._links or (path in self.directories and not member.isdir()):
-            self._refuse(member, "a path that is there twice")
-        elif member.isdir():
+    def add(self, member: Member) -> None:
+        """Keep what there is to know of a member."""
+        path = member.path
+        if member.kind == "folder":
             self._add_directory(path)
-        elif member.isfile():
-            self._add_directory(_parent(path))
-            self.files[path] = member.size
-            content = archive.extractfile(member)
-            if content is None:
-                return
-            if _is_text(path) and member.size <= _MAX_TEXT_BYTES:
-                self.texts[path] = content.read()
-            else:
-                whole = posixpath.basename(path) in _KEPT_WHOLE
-                self.beginnings[path] = content.read(_MAX_TEXT_BYTES if whole else _BEGINNING_BYTES)
-        elif member.issym() or member.islnk():
-            self._add_link(member, path)
+            return
+        self._add_directory(_parent(path))
+        self.files[path] = member.size
+        if _is_text(path) and member.size <= _MAX_TEXT_BYTES:
+            self.texts[path] = member.content.beginning(member.size)
         else:
-            self._refuse(member, "neither a file, a folder nor a link")
-
-    def follow_links(self) -> None:
-        """Show each link as what it leads to, once everything is known."""
-        for path in list(self._links):
-            target, hops = path, 0
-            while target in self._links and hops <= len(self._links):
-                target, hops = self._links[target], hops + 1
-            if target in self.files:
-                self.files[path] = self.files[target]
-                self._copy_content(target, path)
-            elif target in self.directories:
-                self._mirror(target, path)
-            else:
-                self._refuse_path(path, f"a link to nothing in the archive: {self._links[path]!r}")
-
-    def _mirror(self, target: str, path: str) -> None:
-        below = f"{target}/"
-        self.directories |= {
-            path,
-            *(f"{path}/{d.removeprefix(below)}" for d in self.directories if d.startswith(below)),
-        }
-        for name in [name for name in self.files if name.startswith(below)]:
-            copy = f"{path}/{name.removeprefix(below)}"
-            self.files[copy] = self.files[name]
-            self._copy_content(name, copy)
-
-    def _copy_content(self, target: str, path: str) -> None:
-        self.linked_files[path] = target
-        if target in self.texts and _is_text(path):
-            self.texts[path] = self.texts[target]
-        elif target in self.texts:
-            self.beginnings[path] = self.texts[target][:_BEGINNING_BYTES]
-        elif target in self.beginnings:
-            self.beginnings[path] = self.beginnings[target]
+            whole = posixpath.basename(path) in _KEPT_WHOLE
+            self.beginnings[path] = member.content.beginning(_MAX_TEXT_BYTES if whole else _BEGINNING_BYTES)
 
     def _add_directory(self, path: str) -> None:
         while path and path not in self.directories:
             self.directories.add(path)
             path = _parent(path)
-
-    def _add_link(self, member: tarfile.TarInfo, path: str) -> None:
-        # A symbolic link is relative to its folder, a hard link to the top of the archive.
-        base = _parent(path) if member.issym() else ""
-        target = posixpath.normpath(posixpath.join(base, member.linkname))
-        if target.startswith("/") or target.split("/")[0] == "..":
-            self._refuse(member, f"a link that leaves the archive: {member.linkname!r}")
-            return
-        self._add_directory(_parent(path))
-        self._links[path] = target
-
-    def _refuse(self, member: tarfile.TarInfo, what: str) -> None:
-        self._refuse_path(member.name, what)
-
-    def _refuse_path(self, path: str, what: str) -> None:
-        self.problems.append(
-            Problem(
-                what=what,
-                where=f"{self._where}: {path}",
-                expected="files, folders and links that stay inside the archive, each once",
-                why="unpacking it could write outside its folder, or not give what was packed",
-                fix="pack the model with `fleet pack`",
-                rule="unsafe-archive",
-            )
-        )
 
 
 def _is_text(path: str) -> bool:

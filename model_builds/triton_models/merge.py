@@ -12,13 +12,13 @@ import contextlib
 import json
 import posixpath
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from triton_models import archive
 from triton_models.build import Built
 from triton_models.built_for import built_gpus
 from triton_models.config import CONFIG_FILE, read_config, write_config
@@ -116,9 +116,9 @@ def _root(path: Path, stack: contextlib.ExitStack) -> Root:
     layout = read_layout(path)
     if not path.is_dir():
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-merge-")))
-        with tarfile.open(path) as archive:  # read_layout has refused what leads outside
-            archive.extractall(folder, filter="data")
-        layout = read_layout(folder)
+        with path.open("rb") as content:
+            archive.unpack(content, folder / "artifact", where=str(path))
+        layout = read_layout(folder / "artifact")
     record = layout.build()
     gpus, plans = built_gpus(record), record.get("plans")
     if len(gpus) == 1 and isinstance(plans, Mapping) and plans and plans.keys() <= layout.files.keys():

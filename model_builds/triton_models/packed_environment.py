@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import posixpath
 import re
-import tarfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
-from triton_models.errors import Problem
+from triton_models.archive import ENVIRONMENT, Member, members
+from triton_models.errors import FleetError, Problem
 from triton_models.releases import Release
 
 _RULE = "packed-environment"
@@ -22,7 +20,6 @@ _LIBRARY = re.compile(r"lib/python(\d+\.\d+)(?:/|$)")
 _NUMPY = re.compile(
     r"lib/python[\d.]+/site-packages/(?:numpy-([0-9][^/-]*)\.dist-info|numpy|[^/]*\.pth)(?:/|$)"
 )
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(kw_only=True)
@@ -34,12 +31,37 @@ class _Found:
         pythons: The versions of Python that it has packages for.
         numpy: The versions of NumPy.
         may_have_numpy: It has NumPy, or a .pth file that may lead to it.
+        unequal: The files that are there again with other content.
     """
 
     activate: set[str] = field(default_factory=set)
     pythons: set[str] = field(default_factory=set)
     numpy: set[str] = field(default_factory=set)
     may_have_numpy: bool = False
+    unequal: set[str] = field(default_factory=set)
+    _contents: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, member: Member) -> None:
+        """Note what a member says about the environment."""
+        path = member.path
+        if posixpath.basename(path) == "activate" and path.endswith(_ACTIVATE):
+            self.activate.add(path)
+        if match := _LIBRARY.match(path):
+            self.pythons.add(match[1])
+        if match := _NUMPY.match(path):
+            self.may_have_numpy = True
+            self.numpy |= {match[1]} if match[1] else set()
+        if member.kind == "file":
+            content = (member.size, _checksum(member))
+            if self._contents.setdefault(path, content) != content:
+                self.unequal.add(path)
+
+
+def _checksum(member: Member) -> int:
+    checksum = 0
+    for piece in member.content.pieces():
+        checksum = zlib.crc32(piece, checksum)
+    return checksum
 
 
 def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[Problem]:
@@ -71,39 +93,35 @@ def problems_of(content: IO[bytes], *, name: str, release: Release | None, where
         release: The release that would serve it; None if it is not known.
         where: Where it is, for the errors.
     """
+    found = _Found()
     try:
-        found = _read(content)
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        for member in members(content, where=where, form=ENVIRONMENT):
+            found.add(member)
+    except FleetError as error:
+        yield from error.problems
+        return
+    except OSError as error:
         yield _problem(
             where,
-            what=f"{name} is not a complete gzipped tar archive: {error}",
+            what=f"{name} cannot be read: {error}",
             expected="what conda-pack or venv-pack wrote",
-            fix="pack it again; if it was copied, copy it again",
+            fix="check the rights and the disk",
         )
         return
+    yield from _unequal(found, where)
     yield from _misfits(found, name, release, where)
 
 
-def _read(content: IO[bytes]) -> _Found:
-    found = _Found()
-    buffered = io.BufferedReader(cast("io.RawIOBase", content))  # to look at the beginning without taking it
-    packed = buffered.peek(len(_GZIP)).startswith(_GZIP)
-    # Triton takes both. Not tarfile's own "r|gz": it raises a TypeError on a short header, and never checks
-    # the end.
-    unpacked = cast("IO[bytes]", gzip.GzipFile(fileobj=buffered) if packed else buffered)
-    with tarfile.open(fileobj=unpacked, mode="r|") as members:
-        for member in members:
-            path = posixpath.normpath(member.name)
-            if posixpath.basename(path) == "activate" and path.endswith(_ACTIVATE):
-                found.activate.add(path)
-            if match := _LIBRARY.match(path):
-                found.pythons.add(match[1])
-            if match := _NUMPY.match(path):
-                found.may_have_numpy = True
-                found.numpy |= {match[1]} if match[1] else set()
-    while unpacked.read(1 << 20):
-        pass
-    return found
+def _unequal(found: _Found, where: str) -> Iterator[Problem]:
+    for path in sorted(found.unequal):
+        yield Problem(
+            what="a file that is there twice, with different content",
+            where=f"{where}: {path}",
+            expected="each file once, or with the same content",
+            why="the first content is lost when Triton unpacks it",
+            fix="unpack it into a folder, and pack that: tar -czf environment.tar.gz -C FOLDER .",
+            rule="archive-clash",
+        )
 
 
 def _misfits(found: _Found, name: str, release: Release | None, where: str) -> Iterator[Problem]:

@@ -253,6 +253,7 @@ class Instance:
             self._load_into_container(model, folder)
         except BaseException as caught:  # noqa: BLE001  the requests that wait for it raise it
             error = caught
+            _remove(self._disk / model_id(model.target))  # the object may be another one by the next request
         with self._change:
             self._threads.discard(threading.current_thread())
             if error is None:
@@ -272,9 +273,6 @@ class Instance:
             place.mkdir()
             try:
                 unpack(download, place / "model")
-            except BaseException:
-                _remove(place)
-                raise
             finally:
                 download.close()
             self._report(Download(seconds=time.monotonic() - started))

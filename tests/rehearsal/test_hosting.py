@@ -17,10 +17,13 @@ from rehearsal.hosting.service import Hosting
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
 from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.traces import traces
+from tests.triton_models.hostile_archives import HOSTILE
 from triton_models.client import Client
 from triton_models.errors import FleetError
 
 LIMIT_S = 20.0
+
+SOME_HOSTILE = list({each.rule: each for each in HOSTILE}.values())
 
 FLOATS = json.dumps(
     {"inputs": [{"name": "X", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
@@ -242,6 +245,32 @@ def test_a_model_that_cannot_be_loaded_is_a_model_error_and_is_tried_again_next_
         with pytest.raises(shared.runtime.exceptions.ModelError, match="no luck"):
             shared.invoke(target)
     assert attempts.read_text() == "xx"
+
+
+@pytest.mark.parametrize(
+    ("target", "broken"),
+    [
+        ("fixed-1.tar.gz", {"m/config.pbtxt": b"nonsense"}),
+        ("fixed-2.tar.gz", model_that_first("raise ValueError('no luck')")),
+    ],
+    ids=["a configuration", "the code"],
+)
+def test_a_failed_load_leaves_no_copy_so_that_a_fixed_object_is_loaded(shared, target, broken):
+    before = shared.copies()
+    shared.upload(target, broken)
+    with pytest.raises(shared.runtime.exceptions.ModelError):
+        shared.invoke(target)
+    assert shared.copies() == before
+    shared.upload(target, onnx_model(2.0))
+    assert shared.ask(target) == [2, 4, 6]
+
+
+@pytest.mark.parametrize("hostile", SOME_HOSTILE, ids=str)
+def test_a_hostile_archive_is_refused_once_and_not_retried(shared, hostile):
+    target = shared.upload(f"{hostile.rule}.tar.gz", hostile.make())
+    with pytest.raises(shared.runtime.exceptions.ValidationError, match=hostile.rule) as error:
+        shared.invoke(target)
+    assert error.value.response["ResponseMetadata"]["RetryAttempts"] == 0
 
 
 @pytest.mark.parametrize(

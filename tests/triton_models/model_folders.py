@@ -117,9 +117,9 @@ class Edit:
         write_config(self._config, self._path)
 
 
-def tar(root: Path, archive: Path) -> Path:
-    """An archive of a folder's content, made without the code under test."""
-    with tarfile.open(archive, "w:gz") as file:
+def tar(root: Path, archive: Path, *, links: bool = False) -> Path:
+    """An archive of a folder's content, made without the code under test; of links only if wanted."""
+    with tarfile.open(archive, "w:gz", dereference=not links) as file:
         for path in sorted(root.rglob("*")):
             file.add(path, arcname=str(path.relative_to(root)), recursive=False)
     return archive

@@ -34,8 +34,9 @@ from tests.triton_models.correct_artifacts import (
     unpacked,
     write_ensemble_around,
 )
+from tests.triton_models.hostile_archives import HOSTILE, Hostile
 from tests.triton_models.model_folders import tar, write
-from tests.triton_models.rule_case import Case, Server
+from tests.triton_models.rule_case import Case, Server, Spoil
 from tests.triton_models.spoils import (
     ENVIRONMENT,
     PACKAGES,
@@ -66,7 +67,16 @@ from tests.triton_models.spoils import (
 def packed_with_a_link_outside(archive: Path) -> None:
     """The same in an archive."""
     with_a_link_outside(unpacked(archive))
-    tar(unpacked(archive), archive)
+    tar(unpacked(archive), archive, links=True)
+
+
+def replaced(hostile: Hostile) -> Spoil:
+    """Another archive is there."""
+
+    def spoil(archive: Path) -> None:
+        archive.write_bytes(hostile.make())
+
+    return spoil
 
 
 def packed_without_its_folder(archive: Path) -> None:
@@ -112,14 +122,15 @@ FILES = (
     Case("label-file", "no such file", RESNET50, said("resnet50", '"labels.txt"', '"names.txt"')),
     Case("label-file", "none next to it", RESNET50, said("resnet50", '"labels.txt"', '"../labels.txt"')),
     Case("lfs-pointer", "weights that are still in Git", RESNET50, written("resnet50/1/model.onnx", POINTER)),
-    Case("unreadable", "an archive without its end", PACKED_RESNET50, cut_short),
     Case("unreadable", "nothing there", RESNET50, without(".")),
     Case("unpackable", "a link that leads outside", RESNET50, with_a_link_outside),
     Case("unpackable", "a link to nothing", RESNET50, linked("resnet50/shared", "nowhere")),
     Case("unpackable", "a link to its own folder", RESNET50, linked("resnet50/shared", ".")),
     Case("unpackable", "a pipe", RESNET50, with_a_pipe),
     Case("unpackable", "a name that is not UTF-8", RESNET50, with_a_name_of_bytes),
-    Case("unsafe-archive", "a link that leads outside", PACKED_RESNET50, packed_with_a_link_outside),
+    Case("archive-damaged", "an archive without its end", PACKED_RESNET50, cut_short),
+    Case("archive-link", "a link that leads outside, packed", PACKED_RESNET50, packed_with_a_link_outside),
+    *(Case(each.rule, each.name, PACKED_RESNET50, replaced(each)) for each in HOSTILE),
 )
 
 SAGEMAKER = (
@@ -400,7 +411,7 @@ ENVIRONMENTS_AND_SHARED_MEMORY = (
         both(without(f"{PACKAGES}/numpy"), without(f"{PACKAGES}/numpy-2.2.6.dist-info")),
     ),
     Case("packed-environment", "that of older releases", PACKED, packed(python="3.10")),
-    Case("packed-environment", "an empty file", PACKED, written(f"{ENVIRONMENT}.tar.gz")),
+    Case("archive-damaged", "an environment that is an empty file", PACKED, written(f"{ENVIRONMENT}.tar.gz")),
     Case("environment-wheel", "one for macOS", MINILM, tagged("cp312-cp312-macosx_11_0_arm64")),
     Case(
         "python-shared-memory",

@@ -313,7 +313,7 @@ def test_an_environment_beside_the_model_is_found(tmp_path: Path) -> None:
 
     assert rules(root, MULTI_MODEL) == {"python-parameter"}
     write(root / "env.tar.gz", b"env")
-    assert rules(root, MULTI_MODEL) == {"packed-environment"}
+    assert rules(root, MULTI_MODEL) == {"archive-damaged"}
 
 
 # Ensembles on a plain server

@@ -245,17 +245,6 @@ def test_a_packed_environment_is_looked_into(
     assert list(problems(view(root), release=release)) == [f"packed-environment: {each}" for each in found]
 
 
-def test_a_packed_environment_that_is_a_link_is_found_in_an_archive(root: Path, tmp_path: Path) -> None:
-    write_environment(tmp_path / NAME, python="3.10")
-    tar(tmp_path / NAME, root / "shared.tar.gz")
-    (root / PYTHON / f"{NAME}.tar.gz").symlink_to("../shared.tar.gz")
-    name(root / PYTHON, f"{OWN}.tar.gz")
-
-    (found,) = problems(tar(root, tmp_path / "minilm.tar.gz"))
-
-    assert found == "packed-environment: environment.tar.gz is an environment of Python 3.10"
-
-
 @pytest.mark.parametrize(
     "code",
     [

@@ -11,7 +11,7 @@ import pytest
 
 from tests.triton_models.rule_case import Case, Correct
 from tests.triton_models.rule_cases import CASES
-from triton_models import instances, layout, releases, target
+from triton_models import archive, instances, layout, releases, target
 from triton_models.check import RULES
 
 # What stops a check before a rule looks at anything: an artifact that cannot be read, and an unknown target.
@@ -57,4 +57,4 @@ def test_no_two_cases_of_a_rule_are_called_the_same() -> None:
 
 def _ids() -> set[str]:
     before = "\n".join(inspect.getsource(part) for part in BEFORE_ANY_RULE)
-    return {rule.id for rule in RULES} | set(re.findall(r'rule="([a-z-]+)"', before))
+    return {rule.id for rule in RULES} | set(archive.RULES) | set(re.findall(r'rule="([a-z-]+)"', before))

@@ -1,0 +1,1 @@
+"""The parts of `triton_models.archive`: gzip, tape, headers, names."""
