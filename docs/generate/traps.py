@@ -243,6 +243,26 @@ TRAPS = (
         test="tests/triton_models/test_client.py::test_a_model_that_is_not_ready_is_asked_again_after_growing_waits",
     ),
     Trap(
+        name="Triton forgets a model for an instant after its load, while another one is loaded or unloaded",
+        symptom="Up to 0.5 % of the requests fail with 400 while models are evicted: Request for unknown model.",
+        default="The client sends such a request again",
+        test="tests/triton_models/test_client_faults.py::test_a_fault_that_passes_is_sent_again",
+    ),
+    Trap(
+        name="A service that hangs, such as S3 or Systems Manager",
+        symptom="Every thread of the application waits for it.",
+        default="The client looks names up in the background, and each call has a deadline",
+        test="tests/triton_models/test_client_faults.py::"
+        "test_a_look_up_that_hangs_stops_nobody_who_knows_an_answer",
+    ),
+    Trap(
+        name="A request that ends Triton: 200 KB of `[`, seen with release 24.10",
+        symptom="The server ends, and with it all its models. A binary input of the shape [1, 2^62+2] ends a "
+        "Python model for good.",
+        open="Triton's own faults; SageMaker restarts the container. The client sends no such request: do not "
+        "pass on bodies that others have written.",
+    ),
+    Trap(
         name="Another instance type under auto scaling",
         symptom="The deployment fails and rolls back: the scaling target has to go first.",
         rules=("alias-endpoint-name",),

@@ -8,12 +8,12 @@ aliases held before there were targets.
 from __future__ import annotations
 
 import json
-import threading
-import time
 from dataclasses import dataclass
 from typing import Any
 
 from triton_models.errors import FleetError
+from triton_models.invoking.deadline import CLOCK, Clock, Deadline
+from triton_models.invoking.remembered import Remembered
 from triton_models.targets import ArtifactTarget
 
 # For how long an alias is taken from memory, in seconds. Systems Manager answers 40 reads a second for an
@@ -74,68 +74,69 @@ class Alias:
     Args:
         name: The parameter's name.
         ssm: A boto3 client of Systems Manager.
-        age_s: For how long what it names is known before the alias is read again.
+        age_s: For how long what it names is known before the alias is read again, in the background.
+        clock: The clock of its age.
     """
 
-    def __init__(self, name: str, *, ssm: Any, age_s: float = ALIAS_AGE_S) -> None:
+    def __init__(self, name: str, *, ssm: Any, age_s: float = ALIAS_AGE_S, clock: Clock = CLOCK) -> None:
         self.name = name
-        self._ssm = ssm
-        self._age_s = age_s
-        self._lock = threading.Lock()
-        self._known: Aliased | None = None
-        self._read_at = 0.0
+        self._named = Remembered(
+            lambda _: read_alias(name, ssm=ssm), what=f"the alias {name}", age_s=age_s, clock=clock
+        )
 
-    def names(self) -> Aliased:
+    def names(self, deadline: Deadline) -> Aliased:
         """The endpoint that serves now, with its target.
 
         Raises:
-            FleetError: There is no such alias, or it must not be read.
+            FleetError: There is no such alias, or it cannot be read.
         """
-        with self._lock:
-            if self._known is None:
-                return self._read()
-            if time.monotonic() - self._read_at < self._age_s:
-                return self._known
-            try:
-                return self._read()
-            except Exception:  # noqa: BLE001 (an alias that cannot be read now is no reason to stop serving)
-                self._read_at = time.monotonic()
-                return self._known
+        return self._named.get(deadline)
 
-    def after(self, gone: str) -> Aliased:
+    def after(self, gone: str, deadline: Deadline) -> Aliased:
         """The endpoint that took the place of one; the same one if none did.
 
         Args:
             gone: The endpoint that does not answer any more.
+            deadline: How long to wait.
 
         Raises:
             FleetError: As `names`.
         """
-        with self._lock:
-            # Another thread may have found out first.
-            if self._known is not None and self._known.endpoint != gone:
-                return self._known
-            return self._read()
+        known = self._named.value
+        if known is not None and known.endpoint != gone:  # another thread has found out first
+            return known
+        return self._named.fresh(deadline)
 
-    def _read(self) -> Aliased:
-        from botocore.exceptions import ClientError
 
-        try:
-            value: str = self._ssm.get_parameter(Name=self.name)["Parameter"]["Value"]
-        except ClientError as error:
-            code = error.response["Error"]["Code"]
-            if code not in _MISTAKES:
-                raise
-            raise FleetError.of(
-                what=_MISTAKES[code].format(name=self.name),
-                where=f"the alias {self.name}",
-                expected="the alias of a deployed fleet, and permission to read it",
-                why=f"{code}: {error.response['Error'].get('Message', '')}",
-                fix="give the name that the inference stack puts out, and the role EndpointAlias.grant_read",
-                rule="alias",
-            ) from None
-        self._known, self._read_at = Aliased.parse(value), time.monotonic()
-        return self._known
+def read_alias(name: str, *, ssm: Any) -> Aliased:
+    """Read what an alias names.
+
+    Raises:
+        FleetError: There is no such alias, or it cannot be read.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return Aliased.parse(ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        raise FleetError.of(
+            what=_MISTAKES.get(code, "the parameter {name} cannot be read").format(name=name),
+            where=f"the alias {name}",
+            expected="the alias of a deployed fleet, and permission to read it",
+            why=f"{code}: {error.response['Error'].get('Message', '')}",
+            fix="give the name that the inference stack puts out, and the role EndpointAlias.grant_read",
+            rule="alias",
+        ) from None
+    except BotoCoreError as error:
+        raise FleetError.of(
+            what=f"the parameter {name} cannot be read",
+            where=f"the alias {name}",
+            expected="an answer of Systems Manager",
+            why=str(error),
+            fix="check the credentials, the network, the region, and AWS_ENDPOINT_URL if it is set",
+            rule="alias",
+        ) from None
 
 
 _MISTAKES = {

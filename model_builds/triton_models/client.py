@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from triton_models.alias import ALIAS_AGE_S, Alias, Aliased
 from triton_models.errors import FleetError, Problem, raise_if_any
+from triton_models.invoking.call import Call, InvocationError
+from triton_models.invoking.deadline import CLOCK, Clock, Deadline
+from triton_models.invoking.encoding import BINARY_TYPE, JSON_TYPE, Content, Tensors, decode, encode
+from triton_models.invoking.failures import Again, failure_of, late
+from triton_models.invoking.resolving import Names
+from triton_models.invoking.retries import Retries
+from triton_models.invoking.workers import Workers
 from triton_models.manifest import Repository
 from triton_models.payload import PAYLOAD_LIMIT
 from triton_models.targets import ArtifactTarget
@@ -18,26 +22,44 @@ if TYPE_CHECKING:
     import numpy as np
 
     from triton_models.publishing.preflight import Fit
-    from triton_models.publishing.stored_manifest import StoredManifest
 
-Tensors = Mapping[str, "np.ndarray[Any, Any]"]
-_Tensor = tuple[str, "np.ndarray[Any, Any]", str]
-Content = Literal["binary", "json"]
-
-BINARY_TYPE = "application/vnd.sagemaker-triton.binary+json;json-header-size="
-JSON_TYPE = "application/json"
+__all__ = [
+    "BINARY_TYPE",
+    "DEADLINE_S",
+    "JSON_TYPE",
+    "MANIFEST_AGE_S",
+    "READY_LIMIT_S",
+    "Client",
+    "Clock",
+    "Content",
+    "InvocationError",
+    "Tensors",
+    "decode",
+    "encode",
+]
 
 # SageMaker answers within 60 seconds; its documentation asks for a socket time-out of 70.
 READ_TIMEOUT_S = 70
+CONNECT_TIMEOUT_S = 5
+
+# Parameters and manifests come within a second. Two attempts end long before a caller gives up.
+_LOOK_UP: dict[str, Any] = {
+    "connect_timeout": 2,
+    "read_timeout": 5,
+    "retries": {"mode": "standard", "total_max_attempts": 2},
+}
 
 # A model that is not loaded within 60 seconds goes on loading for 360; the SDK's retries end long before.
 READY_LIMIT_S = 360.0
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
+
+# How long a call may take, in seconds; as long as SageMaker lets a model load.
+DEADLINE_S = 360.0
+
+# How often a request may fail.
+ATTEMPTS = 3
 
 # How long a name's artifact is taken from memory, in seconds.
 MANIFEST_AGE_S = 30.0
-
-_NOT_READY = "ModelNotReadyException"
 
 
 class Client:
@@ -47,6 +69,15 @@ class Client:
     alias names endpoint and target together. Of an endpoint without an alias the target is an argument; while
     each name stands for one artifact it is not needed, and what a name stood for last is kept until then.
 
+    Alias and manifest are read again in the background. A request waits for them only if nothing is known
+    yet, the name is new, or the endpoint is gone.
+
+    A request is sent again if it is throttled, the endpoint fails (5xx), the connection ends early, or Triton
+    does not know a model that it has just loaded; while the model loads it is sent until `ready_limit_s` is
+    over. Nothing is sent after the deadline.
+
+    As with boto3's clients, make one for each process.
+
     Args:
         endpoint_name: The endpoint. Either this or an alias.
         alias: A fleet's alias, such as /triton-fleet/TritonFleet/endpoint. The client follows it: when the
@@ -55,15 +86,18 @@ class Client:
         target: The target of `endpoint_name`, such as sm86-trt10.13.3; an alias names its own.
         repository: The model repository behind it, such as s3://bucket/models/.
         session: A boto3 session; the default one if None.
-        ready_limit_s: How long to wait for a model that is not loaded yet.
-        manifest_age_s: For how long a model's name is known before the manifest is read again. A new
-            version reaches this client after at most that time; longer while the manifest cannot be read.
+        deadline_s: How long a call may take, in seconds: resolving the name, waiting for the model to load,
+            every attempt and reading the answer. Each call can have its own.
+        ready_limit_s: How long to wait for a model that is not loaded yet, within the deadline.
+        attempts: How often a request may fail before its error is raised.
+        manifest_age_s: For how long a model's name is known before the manifest is read again. The first
+            request after that time still goes to the known version; the next ones go to the new version.
         alias_age_s: For how long the alias' endpoint is known before the alias is read again.
-        wait: Called with the seconds to wait before asking again.
+        clock: The clock of deadlines and waits; tests have their own.
 
     Raises:
-        FleetError: The repository is not such a URL, the target is no target, AWS is not configured, or not
-            exactly one of endpoint and alias is given.
+        FleetError: The repository is not such a URL, the target is no target, a limit is not positive, AWS is
+            not configured, or not exactly one of endpoint and alias is given.
     """
 
     def __init__(
@@ -74,10 +108,12 @@ class Client:
         target: str | None = None,
         repository: str,
         session: Any = None,
+        deadline_s: float = DEADLINE_S,
         ready_limit_s: float = READY_LIMIT_S,
+        attempts: int = ATTEMPTS,
         manifest_age_s: float = MANIFEST_AGE_S,
         alias_age_s: float = ALIAS_AGE_S,
-        wait: Callable[[float], None] = time.sleep,
+        clock: Clock = CLOCK,
     ) -> None:
         import boto3
         from botocore.config import Config
@@ -85,39 +121,40 @@ class Client:
         from triton_models.publishing.s3 import aws_errors
 
         raise_if_any(_either(endpoint_name, alias, target))
+        raise_if_any(_not_positive(deadline_s=deadline_s, attempts=attempts))
         self._fixed = Aliased(
             endpoint=endpoint_name or "", target=ArtifactTarget.parse(target) if target else None
         )
         self.repository = Repository.parse(repository)
         config = Config(
+            user_agent=f"triton-fleet boto3/{boto3.__version__}",  # botocore's own is made anew for each call
+            connect_timeout=CONNECT_TIMEOUT_S,
             read_timeout=READ_TIMEOUT_S,
-            retries={"mode": "standard", "total_max_attempts": 3},
+            retries={"mode": "standard", "total_max_attempts": 1},
             max_pool_connections=64,
         )
+        look_up = Config(**_LOOK_UP)
         with aws_errors(self.repository.url):
             self._session = session = session or boto3.Session()
             self._runtime = session.client("sagemaker-runtime", config=config)
-            self._s3 = session.client("s3")
-            self._alias = Alias(alias, ssm=session.client("ssm"), age_s=alias_age_s) if alias else None
+            s3 = session.client("s3", config=look_up)
+            ssm = session.client("ssm", config=look_up) if alias else None
+        self._names = Names(self.repository, s3, age_s=manifest_age_s, clock=clock)
+        self._alias = Alias(alias, ssm=ssm, age_s=alias_age_s, clock=clock) if alias else None
+        self._deadline_s = deadline_s
         self._ready_limit_s = ready_limit_s
-        self._manifest_age_s = manifest_age_s
-        self._wait = wait
-        self._lock = threading.Lock()
-        self._stored: StoredManifest | None = None
-        self._read_at = 0.0
-        self._last: dict[str, str] = {}
+        self._attempts = attempts
+        self._clock = clock
+        self._workers = Workers()
 
     @property
     def endpoint_name(self) -> str:
         """The endpoint that requests go to now.
 
         Raises:
-            FleetError: There is no such alias, or it must not be read.
+            FleetError: There is no such alias, or it cannot be read.
         """
-        return self._serving().endpoint
-
-    def _serving(self) -> Aliased:
-        return self._alias.names() if self._alias else self._fixed
+        return self._serving(self._deadline()).endpoint
 
     def target_model(self, model: str) -> str:
         """The artifact that a model's name stands for on the endpoint that requests go to now.
@@ -126,33 +163,8 @@ class Client:
             FleetError: No model of the repository has that name, it has no artifact for the endpoint's
                 target, or the manifest cannot be read.
         """
-        return self._artifact(model, self._serving().target)
-
-    def _artifact(self, model: str, target: ArtifactTarget | None) -> str:
-        with self._lock:
-            age = time.monotonic() - self._read_at
-            stored = self._stored
-            if stored is None or not stored.manifest.knows(model, target):
-                stored = self._read_manifest()
-            elif age >= self._manifest_age_s:
-                try:
-                    stored = self._read_manifest()
-                except FleetError:  # a manifest that cannot be read now is no reason to stop serving
-                    self._read_at = time.monotonic()
-            if target is not None:
-                return stored.manifest.target_model(model, target)
-            if stored.manifest.knows(model, None) or model not in self._last:
-                self._last[model] = stored.manifest.target_model(model)
-            return self._last[model]
-
-    def _read_manifest(self) -> StoredManifest:
-        from triton_models.publishing.s3 import aws_errors
-        from triton_models.publishing.stored_manifest import read
-
-        with aws_errors(self.repository.url):
-            self._stored = read(self.repository, self._s3, known=self._stored)
-        self._read_at = time.monotonic()
-        return self._stored
+        deadline = self._deadline()
+        return self._names.artifact(model, self._serving(deadline).target, deadline)
 
     def preflight(self, models: Sequence[str] = ()) -> Fit:
         """Compare what the models were built for with the endpoint, before the first request meets an error.
@@ -177,9 +189,7 @@ class Client:
         endpoint = self.endpoint_name
         with aws_errors(f"endpoint {endpoint}"):
             serving = deployed(endpoint, self._session.client("sagemaker"))
-        with self._lock:
-            manifest = self._read_manifest().manifest
-        return preflight(manifest, serving, models=models)
+        return preflight(self._names.manifest(self._deadline()), serving, models=models)
 
     def infer(
         self,
@@ -188,6 +198,7 @@ class Client:
         inputs: Tensors,
         outputs: Sequence[str] | None = None,
         content: Content = "binary",
+        deadline_s: float | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Ask a model by its name.
 
@@ -197,16 +208,19 @@ class Client:
                 model has one. Text is an array of str or of bytes.
             outputs: The outputs to return; all by default.
             content: How tensors travel: "binary", or "json", which is several times larger and slower.
+            deadline_s: How long this call may take, in seconds; by default the client's limit.
 
         Returns:
             The outputs by name. Text comes back as arrays of bytes.
 
         Raises:
-            FleetError: There is no such model, endpoint or alias, the inputs do not fit it, or the request
-                is longer than the API takes.
-            botocore.exceptions.ClientError: The endpoint failed.
+            InvocationError: The request was not answered, or cannot be sent: there is no such model,
+                endpoint or alias, the inputs do not fit the model, the endpoint failed, or the deadline is
+                over.
+            FleetError: An input has a type that Triton lacks, or the deadline is not positive.
         """
-        return self._ask(model, artifact=None, inputs=inputs, outputs=outputs, content=content)
+        call = Call(model=model, deadline=self._deadline(deadline_s))
+        return self._ask(call, inputs=inputs, outputs=outputs, content=content)
 
     def invoke_target(
         self,
@@ -215,71 +229,95 @@ class Client:
         inputs: Tensors,
         outputs: Sequence[str] | None = None,
         content: Content = "binary",
+        deadline_s: float | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Ask a certain artifact, whatever the names stand for; otherwise as `infer`."""
-        return self._ask(target_model, artifact=target_model, inputs=inputs, outputs=outputs, content=content)
+        call = Call(
+            model=target_model, artifact=target_model, deadline=self._deadline(deadline_s), fixed=True
+        )
+        return self._ask(call, inputs=inputs, outputs=outputs, content=content)
 
     def _ask(
-        self,
-        model: str,
-        *,
-        artifact: str | None,
-        inputs: Tensors,
-        outputs: Sequence[str] | None,
-        content: Content,
+        self, call: Call, *, inputs: Tensors, outputs: Sequence[str] | None, content: Content
     ) -> dict[str, np.ndarray[Any, Any]]:
-        if artifact is None:
-            self.target_model(model)  # an unknown name is found before anything is encoded
-        where = f"a request for {model} of endpoint {self.endpoint_name}"
-        body, content_type = encode(inputs, outputs=outputs, content=content, where=where)
-        if len(body) > PAYLOAD_LIMIT:
-            raise FleetError.of(
-                what=f"the request has {len(body)} bytes",
-                where=where,
-                expected=f"at most {PAYLOAD_LIMIT} bytes",
-                why="InvokeEndpoint refuses longer requests",
-                fix="send fewer rows at a time" + (', or content="binary"' if content == "json" else ""),
-                rule="payload",
-            )
-        answer = self._invoke(model, artifact, {"ContentType": content_type, "Body": body}, where)
-        return decode(answer["Body"].read(), answer["ContentType"])
-
-    def _invoke(self, model: str, artifact: str | None, request: Mapping[str, Any], where: str) -> Any:
-        from botocore.exceptions import ClientError
-
-        for seconds in (*waits(self._ready_limit_s), None):
-            try:
-                return self._send(model, artifact, request)
-            except ClientError as error:
-                if error.response["Error"]["Code"] != _NOT_READY or seconds is None:
-                    problem = _mistake(error.response, where)
-                    if problem is None:
-                        raise
-                    raise FleetError([problem]) from error
-                self._wait(seconds)
-        raise AssertionError  # the last wait is None
-
-    def _send(self, model: str, artifact: str | None, request: Mapping[str, Any]) -> Any:
-        """Send a request to the endpoint; to the one after it, if it was removed meanwhile.
-
-        The name is resolved for the very endpoint that gets the request.
-        """
-        from botocore.exceptions import ClientError
-
-        def send(to: Aliased) -> Any:
-            name = artifact or self._artifact(model, to.target)
-            return self._runtime.invoke_endpoint(EndpointName=to.endpoint, TargetModel=name, **request)
-
-        serving = self._serving()
         try:
-            return send(serving)
-        except ClientError as error:
-            if self._alias is None or not _about_the_endpoint(error.response):
-                raise
-            follower = self._alias.after(serving.endpoint)
-            if follower.endpoint == serving.endpoint:
-                raise
-            return send(follower)
+            # An unknown name is found before anything is encoded.
+            self._address(call, self._serving(call.deadline))
+            body, content_type = encode(inputs, outputs=outputs, content=content, where=call.where)
+            if len(body) > PAYLOAD_LIMIT:
+                raise _too_long(len(body), content, call.where)
+            answer, kind = self._answer(call, {"ContentType": content_type, "Body": body})
+            return decode(answer, kind, where=f"the answer to {call.where}")
+        except InvocationError:
+            raise
+        except FleetError as error:
+            raise call.error_of(error) from error.__cause__
+
+    def _answer(self, call: Call, request: Mapping[str, Any]) -> tuple[bytes, str]:
+        """The body and the content type of an answer; the request is sent as often as that takes."""
+        retries = Retries(attempts=self._attempts, load_limit_s=self._ready_limit_s, deadline=call.deadline)
+        while True:
+            call.attempts += 1
+            try:
+                return self._workers.run(lambda: self._send(call, request), limit_s=call.deadline.left_s)
+            except TimeoutError:
+                raise call.late(late(call.deadline.limit_s)) from None
+            except Exception as error:
+                call.last = failure = failure_of(error)
+                if failure is None:
+                    raise
+                if failure.again is Again.ELSEWHERE and self._address_again(call, failure.message):
+                    continue
+                pause = retries.pause(failure)
+                if pause is None:
+                    raise call.error(failure) from error
+            self._clock.wait(pause)
+
+    def _send(self, call: Call, request: Mapping[str, Any]) -> tuple[bytes, str]:
+        from botocore.exceptions import IncompleteReadError
+
+        answer = self._runtime.invoke_endpoint(
+            EndpointName=call.endpoint, TargetModel=call.artifact, **request
+        )
+        body = answer["Body"].read()
+        if not body and "content-length" not in answer["ResponseMetadata"]["HTTPHeaders"]:
+            # The connection ended among the headers, which the SDK takes for the end of the answer.
+            raise IncompleteReadError(actual_bytes=0, expected_bytes="an answer")
+        return body, answer.get("ContentType", "")
+
+    def _address(self, call: Call, to: Aliased) -> None:
+        """Address a call to an endpoint; the name is resolved for that very endpoint."""
+        call.endpoint = to.endpoint
+        if not call.fixed:
+            call.artifact = self._names.artifact(call.model, to.target, call.deadline)
+        call.target = to.target
+
+    def _address_again(self, call: Call, message: str) -> bool:
+        """Address a call that was refused to what alias and name stand for by now; False if to the same."""
+        if _about_the_endpoint(message):
+            if self._alias is None:
+                return False
+            follower = self._alias.after(call.endpoint, call.deadline)
+            if follower.endpoint == call.endpoint:
+                return False
+            self._address(call, follower)
+            return True
+        if call.fixed:
+            return False
+        artifact = self._names.another_artifact(call.model, call.target, call.artifact, call.deadline)
+        if artifact is None:
+            return False
+        call.artifact = artifact
+        return True
+
+    def _serving(self, deadline: Deadline) -> Aliased:
+        return self._alias.names(deadline) if self._alias else self._fixed
+
+    def _deadline(self, limit_s: float | None = None) -> Deadline:
+        if limit_s is None:
+            return Deadline(self._deadline_s, self._clock)
+        raise_if_any(_not_positive(deadline_s=limit_s))
+        return Deadline(limit_s, self._clock)
 
 
 def _either(endpoint_name: str | None, alias: str | None, target: str | None) -> Iterator[Problem]:
@@ -304,130 +342,30 @@ def _either(endpoint_name: str | None, alias: str | None, target: str | None) ->
     )
 
 
-def _about_the_endpoint(response: Mapping[str, Any]) -> bool:
-    """Whether an error is about the endpoint itself, such as "Endpoint x of account y not found."."""
-    code, message = response["Error"]["Code"], str(response["Error"].get("Message", ""))
-    return bool(code == "ValidationError" and message.startswith("Endpoint "))
+def _not_positive(**limits: float) -> Iterator[Problem]:
+    for name, limit in limits.items():
+        if not limit > 0:
+            yield Problem(
+                what=f"{name} is {limit!r}",
+                where="the arguments of the client",
+                expected="a number above 0",
+                why="nothing could be sent",
+                fix="leave it out for the default",
+                rule="client-limit",
+            )
 
 
-def waits(limit_s: float) -> Iterator[float]:
-    """Growing waits, in seconds, that together take the limit."""
-    wait = _FIRST_WAIT_S
-    while limit_s > 0:
-        yield min(wait, limit_s)
-        limit_s -= wait
-        wait = min(2 * wait, _LONGEST_WAIT_S)
-
-
-def encode(
-    inputs: Tensors, *, outputs: Sequence[str] | None, content: Content, where: str = "a request"
-) -> tuple[bytes, str]:
-    """A request's body and content type.
-
-    Raises:
-        FleetError: An input's element type has no counterpart in Triton; names every such input.
-    """
-    from tritonclient.utils import np_to_triton_dtype  # type: ignore[import-untyped]
-
-    arrays = {name: _with_bytes(given) for name, given in inputs.items()}
-    types = {
-        name: None if array is None else np_to_triton_dtype(array.dtype) for name, array in arrays.items()
-    }
-    raise_if_any(_no_datatype(name, inputs[name], where) for name, found in types.items() if found is None)
-    tensors = [(name, array, str(types[name])) for name, array in arrays.items() if array is not None]
-    return _encode_binary(tensors, outputs) if content == "binary" else _encode_json(tensors, outputs)
-
-
-def _encode_binary(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tuple[bytes, str]:
-    from tritonclient.http import (  # type: ignore[import-untyped]
-        InferenceServerClient,
-        InferInput,
-        InferRequestedOutput,
-    )
-
-    prepared = []
-    for name, array, datatype in tensors:
-        prepared.append(InferInput(name, list(array.shape), datatype))
-        prepared[-1].set_data_from_numpy(array)
-    # With no outputs named, the library asks for all of them in binary.
-    wanted = [InferRequestedOutput(name) for name in outputs] if outputs else None
-    body, header = InferenceServerClient.generate_request_body(prepared, outputs=wanted)
-    return body, JSON_TYPE if header is None else f"{BINARY_TYPE}{header}"
-
-
-def _encode_json(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tuple[bytes, str]:
-    document: dict[str, Any] = {
-        "inputs": [
-            {"name": name, "shape": list(array.shape), "datatype": datatype, "data": _plain(array)}
-            for name, array, datatype in tensors
-        ]
-    }
-    if outputs:
-        document["outputs"] = [{"name": name} for name in outputs]
-    return json.dumps(document).encode(), JSON_TYPE
-
-
-def _plain(array: np.ndarray[Any, Any]) -> list[Any]:
-    values: list[Any] = array.ravel().tolist()
-    return [value.decode() if isinstance(value, bytes) else value for value in values]
-
-
-def decode(body: bytes, content_type: str) -> dict[str, np.ndarray[Any, Any]]:
-    """The tensors of a response."""
-    from tritonclient.http import InferenceServerClient
-
-    header = int(content_type.removeprefix(BINARY_TYPE)) if content_type.startswith(BINARY_TYPE) else None
-    result = InferenceServerClient.parse_response_body(body, header_length=header)
-    names = [output["name"] for output in result.get_response()["outputs"]]
-    return {name: result.as_numpy(name) for name in names}
-
-
-def _with_bytes(given: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """Text as an array of bytes objects, which is what tensors of type BYTES hold; None for other objects."""
-    import numpy as np
-
-    array = np.asarray(given)
-    if array.dtype.kind not in "USO":
-        return array
-    entries = [entry.encode() if isinstance(entry, str) else entry for entry in array.ravel().tolist()]
-    if not all(isinstance(entry, bytes) for entry in entries):
-        return None
-    flat = np.empty(len(entries), dtype=np.object_)
-    flat[:] = entries
-    return flat.reshape(array.shape)
-
-
-def _no_datatype(name: str, given: np.ndarray[Any, Any], where: str) -> Problem:
-    import numpy as np
-
-    return Problem(
-        what=f"input {name!r} has elements of type {np.asarray(given).dtype}",
+def _too_long(size: int, content: Content, where: str) -> FleetError:
+    return FleetError.of(
+        what=f"the request has {size} bytes",
         where=where,
-        expected="bool, int8 to int64, uint8 to uint64, float16 to float64, or text",
-        why="Triton has no such data type",
-        fix="convert it with .astype()",
-        rule="datatype",
+        expected=f"at most {PAYLOAD_LIMIT} bytes",
+        why="InvokeEndpoint refuses longer requests",
+        fix="send fewer rows at a time" + (', or content="binary"' if content == "json" else ""),
+        rule="payload",
     )
 
 
-def _mistake(response: Mapping[str, Any], where: str) -> Problem | None:
-    """The caller's mistake in an error of the API; None if it is nobody's, or the endpoint's."""
-    code, message = response["Error"]["Code"], response["Error"].get("Message", "")
-    if code == "ValidationError":
-        return Problem(
-            what=message,
-            where=where,
-            expected="a deployed multi-model endpoint, and an artifact in the repository behind it",
-            fix="compare the endpoint's name and the repository with the stacks' outputs",
-            rule="invoke",
-        )
-    client_error = 400
-    if code == "ModelError" and response.get("OriginalStatusCode") == client_error:
-        return Problem(
-            what=response.get("OriginalMessage") or message,
-            where=where,
-            expected="a model that loads, and inputs that fit its config.pbtxt",
-            fix="correct the inputs, or the model",
-            rule="invoke",
-        )
-    return None
+def _about_the_endpoint(message: str) -> bool:
+    """Whether a refusal is about the endpoint itself, such as "Endpoint x of account y not found."."""
+    return message.startswith("Endpoint ")

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import boto3
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 
 from rehearsal.hosting.runtime_api import ApiError, Reply, listen
 from tests.rehearsal.aws_for_hosting import moto_aws
+from tests.triton_models.own_clock import OwnClock
 from triton_models.alias import Alias, alias_name
-from triton_models.client import BINARY_TYPE, Client, decode, encode, waits
+from triton_models.client import BINARY_TYPE, Client, InvocationError
 from triton_models.errors import FleetError
+from triton_models.invoking.deadline import Deadline
 from triton_models.payload import PAYLOAD_LIMIT
 
 
@@ -91,17 +94,23 @@ def configured(aws, runtime, monkeypatch):
 
 
 @pytest.fixture
-def client(configured, session, repository):
-    """A client, and the waits it asked for."""
-    waited = []
-    client = Client(
-        endpoint_name="fleet",
-        repository=f"s3://{repository}/models/",
-        session=session,
-        wait=waited.append,
+def clock():
+    return OwnClock()
+
+
+@pytest.fixture
+def client(configured, session, repository, clock):
+    return Client(
+        endpoint_name="fleet", repository=f"s3://{repository}/models/", session=session, clock=clock
     )
-    client.waited = waited
-    return client
+
+
+def eventually(condition):
+    """Return when something that happens in the background is done."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        threading.Event().wait(0.01)
 
 
 ROW = {"X": np.array([[1.0, 2.0]], dtype=np.float32)}
@@ -133,27 +142,32 @@ def test_a_new_name_is_found_at_once_and_a_moved_one_when_the_manifest_is_read_a
     assert client.target_model("minilm") == "minilm-new.tar.gz"
 
 
-def test_a_manifest_that_has_not_changed_is_not_sent_again(configured, session, aws, repository):
-    client = Client(
-        endpoint_name="fleet", repository=f"s3://{repository}/models/", session=session, manifest_age_s=0
-    )
+def test_a_manifest_that_has_not_changed_is_not_sent_again(client, aws, repository):
     answers = []
-    client._s3.meta.events.register(
+    client._names._s3.meta.events.register(
         "after-call.s3.GetObject", lambda http_response, **_: answers.append(http_response.status_code)
     )
     client.target_model("minilm")
-    client.target_model("minilm")
+    with pytest.raises(FleetError, match="unknown-model"):
+        client.target_model("other")
     write_manifest(aws, repository, minilm="minilm-new.tar.gz")
+    with pytest.raises(FleetError, match="unknown-model"):
+        client.target_model("another")
     assert client.target_model("minilm") == "minilm-new.tar.gz"
     assert answers == [200, 304, 200]
 
 
-def test_a_manifest_that_cannot_be_read_any_more_is_no_reason_to_stop(configured, session, aws, repository):
-    client = Client(
-        endpoint_name="fleet", repository=f"s3://{repository}/models/", session=session, manifest_age_s=0
-    )
+def test_a_manifest_that_is_old_is_read_again_in_the_background(client, clock, aws, repository):
+    assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
+    write_manifest(aws, repository, minilm="minilm-new.tar.gz")
+    clock.tick(31.0)
+    eventually(lambda: client.target_model("minilm") == "minilm-new.tar.gz")
+
+
+def test_a_manifest_that_cannot_be_read_any_more_is_no_reason_to_stop(client, clock, aws, repository):
     assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
     aws.upload(repository, "models/manifest.json", b"half a manif")
+    clock.tick(31.0)
     assert client.target_model("minilm") == "minilm-0123456789abcdef.tar.gz"
     with pytest.raises(FleetError, match="not a manifest"):
         client.target_model("a new one")
@@ -174,25 +188,20 @@ def test_a_preflight_compares_the_models_with_the_deployed_endpoint(configured, 
     assert f"endpoint on-{config}" in problem.where
 
 
-def test_a_model_that_is_not_ready_is_asked_again_after_growing_waits(client, runtime):
+def test_a_model_that_is_not_ready_is_asked_again_after_growing_waits(client, clock, runtime):
     runtime.answers = [NOT_READY, NOT_READY, NOT_READY, tensors(Y=np.zeros((1, 1), dtype=np.float32))]
     client.invoke_target(target_model="m.tar.gz", inputs=ROW)
-    assert client.waited == [1.0, 2.0, 4.0]
+    for waited, at_most in zip(clock.waited, [1.0, 2.0, 4.0], strict=True):
+        assert at_most / 2 <= waited <= at_most
     assert len({body for _, _, body in runtime.requests}) == 1
 
 
-def test_the_waits_grow_to_half_a_minute_and_end_with_sagemakers_own_limit():
-    together = list(waits(360.0))
-    assert together[:7] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
-    assert max(together) == 30.0
-    assert sum(together) == 360.0
-
-
-def test_a_model_that_never_gets_ready_is_given_up(client, runtime):
-    runtime.answers = [NOT_READY] * 40
-    with pytest.raises(client._runtime.exceptions.ModelNotReadyException):
+def test_a_model_that_never_gets_ready_is_given_up(client, clock, runtime):
+    runtime.answers = [NOT_READY] * 60
+    with pytest.raises(InvocationError, match="model-not-ready") as error:
         client.invoke_target(target_model="m.tar.gz", inputs=ROW)
-    assert sum(client.waited) == 360.0
+    assert isinstance(error.value.__cause__, client._runtime.exceptions.ModelNotReadyException)
+    assert sum(clock.waited) == pytest.approx(360.0, abs=0.5)
 
 
 def test_an_endpoint_that_refuses_the_request_is_the_callers_mistake(client, runtime):
@@ -211,8 +220,9 @@ def test_a_model_that_refuses_the_inputs_is_the_callers_mistake(client, runtime)
 
 def test_a_model_that_fails_is_not_the_callers_mistake(client, runtime):
     runtime.answers = [ApiError(424, "ModelError", "it broke", OriginalStatusCode=500)]
-    with pytest.raises(client._runtime.exceptions.ModelError, match="it broke"):
+    with pytest.raises(InvocationError, match="model-failed") as error:
         client.invoke_target(target_model="m.tar.gz", inputs=ROW)
+    assert (error.value.status, error.value.message) == (500, "it broke")
 
 
 def test_a_request_beyond_the_limit_is_refused_before_it_is_sent(client, runtime):
@@ -220,45 +230,6 @@ def test_a_request_beyond_the_limit_is_refused_before_it_is_sent(client, runtime
     with pytest.raises(FleetError, match=f"at most {PAYLOAD_LIMIT} bytes"):
         client.invoke_target(target_model="m.tar.gz", inputs=rows)
     assert runtime.requests == []
-
-
-def test_every_input_of_an_impossible_type_is_named_at_once():
-    inputs = {"a": np.array([1j]), "b": ROW["X"], "c": np.array([object()])}
-    with pytest.raises(FleetError) as error:
-        encode(inputs, outputs=None, content="binary")
-    assert [problem.what for problem in error.value.problems] == [
-        "input 'a' has elements of type complex128",
-        "input 'c' has elements of type object",
-    ]
-
-
-@pytest.mark.parametrize("text", [["häuser", ""], [b"h\xc3\xa4user", b""]])
-def test_text_travels_as_bytes(text):
-    body, kind = encode({"TEXT": np.array([text])}, outputs=None, content="binary")
-    header = int(kind.removeprefix(BINARY_TYPE))
-    assert json.loads(body[:header])["inputs"][0]["datatype"] == "BYTES"
-    assert body[header:] == b"\x07\x00\x00\x00h\xc3\xa4user\x00\x00\x00\x00"
-
-
-def test_json_holds_everything_in_the_open():
-    inputs = {"TEXT": np.array([["a"]]), "N": np.array([[1, 2]], dtype=np.int64)}
-    body, kind = encode(inputs, outputs=["Y"], content="json")
-    assert kind == "application/json"
-    assert json.loads(body) == {
-        "inputs": [
-            {"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["a"]},
-            {"name": "N", "shape": [1, 2], "datatype": "INT64", "data": [1, 2]},
-        ],
-        "outputs": [{"name": "Y"}],
-    }
-
-
-def test_a_binary_answer_is_taken_apart():
-    values = np.array([[1.5, 2.5]], dtype=np.float32)
-    output = {"name": "Y", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
-    header = json.dumps({"outputs": [output]}).encode()
-    answer = decode(header + values.tobytes(), f"{BINARY_TYPE}{len(header)}")
-    np.testing.assert_array_equal(answer["Y"], values)
 
 
 @pytest.fixture
@@ -274,11 +245,9 @@ def alias(aws):
 
 
 @pytest.fixture
-def following(configured, session, repository, alias):
+def following(configured, session, repository, alias, clock):
     """A client that follows the alias, and reads it again only when it has to."""
-    return Client(
-        alias=alias[0], repository=f"s3://{repository}/models/", session=session, alias_age_s=3600.0
-    )
+    return Client(alias=alias[0], repository=f"s3://{repository}/models/", session=session, clock=clock)
 
 
 def answer():
@@ -327,13 +296,17 @@ def test_a_refusal_that_is_not_about_the_endpoint_is_not_sent_to_another(followi
     assert asked(runtime) == ["old"]
 
 
-def test_an_old_alias_is_read_again_before_its_endpoint_goes(following, runtime, alias):
-    following._alias._age_s = 0.0
+def test_an_old_alias_is_read_again_before_its_endpoint_goes(following, clock, runtime, alias):
     runtime.answers = [answer(), answer()]
     following.infer(model="minilm", inputs=ROW)
     alias[1]("new")
+    clock.tick(31.0)
+    eventually(lambda: following.endpoint_name == "new")
     following.infer(model="minilm", inputs=ROW)
     assert asked(runtime)[-1] == "new"
+
+
+SOON = Deadline(3600.0)
 
 
 class Ssm:
@@ -349,13 +322,13 @@ class Ssm:
 
 def test_threads_that_find_the_endpoint_gone_together_read_the_alias_once():
     alias = Alias("/a", ssm=Ssm("old", "new"))
-    assert alias.names().endpoint == "old"
-    assert [alias.after("old").endpoint, alias.after("old").endpoint] == ["new", "new"]
+    assert alias.names(SOON).endpoint == "old"
+    assert [alias.after("old", SOON).endpoint, alias.after("old", SOON).endpoint] == ["new", "new"]
 
 
 def test_an_alias_that_cannot_be_read_for_a_moment_keeps_its_endpoint():
     alias = Alias("/a", ssm=Ssm("old"), age_s=0.0)
-    assert [alias.names().endpoint, alias.names().endpoint] == ["old", "old"]
+    assert [alias.names(SOON).endpoint, alias.names(SOON).endpoint] == ["old", "old"]
 
 
 def write_targets(aws, bucket, **current):
@@ -398,7 +371,8 @@ def test_an_artifact_for_a_target_that_the_alias_moves_to_is_looked_up_at_once(
     following.infer(model="minilm", inputs=ROW)
     write_targets(aws, repository, sm86__trt10_13_3="old-1", sm75__trt10_13_3="new-1")
     alias[1](named("new", "sm75-trt10.13.3"))
-    following._alias._age_s = 0.0
+    following._clock.tick(31.0)
+    eventually(lambda: following.endpoint_name == "new")
     following.infer(model="minilm", inputs=ROW)
     assert targets_of(runtime)[-1] == ("new", "new-1")
 
@@ -411,15 +385,12 @@ def test_an_endpoint_without_an_alias_has_its_target_given(configured, session, 
         Client(**given).target_model("minilm")
 
 
-def test_without_a_target_a_client_keeps_what_a_name_stood_for_while_it_was_clear(
-    configured, session, aws, repository
-):
-    client = Client(
-        endpoint_name="fleet", repository=f"s3://{repository}/models/", session=session, manifest_age_s=0
-    )
+def test_without_a_target_a_client_keeps_what_a_name_stood_for_while_it_was_clear(client, aws, repository):
     write_targets(aws, repository, sm86__trt10_13_3="old-1")
     assert client.target_model("minilm") == "old-1"
     write_targets(aws, repository, sm86__trt10_13_3="old-1", sm86__trt10_16_1="new-1")
+    with pytest.raises(FleetError, match="unknown-model"):
+        client.target_model("other")  # which reads the manifest again
     assert client.target_model("minilm") == "old-1"
 
 

@@ -102,8 +102,9 @@ class RolledBack:
             yield f"{self._named(target)} stays {artifact}, and has no earlier one"
         if any(each.before != each.current for each in self.moved):
             yield (
-                f"applications with triton_models.client ask for it within {MANIFEST_AGE_S:.0f} s, others "
-                "when they read the manifest again; an instance without it loads it at the first request"
+                f"applications with triton_models.client ask for it after {MANIFEST_AGE_S:.0f} s, from their "
+                "second request on, others when they read the manifest again; an instance without it loads "
+                "it at the first request"
             )
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import urllib3
 
-from triton_models.client import BINARY_TYPE, Tensors, decode, encode
 from triton_models.config import CONFIG_FILE
 from triton_models.errors import FleetError
+from triton_models.invoking.encoding import BINARY_TYPE, Tensors, decode, encode
 from triton_models.verifying.process import OK, POLL_S, SHORT_LIMIT_S, ServerProcess, indented
 from triton_models.verifying.program import find_server
 

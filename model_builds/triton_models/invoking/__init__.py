@@ -1,0 +1,1 @@
+"""Parts of the client: encoding, resolving names, deadlines, retries and errors."""

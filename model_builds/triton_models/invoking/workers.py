@@ -1,0 +1,93 @@
+"""Threads that run what may hang, for callers that wait no longer than they want to.
+
+A socket's timeout counts from byte to byte, and there is none for DNS or for fetching credentials. A caller
+that waits for another thread can leave at any moment.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+# A thread without work ends after this time, in seconds.
+_IDLE_S = 30.0
+
+
+class _Task(Generic[T]):
+    """A call, and what came of it."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._context = contextvars.copy_context()
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self._value: T
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._value = self._context.run(self._call)
+        except BaseException as error:  # noqa: BLE001 (the caller's to handle)
+            self._error = error
+        finally:
+            self._ended.release()
+
+    def result(self, *, limit_s: float) -> T:
+        if not self._ended.acquire(timeout=min(limit_s, threading.TIMEOUT_MAX)):
+            raise TimeoutError
+        if self._error is None:
+            return self._value
+        try:
+            raise self._error
+        finally:
+            self._error = None  # it refers to this frame
+
+
+class Workers:
+    """Threads that are made when they are needed, kept while there is work, and left alone when they hang."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def run(self, call: Callable[[], T], *, limit_s: float) -> T:
+        """The result of a call in another thread, with this thread's context variables.
+
+        Raises:
+            TimeoutError: It did not end in time; it goes on, and nobody waits for it.
+        """
+        if os.getpid() != self._process:  # a fork takes no threads along
+            self._forget()
+        task = _Task(call)
+        with self._lock:
+            inbox = self._idle.pop() if self._idle else None
+        if inbox is None:
+            inbox = SimpleQueue()
+            threading.Thread(target=self._work, args=(inbox,), name="fleet-client", daemon=True).start()
+        inbox.put(task)
+        return task.result(limit_s=limit_s)
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: list[SimpleQueue[_Task[Any]]] = []
+
+    def _work(self, inbox: SimpleQueue[_Task[Any]]) -> None:
+        while True:
+            try:
+                task = inbox.get(timeout=_IDLE_S)
+            except Empty:
+                with self._lock:
+                    if inbox in self._idle:
+                        self._idle.remove(inbox)
+                        return
+                continue  # a task is on its way
+            task.run()
+            del task
+            with self._lock:
+                self._idle.append(inbox)

@@ -1,0 +1,452 @@
+"""The client against services that cut, hang, refuse or answer nonsense: right attempts, right error."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.triton_models.own_clock import OwnClock
+from tests.triton_models.scripted_server import (
+    CUT,
+    HANG,
+    NOT_HTTP,
+    ROW,
+    TRICKLE,
+    Request,
+    ScriptedServer,
+    Step,
+    answer,
+    cut_short,
+    error,
+    manifest,
+    parameter,
+    reply,
+)
+from triton_models.client import Client, InvocationError
+
+ALIAS = "/fleet/endpoint"
+THREADS = 64
+
+# A test that waits for real gives a hang this long, in seconds, and the whole call no longer than that.
+SHORT_S, SOON_S = 0.4, 5.0
+
+UNKNOWN_MODEL = error(
+    424,
+    "ModelError",
+    OriginalStatusCode=400,
+    OriginalMessage='{"error":"Request for unknown model: \'m\' is not found"}',
+)
+PASSING = {
+    "throttled": error(400, "ThrottlingException", "Rate exceeded"),
+    "too many": error(429, "TooManyRequestsException"),
+    "internal": error(500, "InternalFailure"),
+    "unavailable": error(503, "ServiceUnavailable"),
+    "dependency": error(530, "InternalDependencyException"),
+    "a page of a proxy": reply(502, b"<html>Bad Gateway</html>", Content_Type="text/html"),
+    "model unavailable": error(424, "ModelError", OriginalStatusCode=503, OriginalMessage="busy"),
+    "unknown model": UNKNOWN_MODEL,
+    "cut": CUT,
+    "half a body": cut_short(answer(), by=10),
+    "half the headers": Step(sends=b"HTTP/1.1 200 OK\r\nContent-Le", closes=True),
+    "not HTTP": NOT_HTTP,
+}
+RULES = {
+    "throttled": "throttled",
+    "too many": "throttled",
+    "model unavailable": "model-failed",
+    "unknown model": "model-unloaded",
+    "cut": "no-answer",
+    "half a body": "no-answer",
+    "half the headers": "no-answer",
+    "not HTTP": "no-answer",
+}
+LASTING = {
+    "refused inputs": (error(424, "ModelError", OriginalStatusCode=400, OriginalMessage="bad"), "invoke"),
+    "a broken model": (error(424, "ModelError", OriginalStatusCode=500, OriginalMessage="x"), "model-failed"),
+    "no access": (error(403, "AccessDeniedException"), "invoke"),
+    "no such endpoint": (error(400, "ValidationError", "Endpoint e of account 1 not found."), "invoke"),
+    "nothing": (reply(200, b"", Content_Type="application/json"), "answer"),
+    "a page": (reply(200, b"<html>", Content_Type="text/html"), "answer"),
+    "bytes that are no text": (reply(200, b"\xff\xfe\xfd", Content_Type="application/json"), "answer"),
+    "no outputs": (reply(200, b"{}", Content_Type="application/json"), "answer"),
+    "no content type": (reply(200, b"\x00\x00"), "answer"),
+    "an error": (reply(200, b'{"error": "it broke"}', Content_Type="application/json"), "answer-error"),
+}
+
+
+class World:
+    """The three services that a client asks, and clients of them."""
+
+    def __init__(self, open_until: ExitStack, session: boto3.Session) -> None:
+        self.runtime = open_until.enter_context(ScriptedServer(answer()))
+        self.s3 = open_until.enter_context(ScriptedServer(manifest(m="m-1.tar.gz")))
+        self.ssm = open_until.enter_context(ScriptedServer(parameter("e")))
+        self.clock = OwnClock()
+        self._session = session
+
+    def exports(self) -> dict[str, str]:
+        return {
+            "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self.runtime.url,
+            "AWS_ENDPOINT_URL_S3": self.s3.url,
+            "AWS_ENDPOINT_URL_SSM": self.ssm.url,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+
+    def client(self, **given: Any) -> Client:
+        """A client whose clock moves by its waits alone, unless it is given another."""
+        where = {} if "alias" in given else {"endpoint_name": "e"}
+        return Client(
+            **{
+                "repository": "s3://bucket/models/",
+                "session": self._session,
+                "clock": self.clock,
+                **where,
+                **given,
+            }
+        )
+
+    def hurried(self, **given: Any) -> Client:
+        """A client with a real clock and little time."""
+        from triton_models.client import Clock
+
+        return self.client(clock=Clock(), deadline_s=SHORT_S, **given)
+
+
+@pytest.fixture(scope="module")
+def session() -> boto3.Session:
+    return boto3.Session()
+
+
+@pytest.fixture
+def world(session: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with ExitStack() as open_until:
+        world = World(open_until, session)
+        for name, value in world.exports().items():
+            monkeypatch.setenv(name, value)
+        yield world
+
+
+def ask(client: Client, **given: Any) -> float:
+    return float(client.infer(model="m", inputs=ROW, **given)["Y"][0])
+
+
+def failed(call: Callable[[], object]) -> InvocationError:
+    with pytest.raises(InvocationError) as caught:
+        call()
+    return caught.value
+
+
+def rule_of(error: InvocationError) -> str:
+    (problem,) = error.problems
+    return problem.rule
+
+
+# What passes, and what does not
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_fault_that_passes_is_sent_again(world: World, fault: str) -> None:
+    world.runtime.steps = [PASSING[fault]]
+    assert ask(world.client()) == 3.0
+    assert len(world.runtime.requests) == 2
+    assert len({request.body for request in world.runtime.requests}) == 1
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_fault_that_stays_is_given_up_after_three_attempts(world: World, fault: str) -> None:
+    world.runtime.otherwise = PASSING[fault]
+    error = failed(lambda: ask(world.client()))
+    assert rule_of(error) == RULES.get(fault, "endpoint-failed")
+    assert (error.attempts, error.retryable) == (3, True)
+    assert len(world.runtime.requests) == 3
+
+
+@pytest.mark.parametrize("fault", LASTING)
+def test_a_fault_that_would_come_again_is_an_error_at_once(world: World, fault: str) -> None:
+    step, rule = LASTING[fault]
+    world.runtime.otherwise = step
+    error = failed(lambda: ask(world.client()))
+    assert rule_of(error) == rule
+    assert (error.attempts, error.retryable) == (1, False)
+    assert len(world.runtime.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "faults", list(itertools.permutations(("cut", "half a body", "throttled", "not HTTP")))
+)
+def test_faults_pass_in_every_order(world: World, faults: tuple[str, ...]) -> None:
+    world.runtime.steps = [PASSING[fault] for fault in faults]
+    assert ask(world.client(attempts=5)) == 3.0
+    assert len(world.runtime.requests) == 5
+
+
+@pytest.mark.parametrize("faults", list(itertools.permutations(("cut", "unknown model", "a page"))))
+def test_a_lasting_fault_ends_the_call_wherever_it_comes(world: World, faults: tuple[str, ...]) -> None:
+    world.runtime.steps = [LASTING[fault][0] if fault in LASTING else PASSING[fault] for fault in faults]
+    error = failed(lambda: ask(world.client(attempts=5)))
+    assert rule_of(error) == "answer"
+    assert error.attempts == len(world.runtime.requests) == faults.index("a page") + 1
+
+
+def test_pauses_grow_and_differ(world: World) -> None:
+    world.runtime.otherwise = CUT
+    failed(lambda: ask(world.client(attempts=4)))
+    for waited, at_most in zip(world.clock.waited, [0.2, 0.4, 0.8], strict=True):
+        assert at_most / 2 <= waited <= at_most
+
+
+def test_an_error_has_all_that_is_known(world: World) -> None:
+    world.runtime.otherwise = error(
+        424,
+        "ModelError",
+        "Received server error (503)",
+        OriginalStatusCode=503,
+        OriginalMessage="no memory",
+        LogStreamArn="arn:log",
+    )
+    error_ = failed(lambda: ask(world.client()))
+    assert error_.model == "m"
+    assert error_.artifact == "m-1.tar.gz"
+    assert error_.endpoint == "e"
+    assert error_.attempts == 3
+    assert error_.elapsed_s == pytest.approx(sum(world.clock.waited))
+    assert (error_.code, error_.status, error_.message) == ("ModelError", 503, "no memory")
+    assert error_.log_stream == "arn:log"
+    for fact in ("m-1.tar.gz", "endpoint e", "3 attempts", "503", "no memory", "arn:log"):
+        assert fact in str(error_)
+
+
+def test_an_answer_that_is_none_has_the_facts_as_well(world: World) -> None:
+    world.runtime.otherwise = reply(200, b"<html>", Content_Type="text/html")
+    error = failed(lambda: ask(world.client()))
+    assert (error.model, error.artifact, error.endpoint, error.attempts) == ("m", "m-1.tar.gz", "e", 1)
+
+
+def test_the_sdk_refuses_a_request_without_credentials(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/none")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/none")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    client = world.client(session=boto3.Session())
+    error = failed(lambda: client.invoke_target(target_model="m-1.tar.gz", inputs=ROW))
+    assert (rule_of(error), error.code) == ("invoke", "NoCredentialsError")
+    assert world.runtime.requests == []
+
+
+# The deadline
+
+
+@pytest.mark.parametrize("step", [HANG, TRICKLE, Step(sends=answer().sends[:-9], hangs=True)])
+def test_an_endpoint_that_does_not_finish_its_answer_costs_no_more_than_the_deadline(
+    world: World, step: Step
+) -> None:
+    world.runtime.otherwise = step
+    client, began = world.hurried(), time.monotonic()
+    error = failed(lambda: ask(client))
+    assert SHORT_S <= time.monotonic() - began < SOON_S
+    assert (rule_of(error), error.attempts, error.retryable) == ("deadline", 1, True)
+    assert len(world.runtime.requests) == 1
+
+
+def test_what_went_wrong_before_the_deadline_is_said(world: World) -> None:
+    world.runtime.steps = [error(503, "ServiceUnavailable", "come back")]
+    world.runtime.otherwise = HANG
+    error_ = failed(lambda: ask(world.hurried()))
+    assert (rule_of(error_), error_.attempts) == ("deadline", 2)
+    assert (error_.status, error_.code, error_.message) == (503, "ServiceUnavailable", "come back")
+
+
+def test_a_call_may_have_a_deadline_of_its_own(world: World) -> None:
+    world.runtime.otherwise = error(429, "ModelNotReadyException")
+    client = world.client(deadline_s=360.0)
+    error_ = failed(lambda: ask(client, deadline_s=10.0))
+    assert rule_of(error_) == "model-not-ready"
+    assert error_.elapsed_s <= 10.0
+
+
+def test_nothing_is_sent_after_the_deadline(world: World) -> None:
+    world.runtime.otherwise = CUT
+    error_ = failed(lambda: ask(world.client(attempts=100, deadline_s=1.0)))
+    assert error_.elapsed_s <= 1.0
+    assert error_.attempts == len(world.runtime.requests) < 10
+
+
+def test_a_model_that_loads_does_not_use_up_the_attempts(world: World) -> None:
+    not_ready = error(429, "ModelNotReadyException")
+    world.runtime.steps = [not_ready, CUT, not_ready, not_ready, CUT, not_ready]
+    assert ask(world.client()) == 3.0
+    assert len(world.runtime.requests) == 7
+
+
+def test_waiting_for_a_load_ends_with_its_limit(world: World) -> None:
+    world.runtime.otherwise = error(429, "ModelNotReadyException")
+    error_ = failed(lambda: ask(world.client(ready_limit_s=5.0)))
+    assert rule_of(error_) == "model-not-ready"
+    assert error_.elapsed_s == pytest.approx(5.0, abs=0.2)
+
+
+@pytest.mark.parametrize("given", [{"deadline_s": 0}, {"deadline_s": float("nan")}, {"attempts": 0}])
+def test_a_limit_must_be_positive(world: World, given: dict[str, Any]) -> None:
+    from triton_models.errors import FleetError
+
+    with pytest.raises(FleetError, match="client-limit"):
+        world.client(**given)
+    with pytest.raises(FleetError, match="client-limit"):
+        ask(world.client(), deadline_s=-1.0)
+
+
+# Look-ups that hang
+
+
+def everyone(client: Client) -> list[float]:
+    with ThreadPoolExecutor(THREADS) as threads:
+        return [each.result() for each in [threads.submit(ask, client) for _ in range(THREADS)]]
+
+
+@pytest.mark.parametrize("service", ["s3", "ssm"])
+def test_a_look_up_that_hangs_stops_nobody_who_knows_an_answer(world: World, service: str) -> None:
+    client = world.client(alias=ALIAS)
+    ask(client)
+    hanging: ScriptedServer = getattr(world, service)
+    hanging.otherwise = HANG
+    before = len(hanging.requests)
+    world.clock.tick(31.0)
+    assert everyone(client) == [3.0] * THREADS
+    hanging.wait_until_asked(before + 1)
+    assert everyone(client) == [3.0] * THREADS
+    assert len(hanging.requests) == before + 1
+
+
+@pytest.mark.parametrize("service", ["s3", "ssm"])
+def test_a_look_up_that_fails_stops_nobody_who_knows_an_answer(world: World, service: str) -> None:
+    client = world.client(alias=ALIAS)
+    ask(client)
+    failing: ScriptedServer = getattr(world, service)
+    failing.otherwise = error(403, "AccessDenied")
+    world.clock.tick(31.0)
+    ask(client)
+    failing.wait_until_asked(2)
+    assert everyone(client) == [3.0] * THREADS
+
+
+@pytest.mark.parametrize("service", ["s3", "ssm"])
+def test_a_first_look_up_that_hangs_is_an_error_at_the_deadline(world: World, service: str) -> None:
+    getattr(world, service).otherwise = HANG
+    client, began = world.hurried(alias=ALIAS), time.monotonic()
+    error = failed(lambda: ask(client))
+    assert time.monotonic() - began < SOON_S
+    assert (rule_of(error), error.attempts, error.retryable) == ("deadline", 0, True)
+    assert world.runtime.requests == []
+
+
+@pytest.mark.parametrize("service", ["s3", "ssm"])
+def test_a_first_look_up_is_made_once_for_all_threads(world: World, service: str) -> None:
+    client = world.client(alias=ALIAS)
+    assert everyone(client) == [3.0] * THREADS
+    assert len(getattr(world, service).requests) == 1
+
+
+# Names
+
+
+def test_a_misspelt_name_in_a_loop_is_looked_for_once_in_seconds(world: World) -> None:
+    client = world.client()
+    ask(client)
+    for _ in range(100):
+        error = failed(lambda: client.infer(model="n", inputs=ROW))
+        assert (rule_of(error), error.model, error.attempts) == ("unknown-model", "n", 0)
+    assert len(world.s3.requests) == 2
+    world.clock.tick(5.0)
+    failed(lambda: client.infer(model="n", inputs=ROW))
+    assert len(world.s3.requests) == 3
+
+
+def test_a_misspelt_name_that_hangs_at_s3_stops_nobody_else(world: World) -> None:
+    client = world.client()
+    ask(client)
+    world.s3.otherwise = HANG
+    misspelt = threading.Thread(target=lambda: failed(lambda: client.infer(model="n", inputs=ROW)))
+    misspelt.start()
+    world.s3.wait_until_asked(2)
+    assert everyone(client) == [3.0] * THREADS
+    assert misspelt.is_alive()
+    world.s3.otherwise = manifest(m="m-1.tar.gz")
+    world.s3.let_go()
+    misspelt.join()
+
+
+def test_a_name_whose_artifact_is_gone_is_resolved_again(world: World) -> None:
+    client = world.client()
+    ask(client)
+    world.clock.tick(3600.0)
+    world.s3.otherwise = manifest(m="m-2.tar.gz")
+    world.runtime.steps = [error(400, "ValidationError", "Failed to download model data")]
+    assert ask(client) == 3.0
+    assert world.runtime.requests[-1].headers["x-amzn-sagemaker-target-model"] == "m-2.tar.gz"
+
+
+def test_an_alias_that_cannot_be_read_when_its_endpoint_is_gone_is_an_error_with_the_facts(
+    world: World,
+) -> None:
+    client = world.client(alias=ALIAS)
+    ask(client)
+    world.ssm.otherwise = error(400, "AccessDeniedException")
+    world.runtime.otherwise = error(400, "ValidationError", "Endpoint e of account 1 not found.")
+    error_ = failed(lambda: ask(client))
+    assert (rule_of(error_), error_.endpoint, error_.attempts) == ("alias", "e", 1)
+
+
+# Callers beside each other
+
+
+def test_callers_that_hang_do_not_hold_up_the_others(world: World) -> None:
+    def by_target(request: Request) -> Step:
+        slow = request.headers["x-amzn-sagemaker-target-model"] == "slow.tar.gz"
+        return HANG if slow else answer()
+
+    world.runtime.otherwise = by_target
+    client = world.client()
+
+    def hang() -> None:
+        with pytest.raises(InvocationError):
+            client.invoke_target(target_model="slow.tar.gz", inputs=ROW)
+
+    slow = [threading.Thread(target=hang) for _ in range(8)]
+    for thread in slow:
+        thread.start()
+    world.runtime.wait_until_asked(len(slow))
+    assert everyone(client) == [3.0] * THREADS
+    assert all(thread.is_alive() for thread in slow)
+    world.runtime.otherwise = error(403, "AccessDeniedException")
+    world.runtime.let_go()
+    for thread in slow:
+        thread.join()
+
+
+def test_each_of_many_threads_gets_its_own_answer_through_faults(world: World) -> None:
+    faults = itertools.cycle([None, CUT, None, PASSING["throttled"], None, cut_short(answer(), by=5), None])
+
+    def echo(request: Request) -> Step:
+        document, _ = json.JSONDecoder().raw_decode(request.body.decode())
+        return next(faults) or answer(document["inputs"][0]["data"][0])
+
+    world.runtime.otherwise = echo
+    client = world.client(attempts=50)
+
+    def one(number: int) -> float:
+        row = {"X": ROW["X"][0] * number}
+        return float(client.infer(model="m", inputs=row, content="json")["Y"][0])
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        assert list(threads.map(one, range(400))) == list(range(400))

@@ -1,0 +1,198 @@
+"""Tensors become requests, and answers become tensors, or an error that says what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+
+from triton_models.errors import FleetError
+from triton_models.invoking.encoding import BINARY_TYPE, JSON_TYPE, decode, encode
+
+ROW = np.array([[1.0, 2.0]], dtype=np.float32)
+TYPES = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+
+
+def test_every_input_of_an_impossible_type_is_named_at_once():
+    inputs = {"a": np.array([1j]), "b": ROW, "c": np.array([object()])}
+    with pytest.raises(FleetError) as error:
+        encode(inputs, outputs=None, content="binary")
+    assert [problem.what for problem in error.value.problems] == [
+        "input 'a' has elements of type complex128",
+        "input 'c' has elements of type object",
+    ]
+
+
+@pytest.mark.parametrize("text", [["häuser", ""], [b"h\xc3\xa4user", b""]])
+def test_text_travels_as_bytes(text):
+    body, kind = encode({"TEXT": np.array([text])}, outputs=None, content="binary")
+    header = int(kind.removeprefix(BINARY_TYPE))
+    assert json.loads(body[:header])["inputs"][0]["datatype"] == "BYTES"
+    assert body[header:] == b"\x07\x00\x00\x00h\xc3\xa4user\x00\x00\x00\x00"
+
+
+def test_json_holds_everything_in_the_open():
+    inputs = {"TEXT": np.array([["a"]]), "N": np.array([[1, 2]], dtype=np.int64)}
+    body, kind = encode(inputs, outputs=["Y"], content="json")
+    assert kind == "application/json"
+    assert json.loads(body) == {
+        "inputs": [
+            {"name": "TEXT", "shape": [1, 1], "datatype": "BYTES", "data": ["a"]},
+            {"name": "N", "shape": [1, 2], "datatype": "INT64", "data": [1, 2]},
+        ],
+        "outputs": [{"name": "Y"}],
+    }
+
+
+def test_a_binary_answer_is_taken_apart():
+    values = np.array([[1.5, 2.5]], dtype=np.float32)
+    output = {"name": "Y", "datatype": "FP32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
+    header = json.dumps({"outputs": [output]}).encode()
+    answer = decode(header + values.tobytes(), f"{BINARY_TYPE}{len(header)}")
+    np.testing.assert_array_equal(answer["Y"], values)
+
+
+@given(
+    st.sampled_from(TYPES).flatmap(
+        lambda kind: arrays.arrays(kind, arrays.array_shapes(min_dims=0, min_side=0, max_side=4))
+    ),
+    st.booleans(),
+)
+def test_a_request_is_what_nvidias_client_makes_of_it(array: np.ndarray, turned: bool) -> None:
+    array = array.T if turned else array
+    tensor = InferInput("X", list(array.shape), {"?": "BOOL"}.get(array.dtype.char) or triton_type(array))
+    tensor.set_data_from_numpy(array)
+    for outputs in (None, ["Y"]):
+        wanted = [InferRequestedOutput(name) for name in outputs or []]
+        theirs, size = InferenceServerClient.generate_request_body([tensor], outputs=wanted)
+        body, kind = encode({"X": array}, outputs=outputs, content="binary")
+        header = int(kind.removeprefix(BINARY_TYPE))
+        assert json.loads(body[:header]) == json.loads(theirs[:size])
+        assert body[header:] == theirs[size:]
+
+
+def triton_type(array: np.ndarray) -> str:
+    kind = {"i": "INT", "u": "UINT", "f": "FP"}[array.dtype.kind]
+    return f"{kind}{array.dtype.itemsize * 8}"
+
+
+def test_a_large_array_that_does_not_lie_in_order_is_sent_in_order() -> None:
+    array = np.arange(100_000, dtype=np.float32).reshape(100, 1000).T
+    body, kind = encode({"X": array}, outputs=None, content="binary")
+    assert body[int(kind.removeprefix(BINARY_TYPE)) :] == array.tobytes()
+
+
+def test_a_request_without_inputs_is_json() -> None:
+    body, kind = encode({}, outputs=None, content="binary")
+    assert (json.loads(body)["inputs"], kind) == ([], JSON_TYPE)
+
+
+def binary(*outputs: dict[str, object], data: bytes = b"") -> tuple[bytes, str]:
+    """An answer with a header of these outputs, and what follows it."""
+    header = json.dumps({"outputs": outputs}).encode()
+    return header + data, f"{BINARY_TYPE}{len(header)}"
+
+
+def output(datatype: str = "FP32", shape: object = (2,), size: object = 8) -> dict[str, object]:
+    return {"name": "Y", "datatype": datatype, "shape": shape, "parameters": {"binary_data_size": size}}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_an_answer_of_each_type_is_read(kind: str) -> None:
+    array = np.ones((2, 1), dtype=kind)
+    datatype = "BOOL" if kind == "?" else triton_type(array)
+    answer = binary(output(datatype, [2, 1], array.nbytes), data=array.tobytes())
+    np.testing.assert_array_equal(decode(*answer)["Y"], array, strict=True)
+    plain = {"name": "Y", "datatype": datatype, "shape": [2, 1], "data": array.ravel().tolist()}
+    in_json = json.dumps({"outputs": [plain]}).encode()
+    np.testing.assert_array_equal(decode(in_json, JSON_TYPE)["Y"], array, strict=True)
+
+
+@pytest.mark.parametrize("content", ["binary", "json"])
+def test_text_comes_back_as_bytes(content: str) -> None:
+    entries = ["häuser", ""]
+    if content == "json":
+        plain = {"name": "Y", "datatype": "BYTES", "shape": [2, 1], "data": entries}
+        answer = (json.dumps({"outputs": [plain]}).encode(), JSON_TYPE)
+    else:
+        data = b"".join(struct.pack("<I", len(entry.encode())) + entry.encode() for entry in entries)
+        answer = binary(output("BYTES", [2, 1], len(data)), data=data)
+    assert decode(*answer)["Y"].tolist() == [["häuser".encode()], [b""]]
+
+
+def test_an_empty_output_is_an_empty_array() -> None:
+    assert decode(*binary(output("FP32", [0, 3], 0)))["Y"].shape == (0, 3)
+
+
+WHOLE = binary(output(), data=b"\0" * 8)
+GARBAGE = {
+    "nothing": (b"", JSON_TYPE),
+    "no content type": (b"\x00\xff", ""),
+    "a page": (b"<html></html>", "text/html"),
+    "no text": (b"\xff\xfe", JSON_TYPE),
+    "a list": (b"[]", JSON_TYPE),
+    "a number": (b"5", JSON_TYPE),
+    "no outputs": (b"{}", JSON_TYPE),
+    "deep nesting": (b"[" * 200_000, JSON_TYPE),
+    "outputs that are none": (b'{"outputs": 5}', JSON_TYPE),
+    "an output without a name": (b'{"outputs": [{}]}', JSON_TYPE),
+    "a header without a length": (WHOLE[0], BINARY_TYPE),
+    "a header of a negative length": (WHOLE[0], f"{BINARY_TYPE}-1"),
+    "a header longer than the answer": (WHOLE[0], f"{BINARY_TYPE}10000"),
+    "a header that is cut": (WHOLE[0], f"{BINARY_TYPE}10"),
+    "too few bytes": (WHOLE[0][:-1], WHOLE[1]),
+    "too many bytes": (WHOLE[0] + b"\0", WHOLE[1]),
+    "no bytes": (WHOLE[0][:-8], WHOLE[1]),
+    "another shape": binary(output(shape=[3]), data=b"\0" * 8),
+    "a negative shape": binary(output(shape=[-1, -2]), data=b"\0" * 8),
+    "half an element": binary(output(size=7), data=b"\0" * 7),
+    "a negative size": binary(output(size=-8), data=b"\0" * 8),
+    "a size that is text": binary(output(size="8"), data=b"\0" * 8),
+    "a type that does not exist": binary(output("FP5"), data=b"\0" * 8),
+    "text that is cut": binary(output("BYTES", [1]), data=b"\x09\0\0\0abcd"),
+    "half a length of a text": binary(output("BYTES", [1], 2), data=b"\0\0"),
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_what_is_not_an_answer_is_an_error_that_shows_it(kind: str) -> None:
+    body, content_type = GARBAGE[kind]
+    with pytest.raises(FleetError) as caught:
+        decode(body, content_type, where="an answer of m")
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.where) == ("answer", "an answer of m")
+    assert repr(body[:80]) in problem.why
+
+
+@given(st.data())
+def test_an_answer_that_is_cut_anywhere_is_an_error(data: st.DataObject) -> None:
+    values = np.arange(6, dtype=np.float32)
+    body, kind = binary(output("FP32", [6], 24), data=values.tobytes())
+    cut = data.draw(st.integers(0, len(body) - 1))
+    with pytest.raises(FleetError, match=r"\[answer\]"):
+        decode(body[:cut], kind)
+
+
+def test_an_error_in_an_answer_is_an_error() -> None:
+    with pytest.raises(FleetError) as caught:
+        decode(b'{"error": "it broke"}', JSON_TYPE)
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.what) == ("answer-error", "it broke")
+
+
+def test_encoding_does_not_load_a_client_of_http() -> None:
+    script = (
+        "import sys, numpy; from triton_models.client import encode;"
+        "encode({'X': numpy.zeros(1)}, outputs=None, content='binary'); assert 'gevent' not in sys.modules"
+    )
+    models = Path(__file__).parents[2] / "model_builds"
+    subprocess.run([sys.executable, "-c", script], cwd=models, check=True)

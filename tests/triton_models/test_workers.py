@@ -1,0 +1,57 @@
+"""Workers run calls in time, pass on what comes of them, and survive calls that hang."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from triton_models.invoking.workers import Workers
+
+NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME")
+LIMIT_S = 30.0
+
+
+def test_a_call_runs_with_the_callers_context_and_returns_its_result() -> None:
+    NAME.set("mine")
+    assert Workers().run(NAME.get, limit_s=LIMIT_S) == "mine"
+
+
+def test_an_error_is_passed_on() -> None:
+    with pytest.raises(ZeroDivisionError):
+        Workers().run(lambda: 1 // 0, limit_s=LIMIT_S)
+
+
+def test_a_thread_is_used_again() -> None:
+    workers = Workers()
+    threads = {workers.run(threading.get_ident, limit_s=LIMIT_S) for _ in range(100)}
+    assert len(threads) <= 2
+
+
+def test_calls_that_hang_are_left_alone() -> None:
+    workers, over = Workers(), threading.Event()
+    try:
+        for _ in range(5):
+            with pytest.raises(TimeoutError):
+                workers.run(over.wait, limit_s=0.01)
+        with ThreadPoolExecutor(64) as callers:
+            squares = callers.map(lambda n: workers.run(lambda: n * n, limit_s=LIMIT_S), range(1000))
+            assert list(squares) == [n * n for n in range(1000)]
+    finally:
+        over.set()
+
+
+def test_a_fork_makes_threads_of_its_own() -> None:
+    workers = Workers()
+    workers.run(lambda: None, limit_s=LIMIT_S)
+    child = os.fork()
+    if child == 0:  # pragma: no cover (another process)
+        status = 1
+        try:
+            status = workers.run(lambda: 0, limit_s=LIMIT_S)
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
