@@ -202,4 +202,4 @@ def test_the_command_says_what_it_did_and_when_it_is_seen(
 
     moved, seen = done.lines()
     assert moved == f"minilm -> {repository}{versions[1].path.name} (was {versions[2].path.name})"
-    assert "within 30 s" in seen
+    assert "after 30 s" in seen
