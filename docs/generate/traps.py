@@ -244,7 +244,7 @@ TRAPS = (
     ),
     Trap(
         name="Triton forgets a model for an instant after its load, while another one is loaded or unloaded",
-        symptom="Up to 0.5 % of the requests fail with 400 while models are evicted: Request for unknown model.",
+        symptom="Up to 0.5 % of requests fail with 400 while models are evicted: Request for unknown model.",
         default="The client sends such a request again",
         test="tests/triton_models/test_client_faults.py::test_a_fault_that_passes_is_sent_again",
     ),
@@ -259,8 +259,8 @@ TRAPS = (
         name="A request that ends Triton: 200 KB of `[`, seen with release 24.10",
         symptom="The server ends, and with it all its models. A binary input of the shape [1, 2^62+2] ends a "
         "Python model for good.",
-        open="Triton's own faults; SageMaker restarts the container. The client sends no such request: do not "
-        "pass on bodies that others have written.",
+        open="Triton's own faults; SageMaker restarts the container. The client sends no such request: do "
+        "not pass on bodies that others have written.",
     ),
     Trap(
         name="Another instance type under auto scaling",
