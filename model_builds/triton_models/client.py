@@ -282,7 +282,7 @@ class Client:
         body = answer["Body"].read()
         if not body and "content-length" not in answer["ResponseMetadata"]["HTTPHeaders"]:
             # The connection ended among the headers, which the SDK takes for the end of the answer.
-            raise IncompleteReadError(actual_bytes=0, expected_bytes="an answer")
+            raise IncompleteReadError(actual_bytes=0, expected_bytes=1)
         return body, answer.get("ContentType", "")
 
     def _address(self, call: Call, to: Aliased) -> None:
