@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# A lock names every package with its hashes: nothing is resolved, built or taken from anywhere else.
+HASHED := --quiet --no-deps --require-hashes --only-binary=:all:
 
 .DEFAULT_GOAL := help
-.PHONY: help synth test fuzz lint docs bench rehearse rehearse-all setup clean
+.PHONY: help synth test fuzz lint lock docs bench rehearse rehearse-all setup clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +33,9 @@ lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, th
 	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
+lock: $(STAMPS)/dev ## Write the locks again, from requirements*.txt and model_builds/constraints.txt
+	locks/write
+
 rehearse: setup ## Deploy, build, publish, serve and verify on this machine
 	fleet rehearse
 
@@ -53,30 +58,32 @@ $(BIN)/python:
 	  || { echo "Triton Fleet needs Python 3.10 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(STAMPS)/synth: requirements.txt model_builds/constraints.txt pyproject.toml | $(BIN)/python
+$(STAMPS)/synth: locks/requirements.txt pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS)
-	pip install --quiet -r requirements.txt
+	pip install $(HASHED) -r locks/requirements.txt
+	pip install --quiet --no-deps --no-index --no-build-isolation -e .
 	@touch $@
 
-$(STAMPS)/rehearsal: requirements-rehearsal.txt model_builds/requirements.txt model_builds/constraints.txt $(STAMPS)/synth
-	pip install --quiet -r requirements-rehearsal.txt
+$(STAMPS)/rehearsal: locks/requirements-rehearsal.txt $(wildcard model_builds/locks/torch-*.txt) $(STAMPS)/synth
+	python -m triton_models.locked torch
+	pip install $(HASHED) -r locks/requirements-rehearsal.txt
 	@touch $@
 
-$(STAMPS)/rehearsal-all: requirements-rehearsal-all.txt model_builds/constraints.txt $(STAMPS)/rehearsal
-	pip install --quiet --no-deps -r requirements-rehearsal-all.txt
+$(STAMPS)/rehearsal-all: model_builds/locks/requirements-dali.txt $(STAMPS)/rehearsal
+	pip install $(HASHED) -r model_builds/locks/requirements-dali.txt
 	@touch $@
 
-$(STAMPS)/sdk: requirements-sdk.txt | $(STAMPS)/synth
-	pip install --quiet --no-deps -r requirements-sdk.txt
+$(STAMPS)/sdk: locks/requirements-sdk.txt | $(STAMPS)/synth
+	pip install $(HASHED) -r locks/requirements-sdk.txt
 	@touch $@
 
-$(STAMPS)/dev: requirements-dev.txt model_builds/constraints.txt $(STAMPS)/synth
-	pip install --quiet -r requirements-dev.txt
+$(STAMPS)/dev: locks/requirements-dev.txt $(STAMPS)/synth
+	pip install $(HASHED) -r locks/requirements-dev.txt
 	@touch $@
 
-$(STAMPS)/triton: requirements-triton.txt | $(STAMPS)/synth
+$(STAMPS)/triton: locks/requirements-triton.txt | $(STAMPS)/synth
 	$(BIN)/python -m venv .venv-triton
-	.venv-triton/bin/pip install --quiet --no-deps -r requirements-triton.txt
+	.venv-triton/bin/pip install $(HASHED) -r locks/requirements-triton.txt
 	@touch $@
 
 node_modules/.package-lock.json: package-lock.json package.json | $(STAMPS)/synth

@@ -188,7 +188,7 @@ def _write(declaration: ModelBuild, job: BuildJob) -> None:
             what=f"building {declaration.name!r} failed: {type(error).__name__}: {said}",
             where=blame(error, job.source),
             expected="write() to fill the model directories",
-            fix="install what models are built with: pip install -r model_builds/requirements.txt"
+            fix="install what models are built with: python -m triton_models.locked build"
             if isinstance(error, ModuleNotFoundError)
             else "fix that line, then build again; nothing of this attempt was kept",
             rule="build-failed",

@@ -44,7 +44,7 @@ def schema() -> ModuleType:
         what="the package tritonclient is not installed",
         where="this Python environment",
         expected="tritonclient, which carries the schema of config.pbtxt",
-        fix="pip install -r model_builds/requirements.txt",
+        fix="python -m triton_models.locked build",
     )
 
 

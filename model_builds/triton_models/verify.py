@@ -321,7 +321,7 @@ def _own(called: str, function: Callable[[], _T]) -> _T:
             where=_line(error),
             expected="tensors by name",
             why="a model that cannot be verified is not published",
-            fix="install what models are built with: pip install -r model_builds/requirements.txt"
+            fix="install what models are built with: python -m triton_models.locked build"
             if isinstance(error, ModuleNotFoundError)
             else "fix that line, then verify again",
             rule="declaration-failed",

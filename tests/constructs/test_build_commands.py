@@ -4,69 +4,46 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from triton_fleet.repository.build_commands import commands
 from triton_fleet.repository.build_inputs import token_of_job
-from triton_models import torch_for_builds
 from triton_models.instances import GPUS
 
 LONGEST_ARGUMENT = 256  # of a Processing job's container
 
-Installs = Callable[[str], list[str]]
 
-
-@pytest.fixture
-def installs(tmp_path: Path) -> Installs:
-    """Runs the install command where python3 only tells what it was asked for."""
-    for model in ("dali_inception", "minilm", "resnet50"):
-        (tmp_path / "models" / model).mkdir(parents=True)
-        (tmp_path / "models" / model / "build.py").touch()
-    for model in ("dali_inception", "resnet50"):
-        (tmp_path / "models" / model / "requirements.txt").write_text("some-package\n")
+@pytest.mark.parametrize(
+    ("models", "asked"),
+    [
+        ("minilm", ["minilm"]),
+        (" minilm resnet50:torchscript", ["minilm", "resnet50:torchscript"]),
+        ("", ["dali_inception", "minilm"]),
+    ],
+)
+def test_what_a_build_installs_is_for_the_models_that_it_makes(
+    models: str, asked: list[str], tmp_path: Path
+) -> None:
+    for each in ("dali_inception", "minilm"):
+        (tmp_path / "models" / each).mkdir(parents=True)
+        (tmp_path / "models" / each / "build.py").touch()
     python = tmp_path / "bin" / "python3"
     python.parent.mkdir()
     python.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
     python.chmod(0o755)
-    command = "\n".join(commands(None)["install"])
 
-    def run(models: str) -> list[str]:
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=tmp_path,
-            env={"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "FLEET_MODELS": models},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stderr == ""
-        given = done.stdout.split()
-        assert given[:2] == ["-m", "triton_models.torch_for_builds"]
-        return [given[place + 1] for place, each in enumerate(given) if each == "--requirement"]
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(commands(None)["install"])],
+        cwd=tmp_path,
+        env={"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "FLEET_MODELS": models},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
 
-    return run
-
-
-def test_a_model_without_needs_of_its_own_gets_the_usual_packages(installs: Installs) -> None:
-    assert installs("minilm") == ["requirements.txt"]
-
-
-def test_a_models_own_packages_come_in_the_same_run_of_pip(installs: Installs) -> None:
-    assert installs(" minilm dali_inception") == [
-        "requirements.txt",
-        "models/dali_inception/requirements.txt",
-    ]
-
-
-def test_a_form_of_a_model_needs_what_the_model_needs(installs: Installs) -> None:
-    assert installs("resnet50:torchscript")[1:] == ["models/resnet50/requirements.txt"]
-
-
-def test_a_build_of_every_model_needs_what_any_of_them_needs(installs: Installs) -> None:
-    assert len(installs("")) == 3
+    assert done.stdout.split() == ["-m", "triton_models.locked", "build", *asked]
 
 
 def test_every_command_fits_into_an_argument_of_a_job() -> None:
@@ -104,33 +81,3 @@ def test_the_hubs_token_is_fetched_once_and_a_secret_that_cannot_be_read_ends_th
 
     assert run(**variables).stdout == "hf_abc\n"
     assert run(FLEET_HUB_TOKEN_SECRET="another").returncode != 0
-
-
-@pytest.mark.parametrize(
-    ("requirements", "installed", "asked"),
-    [
-        ("numpy\ntorch\n", False, True),
-        ("numpy\ntorch\n", True, False),
-        ("numpy\ntorchless\n", False, False),
-    ],
-)
-def test_pytorch_alone_is_asked_of_its_own_index(
-    requirements: str, installed: bool, asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: installed or None)
-    (tmp_path / "requirements.txt").write_text(requirements)
-    (tmp_path / "constraints.txt").write_text("numpy==2.2.6\ntorch==2.13.0\n")
-
-    command = torch_for_builds.command(tmp_path)
-
-    assert (command or [])[-3:] == (["--index-url", torch_for_builds.INDEX, "torch==2.13.0"] if asked else [])
-
-
-def test_a_build_goes_on_where_pytorchs_own_index_cannot_be_reached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(torch_for_builds, "command", lambda: ["false"])
-
-    torch_for_builds.main()
-
-    assert torch_for_builds.INDEX in capsys.readouterr().err

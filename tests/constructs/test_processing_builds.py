@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (source / "triton_models" / "tensorrt").mkdir()
     (source / "triton_models" / "tensorrt" / "driver.py").touch()
-    (source / "triton_models" / "torch_for_builds.py").touch()
+    (source / "triton_models" / "locked.py").touch()
     return source
 
 

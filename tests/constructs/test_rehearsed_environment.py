@@ -182,7 +182,9 @@ def test_what_the_requirements_name_is_installed_already_and_nothing_else_of_the
             check=False,
         ).returncode
 
-    assert python("-m", "pip", "install", "--quiet", "--no-index", "--requirement", str(requirements)) == 0
+    lock = requirements.parent / "locks" / "requirements.txt"
+    pip = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps")
+    assert python(*pip, "--require-hashes", "--requirement", str(lock)) == 0
     assert [path.name for path in home.glob("lib/*/site-packages/*")] == kept == ["installed.pth"]
     assert python("-c", "import boto3, numpy, tritonclient.http") == 0
     assert not (home / "installed" / "moto").exists()

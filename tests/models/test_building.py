@@ -109,7 +109,7 @@ def test_a_package_missing_from_the_build_environment_is_said_to_be_installable(
     declare("tiny", "import a_package_that_nobody_has")
     with pytest.raises(FleetError) as caught:
         build("tiny", output=tmp_path / "out", models=models)
-    assert "pip install -r model_builds/requirements.txt" in caught.value.problems[0].fix
+    assert "python -m triton_models.locked build" in caught.value.problems[0].fix
 
 
 def test_a_folder_that_is_no_build_is_not_replaced(declare, models, tmp_path):

@@ -128,4 +128,4 @@ def test_without_dali_the_error_says_what_to_install(model, tmp_path, monkeypatc
         MultiModelContract(server.socket) as contract,
     ):
         error = load(contract, model)[1]
-    assert "pip install --no-deps -r requirements-rehearsal-all.txt" in error
+    assert "pip install --no-deps -r model_builds/locks/requirements-dali.txt" in error

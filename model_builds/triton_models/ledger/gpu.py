@@ -95,7 +95,7 @@ ROWS = (
         source="trtexec's source; a scripted trtexec here",
         depends=("triton_models.tensorrt.compiler.Compiler",),
         decided_by=DecidedBy.GPU,
-        command="in the image: `cd model_builds && python3 -m pip install -r requirements.txt && python3 -m "
+        command="in the image: `cd model_builds && python3 -m triton_models.locked build && python3 -m "
         "triton_models build minilm --gpu A10G -o /tmp/build && cat /tmp/build/minilm/build.json`",
         if_false="Read trtexec's log in /tmp/build/.logs; correct the export or the command line",
     ),

@@ -23,7 +23,7 @@ from triton_models.tensorrt.shapes import ShapeRange
 Precision: TypeAlias = Literal["fp32", "tf32", "fp16"]
 Hardware: TypeAlias = Literal["this-gpu", "same-compute-capability", "ampere+"]
 
-AUTOCAST_REQUIREMENTS = "model_builds/requirements-autocast.txt"
+AUTOCAST_REQUIREMENTS = "model_builds/locks/requirements-autocast.txt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from triton_models import torch_for_builds
+from triton_models import locked
 from triton_models.declaring.reading import MODELS
 from triton_models.probe.account import codebuild, trouble
 from triton_models.probe.account.costs import CPU_BUILD
@@ -24,7 +24,7 @@ IMAGE = "aws/codebuild/amazonlinux-x86_64-standard:5.0"
 
 _LOG_GROUP = "/aws/codebuild/"
 _KEY, _MARKER = "source.zip", "the source was read"
-_TORCH = f"{torch_for_builds.INDEX}/torch/"
+_TORCH = f"{locked.INDEX}/torch/"
 _REFUSED_MINUTES = 10.0
 _SOURCE, _LOG, _PYTHON, _INDEX = "FLEET_SOURCE", "FLEET_LOG", "FLEET_BOTO3", "FLEET_INDEX"
 
@@ -132,8 +132,8 @@ def _of_build(work: Work, build: Any) -> Iterator[Verdict]:
 
 def _wheel() -> str:
     """What finds the pinned PyTorch for the CPU in the index; any version where none is pinned."""
-    pin = torch_for_builds.pinned(MODELS.parent) or "torch==[^<]*"
-    return f">{pin.replace('==', '-')}+cpu[^<]*"
+    version = locked.torch_version(MODELS.parent) or "[^<]*"
+    return f">torch-{version}+cpu[^<]*"
 
 
 _PROPAGATION = "build-role-propagation"

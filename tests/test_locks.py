@@ -1,0 +1,148 @@
+"""The locks: complete, of the versions that constraints.txt names, and no other index's files pass them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+BUILDS = ROOT / "model_builds"
+LOCKS = sorted([*ROOT.glob("locks/*.txt"), *BUILDS.glob("locks/*.txt")])
+OF_THE_RELEASES_PYTHON = {"requirements-autocast.txt"}  # release 26.06 and newer have Python 3.12
+PYTHONS = ("3.10.13", "3.11.7", "3.12.1", "3.13.0")
+
+every_lock = pytest.mark.parametrize("lock", LOCKS, ids=lambda path: f"{path.parents[1].name}/{path.stem}")
+
+
+def requirements(path: Path) -> list[Requirement]:
+    """What a file names, without options, comments, hashes, and the requirements of other files."""
+    text = re.sub(r"\\\n", " ", path.read_text())
+    named = (re.sub(r"#.*|--hash=\S+", "", line).strip() for line in text.splitlines())
+    return [Requirement(line) for line in named if line and not line.startswith("-")]
+
+
+def names(path: Path) -> set[str]:
+    return {canonicalize_name(each.name) for each in requirements(path)}
+
+
+def pins(path: Path, python: str) -> dict[str, str]:
+    """The version of each package on Linux with a Python."""
+    machine = {
+        "python_full_version": python,
+        "python_version": python.rpartition(".")[0],
+        "sys_platform": "linux",
+        "platform_machine": "x86_64",
+        "platform_python_implementation": "CPython",
+        "implementation_name": "cpython",
+    }
+    wanted = [each for each in requirements(path) if each.marker is None or each.marker.evaluate(machine)]
+    found = {canonicalize_name(each.name): str(each.specifier).removeprefix("==") for each in wanted}
+    assert len(found) == len(wanted)
+    return found
+
+
+@every_lock
+def test_everything_in_a_lock_has_one_version_and_hashes(lock: Path) -> None:
+    blocks = re.split(r"\n(?=\w)", re.sub(r"^#.*\n", "", lock.read_text(), flags=re.MULTILINE).strip())
+
+    assert blocks
+    for block in blocks:
+        assert re.fullmatch(r"[\w.-]+==[^\\\n]+( \\\n    --hash=sha256:[0-9a-f]{64})+", block)
+
+
+@every_lock
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_lock_has_the_version_that_the_constraints_name(lock: Path, python: str) -> None:
+    if lock.name in OF_THE_RELEASES_PYTHON | {"requirements-sdk.txt", "requirements-triton.txt"}:
+        return  # their requirements name the versions themselves, and nothing else is installed
+    held = pins(BUILDS / "constraints.txt", python)
+
+    locked = {name: version.partition("+")[0] for name, version in pins(lock, python).items()}
+    assert {name: version for name, version in locked.items() if held.get(name, version) != version} == {}
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [each for each in LOCKS if each.name.startswith("req")],
+    ids=lambda path: f"{path.parents[1].name}/{path.stem}",
+)
+def test_a_lock_has_all_that_its_requirements_name(lock: Path) -> None:
+    named = requirements(lock.parents[1] / lock.name)
+
+    assert {canonicalize_name(each.name) for each in named} - names(lock) <= {"torch"}
+
+
+def test_both_builds_of_pytorch_are_of_one_version() -> None:
+    cpu, cuda = (pins(BUILDS / "locks" / f"torch-{build}.txt", PYTHONS[1]) for build in ("cpu", "cuda"))
+
+    assert cpu == {"torch": f"{cuda['torch']}+cpu"}
+    assert any(name.startswith("nvidia-") for name in cuda)
+
+
+@pytest.mark.parametrize(
+    "lock", [ROOT / "locks/requirements-rehearsal.txt", BUILDS / "locks/requirements.txt"]
+)
+def test_without_cuda_pytorch_brings_nothing_that_a_lock_lacks(lock: Path) -> None:
+    needed = {
+        name
+        for name in pins(BUILDS / "locks" / "torch-cuda.txt", PYTHONS[2])
+        if not name.startswith(("nvidia-", "cuda-")) and name not in {"torch", "triton"}
+    }
+
+    assert needed - names(lock) == set()
+
+
+def test_set_up_installs_from_locks_alone() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    installs = [line for line in makefile.splitlines() if "pip install" in line]
+
+    assert installs
+    assert [line for line in installs if "$(HASHED) -r" not in line and "--no-index" not in line] == []
+    assert "--require-hashes" in re.findall(r"^HASHED := (.*)$", makefile, re.MULTILINE)[0]
+
+
+@pytest.mark.parametrize(("hashed", "status"), [("what was locked", 0), ("something else", 1)])
+def test_a_file_of_another_index_is_refused_under_a_locked_name_and_version(
+    hashed: str, status: int, tmp_path: Path
+) -> None:
+    wheel = _wheel(tmp_path / "index", "what was locked")
+    other = _wheel(tmp_path / "other", hashed)
+    digest = hashlib.sha256(other.read_bytes()).hexdigest()
+    (tmp_path / "lock.txt").write_text(f"locked==1.0 --hash=sha256:{digest}\n")
+
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--no-index"]
+    options = ["--find-links", str(wheel.parent), "--target", str(tmp_path / "installed")]
+    done = subprocess.run(
+        [*pip, *options, "--requirement", str(tmp_path / "lock.txt")], capture_output=True, check=False
+    )
+
+    assert done.returncode == status
+    assert (tmp_path / "installed" / "locked.py").is_file() == (status == 0)
+
+
+def _wheel(folder: Path, content: str) -> Path:
+    """A wheel of one module, the same bytes each time."""
+    folder.mkdir()
+    path = folder / "locked-1.0-py3-none-any.whl"
+    files = {
+        "locked.py": f"TEXT = {content!r}\n",
+        "locked-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: locked\nVersion: 1.0\n",
+        "locked-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(
+        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip('=')},{len(text)}\n"
+        for name, text in files.items()
+    )
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, text in {**files, "locked-1.0.dist-info/RECORD": record}.items():
+            packed.writestr(zipfile.ZipInfo(name), text)
+    return path
