@@ -1,4 +1,4 @@
-"""How long weights take to become an artifact, and an artifact to be unpacked on an instance."""
+"""How long weights take to become an artifact, an artifact to be read, and to be unpacked on an instance."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.ratio import Ratio, measure
+from triton_models.archive import members
 from triton_models.config import plain, tensor, write_config
 
 # Megabytes of weights. The ratio grows with them, for the command's start counts less: 1000 shows it whole.
@@ -19,7 +21,7 @@ MEGABYTES = int(os.environ.get("FLEET_BENCH_MB", "200"))
 
 
 def ratios() -> list[Ratio]:
-    """`fleet pack` against `tar -czf`, and unpacking what each of them made."""
+    """`fleet pack` against `tar -czf`, reading the artifact, and unpacking what each of them made."""
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
         folder = Path(name)
         root, packed, unpacked = folder / "model", folder / "packed", folder / "unpacked"
@@ -34,6 +36,12 @@ def ratios() -> list[Ratio]:
         )
         _pack(root, packed)
         (ours,) = packed.iterdir()
+        reading = measure(
+            f"read {MEGABYTES} MB of weights",
+            ours=("triton_models.archive", lambda: _read(ours)),
+            theirs=("tarfile, r|gz", lambda: _read_with_tarfile(ours)),
+            pairs=5,
+        )
         _run("tar", "-czf", str(theirs), "-C", str(root), ".")
         unpacking = measure(
             f"unpack {MEGABYTES} MB of weights",
@@ -42,7 +50,7 @@ def ratios() -> list[Ratio]:
             pairs=5,
             reset=lambda: shutil.rmtree(unpacked),
         )
-    return [packing, unpacking]
+    return [packing, reading, unpacking]
 
 
 def _write_model(root: Path) -> None:
@@ -61,6 +69,18 @@ def _write_model(root: Path) -> None:
 
 def _pack(root: Path, output: Path) -> None:
     _run(sys.executable, "-m", "triton_models", "pack", str(root), "-o", str(output))
+
+
+def _read(archive: Path) -> None:
+    with archive.open("rb") as source:
+        for _ in members(source, where=str(archive)):
+            pass
+
+
+def _read_with_tarfile(archive: Path) -> None:
+    with tarfile.open(archive, "r|gz") as members_of_it:
+        for _ in members_of_it:
+            pass
 
 
 def _unpack(archive: Path, folder: Path) -> None:

@@ -12,7 +12,7 @@ import itertools
 import posixpath
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
@@ -24,9 +24,21 @@ from triton_models.unpacking.inflate import MAGIC, inflated, limited, parts_of
 from triton_models.unpacking.limits import LIMITS, Limits
 from triton_models.unpacking.refusals import RULES, RefusedError, problem, shown
 from triton_models.unpacking.tape import Content, Tape
-from triton_models.unpacking.tree import Tree, path_problem
+from triton_models.unpacking.tree import Tree, path_limit, path_problem
 
-__all__ = ["ARTIFACT", "ENVIRONMENT", "LIMITS", "RULES", "Form", "Limits", "Member", "members", "unpack"]
+__all__ = [
+    "ARTIFACT",
+    "ENVIRONMENT",
+    "LIMITS",
+    "RULES",
+    "Form",
+    "Limits",
+    "Member",
+    "limit_problems",
+    "members",
+    "problem",
+    "unpack",
+]
 
 _MOST_PROBLEMS = 50
 _EXECUTABLE = 0o100
@@ -114,6 +126,29 @@ def unpack(source: IO[bytes], folder: Path, *, where: str, executables: bool = T
         staging.rename(folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def limit_problems(
+    paths: Collection[str], *, size: int, where: str, limits: Limits = LIMITS
+) -> Iterator[Problem]:
+    """What makes files and folders too much for an archive that this reader accepts.
+
+    Args:
+        paths: Their paths in the archive.
+        size: The bytes in all files.
+        where: The model as errors name it.
+        limits: How large an archive may be.
+    """
+    for path in paths:
+        what = path_limit(path, limits)
+        if what is not None:
+            yield problem("archive-limit", what, where=f"{where}: {shown(path)}")
+    for found, limit, unit in (
+        (len(paths), limits.members, "files and folders"),
+        (size, limits.unpacked_bytes, "bytes"),
+    ):
+        if found > limit:
+            yield problem("archive-limit", f"{found} {unit}, more than {limit}", where=where)
 
 
 def _write(member: Member, path: Path, *, executable: bool) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from triton_models import archive
-from triton_models.archive import Member
+from triton_models.archive import LIMITS, Member
 from triton_models.config import CONFIG_FILE
 from triton_models.errors import FleetError, Problem, raise_if_any
 
@@ -388,7 +388,7 @@ def _read_archive(path: Path) -> Layout:
             fix="`fleet pack DIRECTORY -o DIR` makes one",
             rule="unreadable",
         )
-    members = _Members()
+    members = _Members(where=str(path))
     with path.open("rb") as content:
         for member in archive.members(content, where=str(path)):
             members.add(member)
@@ -405,11 +405,13 @@ def _read_archive(path: Path) -> Layout:
 class _Members:
     """The members of an archive, collected one by one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, where: str) -> None:
         self.files: dict[str, int] = {}
         self.directories: set[str] = set()
         self.texts: dict[str, bytes] = {}
         self.beginnings: dict[str, bytes] = {}
+        self._where = where
+        self._kept_bytes = 0
 
     def add(self, member: Member) -> None:
         """Keep what there is to know of a member."""
@@ -420,10 +422,18 @@ class _Members:
         self._add_directory(_parent(path))
         self.files[path] = member.size
         if _is_text(path) and member.size <= _MAX_TEXT_BYTES:
-            self.texts[path] = member.content.beginning(member.size)
+            self.texts[path] = self._kept(member, member.size)
         else:
             whole = posixpath.basename(path) in _KEPT_WHOLE
-            self.beginnings[path] = member.content.beginning(_MAX_TEXT_BYTES if whole else _BEGINNING_BYTES)
+            self.beginnings[path] = self._kept(member, _MAX_TEXT_BYTES if whole else _BEGINNING_BYTES)
+
+    def _kept(self, member: Member, size: int) -> bytes:
+        beginning = member.content.beginning(size)
+        self._kept_bytes += len(beginning)
+        if self._kept_bytes > LIMITS.kept_bytes:
+            what = f"more than {LIMITS.kept_bytes} bytes of configurations and code"
+            raise FleetError([archive.problem("archive-limit", what, where=self._where)])
+        return beginning
 
     def _add_directory(self, path: str) -> None:
         while path and path not in self.directories:

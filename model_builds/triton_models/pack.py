@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from triton_models.archive import limit_problems
 from triton_models.check import check_layout
 from triton_models.digests import file_digest
 from triton_models.errors import FleetError, Problem, raise_if_any
@@ -166,9 +167,15 @@ def _accepted(paths: Iterable[Path], *, output: Path) -> list[Layout]:
         else:
             problems.extend(check_layout(layout))
             problems.extend(refused(path))
+            problems.extend(_limits(layout))
             layouts.append(layout)
     raise_if_any(problems)
     return layouts
+
+
+def _limits(layout: Layout) -> Iterator[Problem]:
+    paths = [*layout.files, *layout.directories]
+    return limit_problems(paths, size=sum(layout.files.values()), where=layout.where)
 
 
 def _refuse_as_input(path: Path, *, output: Path) -> None:

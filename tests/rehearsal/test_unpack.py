@@ -7,7 +7,7 @@ import pytest
 
 from rehearsal.hosting.unpack import BadArtifactError, unpack
 from tests.rehearsal.served_models import tarball
-from tests.triton_models.hostile_archives import HOSTILE, archive, file, header
+from tests.triton_models.hostile_archives import HOSTILE, archive, file, header, long_name
 
 
 def test_files_and_folders_arrive(tmp_path):
@@ -42,3 +42,9 @@ def test_a_file_that_was_cut_off_is_not_left(tmp_path):
     with pytest.raises(BadArtifactError, match="archive-damaged"):
         unpack(io.BytesIO(gzip.compress(whole[:4000])), tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_longest_path_can_be_written(tmp_path):
+    path = b"/".join([b"x" * 199] * 19)
+    unpack(io.BytesIO(archive(long_name(path), file("net/a", b"deep"))), tmp_path / "model")
+    assert (tmp_path / "model" / path.decode()).read_bytes() == b"deep"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import shutil
@@ -29,6 +30,7 @@ from tests.triton_models.hostile_archives import (
 from tests.triton_models.model_folders import write
 from triton_models.archive import ENVIRONMENT, LIMITS, RULES, Limits, members
 from triton_models.errors import FleetError, Problem
+from triton_models.pack import Artifact
 from triton_models.unpacking.refusals import shown
 
 LONG = "/".join(["x" * 60] * 3)
@@ -104,6 +106,17 @@ def test_whoever_reads_a_content_that_is_cut_gets_the_same_error() -> None:
     assert [problem.rule for problem in caught.value.problems] == ["archive-damaged"]
 
 
+def test_an_artifact_to_publish_is_read_as_strictly(tmp_path: Path) -> None:
+    hostile = archive(header("net/a", kind=b"2", link=b"1/model.onnx"))
+    path = tmp_path / f"net-{hashlib.sha256(hostile).hexdigest()[:16]}.tar.gz"
+    path.write_bytes(hostile)
+
+    with pytest.raises(FleetError) as caught:
+        Artifact.read(path)
+
+    assert [problem.rule for problem in caught.value.problems] == ["archive-link"]
+
+
 # Limits
 
 
@@ -126,7 +139,7 @@ def test_an_archive_beyond_a_limit_is_refused_and_within_it_is_read(limits: Limi
 
 def test_the_longest_name_path_and_depth_are_read() -> None:
     name, deep = b"x" * 255, b"d/" * 64 + b"file"
-    long = b"/".join([b"x" * 249] * 16)
+    long = b"/".join([b"x" * 199] * 19)
     made = archive(*(part for path in (name, deep, long) for part in (long_name(path), file("a"))))
 
     assert paths(made)[1:] == [name.decode(), deep.decode(), long.decode()]

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.triton_models.hostile_archives import archive as archive_of
+from tests.triton_models.hostile_archives import file
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from triton_models.errors import FleetError
 from triton_models.layout import model_name, read_layout
@@ -194,6 +196,16 @@ def test_a_damaged_archive_is_never_a_traceback(data, whole: bytes, broken_path:
 
     with contextlib.suppress(FleetError):
         read_layout(broken_path)
+
+
+def test_configurations_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:
+    files = (file(f"net/{number}.pbtxt", bytes(1 << 20)) for number in range(65))
+    write(tmp_path / "m.tar.gz", archive_of(*files))
+
+    with pytest.raises(FleetError) as caught:
+        read_layout(tmp_path / "m.tar.gz")
+
+    assert [problem.rule for problem in caught.value.problems] == ["archive-limit"]
 
 
 def test_a_file_of_another_kind_is_a_users_mistake(tmp_path: Path) -> None:

@@ -201,6 +201,17 @@ def test_a_link_that_leaves_the_model_is_refused(tmp_path: Path) -> None:
         pack(root, output=tmp_path / "out")
 
 
+def test_what_the_reader_of_archives_would_refuse_is_not_packed(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    write(root / "resnet50" / ("d/" * 64 + "file"), b"x")
+
+    with pytest.raises(FleetError) as caught:
+        pack(root, output=tmp_path / "out")
+
+    assert {problem.rule for problem in caught.value.problems} == {"archive-limit"}
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_full_disk_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
     root = write_plain(tmp_path / "resnet50")
     write(root / "resnet50" / "1" / "model.onnx", random.Random(0).randbytes(5 << 20))  # noqa: S311

@@ -11,8 +11,8 @@ class Limits:
 
     Attributes:
         name_bytes: A file or folder name. ext4 and xfs, the file systems of the endpoint, stop at 255.
-        path_bytes: A path. Linux takes 4,095 bytes, and the platform puts /opt/ml/models/<32 digits>/model/
-            before it.
+        path_bytes: A path. Linux takes 4,095 bytes with the folder it is unpacked into: 53 on the platform,
+            such as /opt/ml/models/<32 digits>/model/, and more in a rehearsal.
         depth: The folders above a file. Programs that walk recursively, such as Python's shutil.rmtree, fail
             near 1,000; an environment with PyTorch has 15.
         members: Files and folders. An environment with PyTorch has 30,000. Their names are kept in memory to
@@ -22,16 +22,18 @@ class Limits:
         ratio: Unpacked bytes per packed byte, once `ratio_from_bytes` are unpacked. Deflate reaches 1,032
             with zeros; weights stay below 20.
         ratio_from_bytes: From here on `ratio` counts, so that small models may be all zeros.
+        kept_bytes: The configurations, and the code of Python models, that a check keeps in memory.
         header_bytes: An extended header. GNU tar's and Python's own have one line for each attribute.
     """
 
     name_bytes: int = 255
-    path_bytes: int = 4_000
+    path_bytes: int = 3_800
     depth: int = 64
     members: int = 200_000
     unpacked_bytes: int = 512 << 30
     ratio: int = 200
     ratio_from_bytes: int = 1 << 30
+    kept_bytes: int = 64 << 20
     header_bytes: int = 1 << 20
 
 

@@ -20,10 +20,12 @@ def path_problem(name: bytes, *, folder: bool, limits: Limits) -> tuple[str, str
         return "archive-name", f"a path that is empty, absolute or goes up: {shown(text)!r}"
     if text.endswith("/") and not folder:
         return "archive-ambiguous", f"a file whose name ends with a slash: {shown(text)!r}"
-    return _limit_problem(path, limits)
+    beyond = path_limit(path, limits)
+    return None if beyond is None else ("archive-limit", beyond)
 
 
-def _limit_problem(path: str, limits: Limits) -> tuple[str, str] | None:
+def path_limit(path: str, limits: Limits) -> str | None:
+    """What makes a path too long or too deep, or None."""
     parts = path.split("/")
     longest = max(len(part.encode()) for part in parts)
     size, depth = len(path.encode()), len(parts) - 1
@@ -33,7 +35,7 @@ def _limit_problem(path: str, limits: Limits) -> tuple[str, str] | None:
         (depth, limits.depth, "a path in {} folders"),
     ):
         if found > limit:
-            return "archive-limit", f"{what.format(found)}, more than {limit}: {shown(path)!r}"
+            return f"{what.format(found)}, more than {limit}: {shown(path)!r}"
     return None
 
 
