@@ -10,7 +10,7 @@ from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.invoking.call import Call, InvocationError
 from triton_models.invoking.deadline import CLOCK, Clock, Deadline
 from triton_models.invoking.encoding import BINARY_TYPE, JSON_TYPE, Content, Tensors, decode, encode
-from triton_models.invoking.failures import Again, failure_of, late
+from triton_models.invoking.failures import Again, Failure, failure_of, late
 from triton_models.invoking.resolving import Names
 from triton_models.invoking.retries import Retries
 from triton_models.invoking.workers import Workers
@@ -256,22 +256,23 @@ class Client:
     def _answer(self, call: Call, request: Mapping[str, Any]) -> tuple[bytes, str]:
         """The body and the content type of an answer; the request is sent as often as that takes."""
         retries = Retries(attempts=self._attempts, load_limit_s=self._ready_limit_s, deadline=call.deadline)
-        while True:
+        while call.deadline.left_s:
             call.attempts += 1
             try:
                 return self._workers.run(lambda: self._send(call, request), limit_s=call.deadline.left_s)
             except TimeoutError:
-                raise call.late(late(call.deadline.limit_s)) from None
+                break
             except Exception as error:
                 call.last = failure = failure_of(error)
                 if failure is None:
                     raise
-                if failure.again is Again.ELSEWHERE and self._address_again(call, failure.message):
+                if failure.again is Again.ELSEWHERE and self._address_again(call, failure):
                     continue
                 pause = retries.pause(failure)
                 if pause is None:
                     raise call.error(failure) from error
             self._clock.wait(pause)
+        raise call.late(late(call.deadline.limit_s))
 
     def _send(self, call: Call, request: Mapping[str, Any]) -> tuple[bytes, str]:
         from botocore.exceptions import IncompleteReadError
@@ -292,8 +293,14 @@ class Client:
             call.artifact = self._names.artifact(call.model, to.target, call.deadline)
         call.target = to.target
 
-    def _address_again(self, call: Call, message: str) -> bool:
+    def _address_again(self, call: Call, failure: Failure) -> bool:
         """Address a call that was refused to what alias and name stand for by now; False if to the same."""
+        try:
+            return self._is_elsewhere(call, failure.message)
+        except FleetError as error:
+            raise call.error(failure, also=error.problems) from error
+
+    def _is_elsewhere(self, call: Call, message: str) -> bool:
         if _about_the_endpoint(message):
             if self._alias is None:
                 return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -215,16 +216,25 @@ def test_an_error_has_all_that_is_known(world: World) -> None:
         OriginalMessage="no memory",
         LogStreamArn="arn:log",
     )
-    error_ = failed(lambda: ask(world.client()))
-    assert error_.model == "m"
-    assert error_.artifact == "m-1.tar.gz"
-    assert error_.endpoint == "e"
-    assert error_.attempts == 3
-    assert error_.elapsed_s == pytest.approx(sum(world.clock.waited))
-    assert (error_.code, error_.status, error_.message) == ("ModelError", 503, "no memory")
-    assert error_.log_stream == "arn:log"
+    raised = failed(lambda: ask(world.client()))
+    assert raised.model == "m"
+    assert raised.artifact == "m-1.tar.gz"
+    assert raised.endpoint == "e"
+    assert raised.attempts == 3
+    assert raised.elapsed_s == pytest.approx(sum(world.clock.waited))
+    assert (raised.code, raised.status, raised.message) == ("ModelError", 503, "no memory")
+    assert raised.log_stream == "arn:log"
     for fact in ("m-1.tar.gz", "endpoint e", "3 attempts", "503", "no memory", "arn:log"):
-        assert fact in str(error_)
+        assert fact in str(raised)
+
+
+def test_an_error_passes_between_processes_as_it_is(world: World) -> None:
+    world.runtime.otherwise = error(403, "AccessDeniedException")
+    raised = failed(lambda: ask(world.client()))
+    copy = pickle.loads(pickle.dumps(raised))  # noqa: S301 (made here)
+    assert type(copy) is InvocationError
+    assert str(copy) == str(raised)
+    assert vars(copy) == vars(raised)
 
 
 def test_an_answer_that_is_none_has_the_facts_as_well(world: World) -> None:
@@ -262,24 +272,35 @@ def test_an_endpoint_that_does_not_finish_its_answer_costs_no_more_than_the_dead
 def test_what_went_wrong_before_the_deadline_is_said(world: World) -> None:
     world.runtime.steps = [error(503, "ServiceUnavailable", "come back")]
     world.runtime.otherwise = HANG
-    error_ = failed(lambda: ask(world.hurried()))
-    assert (rule_of(error_), error_.attempts) == ("deadline", 2)
-    assert (error_.status, error_.code, error_.message) == (503, "ServiceUnavailable", "come back")
+    raised = failed(lambda: ask(world.hurried()))
+    assert (rule_of(raised), raised.attempts) == ("deadline", 2)
+    assert (raised.status, raised.code, raised.message) == (503, "ServiceUnavailable", "come back")
 
 
 def test_a_call_may_have_a_deadline_of_its_own(world: World) -> None:
     world.runtime.otherwise = error(429, "ModelNotReadyException")
     client = world.client(deadline_s=360.0)
-    error_ = failed(lambda: ask(client, deadline_s=10.0))
-    assert rule_of(error_) == "model-not-ready"
-    assert error_.elapsed_s <= 10.0
+    raised = failed(lambda: ask(client, deadline_s=10.0))
+    assert rule_of(raised) == "model-not-ready"
+    assert raised.elapsed_s <= 10.0
 
 
 def test_nothing_is_sent_after_the_deadline(world: World) -> None:
     world.runtime.otherwise = CUT
-    error_ = failed(lambda: ask(world.client(attempts=100, deadline_s=1.0)))
-    assert error_.elapsed_s <= 1.0
-    assert error_.attempts == len(world.runtime.requests) < 10
+    raised = failed(lambda: ask(world.client(attempts=100, deadline_s=1.0)))
+    assert raised.elapsed_s <= 1.0
+    assert raised.attempts == len(world.runtime.requests) < 10
+
+
+def test_nothing_is_sent_if_resolving_took_all_the_time(world: World) -> None:
+    def slowly(request: Request) -> Step:
+        world.clock.tick(400.0)
+        return manifest(m="m-1.tar.gz")
+
+    world.s3.otherwise = slowly
+    raised = failed(lambda: ask(world.client()))
+    assert (rule_of(raised), raised.attempts) == ("deadline", 0)
+    assert world.runtime.requests == []
 
 
 def test_a_model_that_loads_does_not_use_up_the_attempts(world: World) -> None:
@@ -291,9 +312,9 @@ def test_a_model_that_loads_does_not_use_up_the_attempts(world: World) -> None:
 
 def test_waiting_for_a_load_ends_with_its_limit(world: World) -> None:
     world.runtime.otherwise = error(429, "ModelNotReadyException")
-    error_ = failed(lambda: ask(world.client(ready_limit_s=5.0)))
-    assert rule_of(error_) == "model-not-ready"
-    assert error_.elapsed_s == pytest.approx(5.0, abs=0.2)
+    raised = failed(lambda: ask(world.client(ready_limit_s=5.0)))
+    assert rule_of(raised) == "model-not-ready"
+    assert raised.elapsed_s == pytest.approx(5.0, abs=0.2)
 
 
 @pytest.mark.parametrize("given", [{"deadline_s": 0}, {"deadline_s": float("nan")}, {"attempts": 0}])
@@ -396,15 +417,14 @@ def test_a_name_whose_artifact_is_gone_is_resolved_again(world: World) -> None:
     assert world.runtime.requests[-1].headers["x-amzn-sagemaker-target-model"] == "m-2.tar.gz"
 
 
-def test_an_alias_that_cannot_be_read_when_its_endpoint_is_gone_is_an_error_with_the_facts(
-    world: World,
-) -> None:
+def test_an_alias_that_cannot_be_read_when_its_endpoint_is_gone_is_said_after_that(world: World) -> None:
     client = world.client(alias=ALIAS)
     ask(client)
     world.ssm.otherwise = error(400, "AccessDeniedException")
     world.runtime.otherwise = error(400, "ValidationError", "Endpoint e of account 1 not found.")
-    error_ = failed(lambda: ask(client))
-    assert (rule_of(error_), error_.endpoint, error_.attempts) == ("alias", "e", 1)
+    raised = failed(lambda: ask(client))
+    assert [problem.rule for problem in raised.problems] == ["invoke", "alias"]
+    assert (raised.endpoint, raised.attempts) == ("e", 1)
 
 
 # Callers beside each other

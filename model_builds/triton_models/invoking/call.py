@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from triton_models.errors import FleetError, Problem
 from triton_models.invoking.deadline import Deadline
@@ -42,6 +43,10 @@ class InvocationError(FleetError):
             failure is not None and failure.again in {Again.SOON, Again.WHEN_LOADED}
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it as it is, for pools of processes."""
+        return _restored, (self.args, vars(self))
+
 
 @dataclass(slots=True, kw_only=True)
 class Call:
@@ -73,8 +78,8 @@ class Call:
         artifact = f" ({self.artifact})" if self.artifact not in {"", self.model} else ""
         return f"a request for {self.model}{artifact} of endpoint {self.endpoint or '(not known yet)'}"
 
-    def error(self, failure: Failure) -> InvocationError:
-        """The error of a call that ends with a failure."""
+    def error(self, failure: Failure, *, also: Iterable[Problem] = ()) -> InvocationError:
+        """The error of a call that ends with a failure, and with other problems after it."""
         return InvocationError(
             [
                 Problem(
@@ -84,7 +89,8 @@ class Call:
                     why=self._facts(failure),
                     fix=failure.fix,
                     rule=failure.rule,
-                )
+                ),
+                *also,
             ],
             call=self,
             failure=failure,
@@ -117,6 +123,12 @@ class Call:
             f"log {failure.log_stream}" if failure.log_stream else "",
         ]
         return ", ".join(part for part in parts if part)
+
+
+def _restored(args: tuple[str], attributes: Mapping[str, Any]) -> InvocationError:
+    error = InvocationError.__new__(InvocationError, *args)
+    vars(error).update(attributes)
+    return error
 
 
 def _late(error: FleetError) -> bool:

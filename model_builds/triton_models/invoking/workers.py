@@ -35,8 +35,9 @@ class _Task(Generic[T]):
             self._value = self._context.run(self._call)
         except BaseException as error:  # noqa: BLE001 (the caller's to handle)
             self._error = error
-        finally:
-            self._ended.release()
+
+    def end(self) -> None:
+        self._ended.release()
 
     def result(self, *, limit_s: float) -> T:
         if not self._ended.acquire(timeout=min(limit_s, threading.TIMEOUT_MAX)):
@@ -88,6 +89,7 @@ class Workers:
                         return
                 continue  # a task is on its way
             task.run()
-            del task
             with self._lock:
-                self._idle.append(inbox)
+                self._idle.append(inbox)  # before its caller comes with the next call
+            task.end()
+            del task
