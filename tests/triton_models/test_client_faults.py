@@ -410,7 +410,7 @@ def test_a_misspelt_name_that_hangs_at_s3_stops_nobody_else(world: World) -> Non
 def test_a_name_whose_artifact_is_gone_is_resolved_again(world: World) -> None:
     client = world.client()
     ask(client)
-    world.clock.tick(3600.0)
+    world.clock.tick(10.0)
     world.s3.otherwise = manifest(m="m-2.tar.gz")
     world.runtime.steps = [error(400, "ValidationError", "Failed to download model data")]
     assert ask(client) == 3.0

@@ -85,8 +85,11 @@ def triton_type(array: np.ndarray) -> str:
     return f"{kind}{array.dtype.itemsize * 8}"
 
 
-def test_a_large_array_that_does_not_lie_in_order_is_sent_in_order() -> None:
-    array = np.arange(100_000, dtype=np.float32).reshape(100, 1000).T
+NUMBERS = np.arange(100_000, dtype=np.float32)
+
+
+@pytest.mark.parametrize("array", [NUMBERS.reshape(100, 1000).T, NUMBERS[::2], NUMBERS[::-1]])
+def test_a_large_array_that_does_not_lie_in_order_is_sent_in_order(array: np.ndarray) -> None:
     body, kind = encode({"X": array}, outputs=None, content="binary")
     assert body[int(kind.removeprefix(BINARY_TYPE)) :] == array.tobytes()
 
@@ -155,9 +158,9 @@ GARBAGE = {
     "another shape": binary(output(shape=[3]), data=b"\0" * 8),
     "a negative shape": binary(output(shape=[-1, -2]), data=b"\0" * 8),
     "half an element": binary(output(size=7), data=b"\0" * 7),
-    "a negative size": binary(output(size=-8), data=b"\0" * 8),
+    "a negative size": binary(output(shape=[0], size=-8), output(shape=[4], size=16), data=b"\0" * 8),
     "a size that is text": binary(output(size="8"), data=b"\0" * 8),
-    "a type that does not exist": binary(output("FP5"), data=b"\0" * 8),
+    "a type that does not exist": binary(output("FP5", [1]), data=b"\0" * 8),
     "text that is cut": binary(output("BYTES", [1]), data=b"\x09\0\0\0abcd"),
     "half a length of a text": binary(output("BYTES", [1], 2), data=b"\0\0"),
 }

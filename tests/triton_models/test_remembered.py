@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
@@ -29,19 +30,22 @@ class Source:
         self.begun = 0
         self.known: list[str | None] = []
         self._began: SimpleQueue[None] = SimpleQueue()
-        self._answers: SimpleQueue[str | Exception] = SimpleQueue()
+        self._answered = 0
+        self._answers: dict[int, SimpleQueue[str | Exception]] = defaultdict(SimpleQueue)
 
     def read(self, known: str | None) -> str:
         self.begun += 1
         self.known.append(known)
         self._began.put(None)
-        answer = self._answers.get(timeout=30)
+        answer = self._answers[len(self.known)].get(timeout=30)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def answer(self, answer: str | Exception) -> None:
-        self._answers.put(answer)
+    def answer(self, answer: str | Exception, *, reading: int | None = None) -> None:
+        """Answer a reading; by default the first that has no answer yet."""
+        self._answered = reading or self._answered + 1
+        self._answers[self._answered].put(answer)
 
     def wait_until_asked(self) -> None:
         self._began.get(timeout=30)
@@ -95,6 +99,7 @@ def test_an_old_value_is_the_answer_while_it_is_read_again(
 def test_a_reading_that_fails_keeps_the_value_and_is_tried_again_after_its_age(
     value: Remembered[str], source: Source, clock: OwnClock
 ) -> None:
+    clock.tick(AGE_S)
     source.answer(problem())
     with pytest.raises(FleetError, match="broken"):
         value.fresh(SOON)
@@ -176,5 +181,11 @@ def test_a_reading_that_never_ends_is_followed_by_another_and_cannot_undo_it(
     assert value.get(SOON) == "first"
     source.wait_until_asked()
     assert source.begun == 3
-    source.answer("second")
-    source.answer("third")
+    source.answer("third", reading=3)
+    source.answer("fourth", reading=4)
+    assert value.fresh(SOON) == "fourth"
+    source.answer("second", reading=2)
+    for thread in threading.enumerate():
+        if thread.name == "fleet-refresh":
+            thread.join()
+    assert value.get(SOON) == "fourth"
