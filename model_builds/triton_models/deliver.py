@@ -32,6 +32,7 @@ from triton_models.processes import stopped_by_sigterm
 from triton_models.publish import Published, publish
 from triton_models.publishing.plans import is_rehearsal
 from triton_models.publishing.s3 import aws_errors, repository_client, wanted_repository
+from triton_models.publishing.sbom import sbom
 from triton_models.publishing.stored_manifest import read
 from triton_models.releases import DEFAULT_RELEASE
 from triton_models.releases import release as release_named
@@ -155,6 +156,7 @@ class _Run:
         self._delivery, self._record, self._s3, self._output = delivery, record, s3, output
         self._service = service_log()
         self._seconds: dict[str, float] = {}
+        self._sbom = sbom(release=delivery.release)
         self._step: Step = "read"
 
     def all(self) -> None:
@@ -223,6 +225,7 @@ class _Run:
             portable=self._delivery.portable,
             inputs={each.artifact.model: each.inputs for each in made},
             target=self._delivery.target,
+            sbom=self._sbom,
         )
 
     def _published(self, made: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:

@@ -43,6 +43,7 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
                 # For readers without the tables of releases and GPUs.
                 "targets": [str(target) for target in each.targets],
                 **({"inputs": dict(each.inputs)} if each.inputs else {}),
+                **({"sbom": each.sbom} if each.sbom else {}),
             }
             for name, each in model.artifacts.items()
         },
@@ -106,6 +107,7 @@ def _artifacts(document: Mapping[str, Any]) -> dict[str, ArtifactRecord]:
             plans=tuple(each["plans"]),
             portable=each["portable"],
             inputs=each.get("inputs", {}),
+            sbom=each.get("sbom", ""),
         )
         for name, each in document["artifacts"].items()
     }

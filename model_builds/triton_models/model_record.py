@@ -23,6 +23,8 @@ class ArtifactRecord:
         portable: A TensorRT model in it has an ONNX file in the place of its plan: it was built without a
             GPU and runs only where something stands in for TensorRT, as in a rehearsal.
         inputs: What its build depended on, by topic: see `triton_models.inputs`. Empty if not recorded.
+        sbom: The SHA-256 of the bill of materials of its build's environment: see
+            `triton_models.publishing.sbom`. Empty if not recorded.
     """
 
     size: int
@@ -31,6 +33,7 @@ class ArtifactRecord:
     plans: tuple[str, ...] = ()
     portable: bool = False
     inputs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    sbom: str = ""
 
     @property
     def targets(self) -> tuple[ArtifactTarget, ...]:

@@ -8,6 +8,7 @@ publication has changed no name, or all of them; the next one sends what is miss
 from __future__ import annotations
 
 import argparse
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from triton_models.publishing.s3 import (
     repository_client,
     wanted_repository,
 )
+from triton_models.publishing.sbom import store
 from triton_models.publishing.stored_manifest import ROUNDS, StoredManifest, read, read_manifest, replaced
 from triton_models.publishing.upload import PART_BYTES, upload
 from triton_models.targets import ArtifactTarget
@@ -82,6 +84,7 @@ def publish(
     part_bytes: int = PART_BYTES,
     inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     target: ArtifactTarget | None = None,
+    sbom: bytes | None = None,
 ) -> Published:
     """Upload artifacts and make each its model's current one.
 
@@ -99,6 +102,8 @@ def publish(
             already keeps what was noted of it, unless something is given here.
         target: The target for which the names move, such as that of the endpoint which a build is for. By
             default all that each artifact runs on.
+        sbom: The bill of materials of the environment that they were built in. An artifact that is there
+            already keeps the one that was noted, unless one is given.
 
     Raises:
         FleetError: `check` refuses an artifact, two are of one model, one is portable or does not run on
@@ -121,6 +126,7 @@ def publish(
             part_bytes=part_bytes,
             inputs=inputs,
             target=target,
+            sbom=sbom,
         )
 
 
@@ -147,9 +153,11 @@ def _published(
     part_bytes: int = PART_BYTES,
     inputs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     target: ArtifactTarget | None = None,
+    sbom: bytes | None = None,
 ) -> Published:
+    bill = hashlib.sha256(sbom).hexdigest() if sbom else None
     kept = [
-        replace(record, inputs=inputs.get(artifact.model, record.inputs))
+        replace(record, inputs=inputs.get(artifact.model, record.inputs), sbom=bill or record.sbom)
         for artifact, record in zip(wanted, records(wanted, stored.manifest), strict=True)
     ]
     if not portable:
@@ -158,6 +166,8 @@ def _published(
     if target is not None:
         raise_if_any(_not_for(target, wanted, kept))
     publications = list(_publications(wanted, kept, target))
+    if sbom:
+        store(sbom, where, s3)
     sent: set[str] = set()
     for _ in range(ROUNDS):
         _refuse_deleting(wanted, stored, where)

@@ -37,6 +37,7 @@ from triton_models.delivering.worker import Worker
 from triton_models.errors import FleetError
 from triton_models.manifest import Repository
 from triton_models.pack import pack
+from triton_models.publishing.sbom import sbom, sbom_name
 
 PLENTY_S = 120.0
 HANGS_S = 2.0
@@ -239,6 +240,16 @@ def test_a_publication_notes_what_the_build_depended_on(delivery, models, s3):
     manifest = consistent_manifest(delivery.repository, s3)
     record = manifest.models["good"].artifacts[manifest.target_model("good")]
     assert sorted(record.inputs) == ["declaration", "hardware", "packages", "release", "tools"]
+
+
+def test_a_publication_comes_with_the_bill_of_materials_of_this_environment(delivery, models, s3):
+    declare(models, "good")
+    deliver(["good"], delivery, s3=s3)
+
+    ((_, record),) = consistent_manifest(delivery.repository, s3).models["good"].artifacts.items()
+    where = Repository.parse(delivery.repository)
+    stored = s3.get_object(Bucket=where.bucket, Key=where.key(sbom_name(record.sbom)))["Body"].read()
+    assert stored == sbom(release=delivery.release)
 
 
 def test_a_model_that_s3_refuses_to_take_keeps_no_other_from_being_published(aws, s3, delivery, models):

@@ -108,7 +108,7 @@ def aws() -> Iterator[str]:
 def _run(aws: str, repository: str, monkeypatch: pytest.MonkeyPatch) -> Artifacts:
     for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
         monkeypatch.setenv(name, value)
-    return published_module.run(argparse.Namespace(models=[], repository=repository))
+    return published_module.run(argparse.Namespace(models=[], repository=repository, verify=False))
 
 
 def test_the_command_reads_the_repository(aws: str, manifest: Manifest, monkeypatch) -> None:
@@ -129,6 +129,7 @@ def test_the_command_reads_the_repository(aws: str, manifest: Manifest, monkeypa
         "portable": False,
         "build": FOR_A10G,
         "plans": [],
+        "sbom": "",
         "published": "2026-11-23T12:00:00Z",
         "by": "ann2",
     }

@@ -24,6 +24,11 @@ def publish(parser: argparse.ArgumentParser) -> None:
 def releases(parser: argparse.ArgumentParser) -> None:
     """`fleet releases`."""
     parser.add_argument("models", nargs="*", metavar="NAME", help="only these models")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="read every artifact, and compare its SHA-256",
+    )
     add_repository(parser)
 
 

@@ -12,6 +12,7 @@ from triton_models.errors import FleetError, Problem, raise_if_any
 from triton_models.manifest import ArtifactRecord, Change, Manifest, ModelRecord, Repository, in_json
 from triton_models.publishing.s3 import aws_errors, repository_client, wanted_repository
 from triton_models.publishing.stored_manifest import read
+from triton_models.publishing.verified import verify
 from triton_models.targets import ArtifactTarget
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class PublishedArtifact:
             "portable": self.record.portable,
             "build": dict(self.record.build),
             "plans": list(self.record.plans),
+            "sbom": self.record.sbom,
             "published": in_json(self.change.at) if self.change else None,
             "by": self.change.by if self.change else None,
         }
@@ -70,15 +72,23 @@ class PublishedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifacts:
-    """The outcome of `fleet releases`: the artifacts of each model, newest first."""
+    """The outcome of `fleet releases`: the artifacts of each model, newest first.
+
+    Attributes:
+        repository: Its URL.
+        rows: The artifacts.
+        verified: How many objects were read and hold what the manifest records; None if none was to be.
+    """
 
     repository: str
     rows: tuple[PublishedArtifact, ...]
+    verified: int | None = None
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Every artifact."""
-        return {"repository": self.repository, "artifacts": [row.as_dict() for row in self.rows]}
+        artifacts = [row.as_dict() for row in self.rows]
+        return {"repository": self.repository, "artifacts": artifacts, "verified": self.verified}
 
     def lines(self) -> Iterator[str]:
         """A table."""
@@ -87,6 +97,8 @@ class Artifacts:
             return
         heads = ("model", "artifact", "state", "on", "MB", "built for", "published", "by")
         yield from _table([heads, *(row.cells() for row in self.rows)], right=heads.index("MB"))
+        if self.verified is not None:
+            yield f"{self.verified} objects hold what the manifest records"
 
 
 def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedArtifact]:
@@ -107,11 +119,13 @@ def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedA
 
 
 def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifacts:
-    """`fleet releases [NAME...]`."""
+    """`fleet releases [NAME...] [--verify]`."""
     where = Repository.parse(wanted_repository(arguments.repository))
     with aws_errors(where.url):
-        manifest = read(where, s3 or repository_client()).manifest
-    return Artifacts(repository=where.url, rows=tuple(published(manifest, arguments.models)))
+        client = s3 or repository_client()
+        rows = tuple(published(read(where, client).manifest, arguments.models))
+        verified = verify(rows, where, client) if arguments.verify else None
+    return Artifacts(repository=where.url, rows=rows, verified=verified)
 
 
 def built_for(record: ArtifactRecord) -> str:
