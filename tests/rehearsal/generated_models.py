@@ -90,7 +90,7 @@ def source_folder(folder: Path, *, good: int) -> Path:
     shutil.copytree(package, folder / "triton_models", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(package.parent / "constraints.txt", folder)
     # All of it is here already, and to find that out of the whole list costs a build seconds.
-    (folder / "requirements.txt").write_text("-c constraints.txt\nboto3\n")
+    (folder / "requirements.txt").write_text("-c constraints.txt\nboto3\nnumpy\ntritonclient[http]\n")
     models = folder / "models"
     for number in range(good):
         declare(models, f"good-{number:03}", number + 1)
