@@ -13,7 +13,7 @@ from triton_models.invoking.encoding import BINARY_TYPE, JSON_TYPE, Content, Ten
 from triton_models.invoking.failures import Again, Failure, failure_of, late
 from triton_models.invoking.resolving import Names
 from triton_models.invoking.retries import Retries
-from triton_models.invoking.workers import Workers
+from triton_models.invoking.workers import HungError, Workers
 from triton_models.manifest import Repository
 from triton_models.payload import PAYLOAD_LIMIT
 from triton_models.targets import ArtifactTarget
@@ -260,7 +260,7 @@ class Client:
             call.attempts += 1
             try:
                 return self._workers.run(lambda: self._send(call, request), limit_s=call.deadline.left_s)
-            except TimeoutError:
+            except HungError:
                 break
             except Exception as error:
                 call.last = failure = failure_of(error)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from triton_models.invoking.workers import Workers
+from triton_models.invoking.workers import HungError, Workers
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME")
 LIMIT_S = 30.0
@@ -25,6 +25,14 @@ def test_an_error_is_passed_on() -> None:
         Workers().run(lambda: 1 // 0, limit_s=LIMIT_S)
 
 
+def test_a_timeout_of_the_call_is_an_error_of_the_call() -> None:
+    def times_out() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        Workers().run(times_out, limit_s=LIMIT_S)
+
+
 def test_a_thread_is_used_again() -> None:
     workers = Workers()
     threads = {workers.run(threading.get_ident, limit_s=LIMIT_S) for _ in range(100)}
@@ -35,7 +43,7 @@ def test_calls_that_hang_are_left_alone() -> None:
     workers, over = Workers(), threading.Event()
     try:
         for _ in range(5):
-            with pytest.raises(TimeoutError):
+            with pytest.raises(HungError):
                 workers.run(over.wait, limit_s=0.01)
         with ThreadPoolExecutor(64) as callers:
             squares = callers.map(lambda n: workers.run(lambda: n * n, limit_s=LIMIT_S), range(1000))

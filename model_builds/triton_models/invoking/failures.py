@@ -77,15 +77,15 @@ _LATER = "send the request again later; if it goes on, look at the endpoint's al
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """The failure that an exception of boto3 stands for; None for other exceptions."""
+    """The failure that an exception of boto3, or of a connection, stands for; None for others."""
     import botocore.exceptions as aws
     from botocore.parsers import ResponseParserError
+    from urllib3.exceptions import HTTPError
 
     if isinstance(error, aws.ClientError):
         return _answered(error.response)
-    if isinstance(
-        error, (aws.HTTPClientError, aws.ConnectionError, aws.IncompleteReadError, ResponseParserError)
-    ):
+    sdk = (aws.HTTPClientError, aws.ConnectionError, aws.IncompleteReadError, ResponseParserError)
+    if isinstance(error, (*sdk, HTTPError, OSError)):  # the SDK passes some on as they are
         return Failure(
             rule="no-answer",
             what=f"no complete answer: {_said(error)}",

@@ -19,6 +19,10 @@ T = TypeVar("T")
 _IDLE_S = 30.0
 
 
+class HungError(Exception):
+    """A call that did not end in time."""
+
+
 class _Task(Generic[T]):
     """A call, and what came of it."""
 
@@ -41,7 +45,7 @@ class _Task(Generic[T]):
 
     def result(self, *, limit_s: float) -> T:
         if not self._ended.acquire(timeout=min(limit_s, threading.TIMEOUT_MAX)):
-            raise TimeoutError
+            raise HungError
         if self._error is None:
             return self._value
         try:
@@ -60,7 +64,7 @@ class Workers:
         """The result of a call in another thread, with this thread's context variables.
 
         Raises:
-            TimeoutError: It did not end in time; it goes on, and nobody waits for it.
+            HungError: It did not end in time; it goes on, and nobody waits for it.
         """
         if os.getpid() != self._process:  # a fork takes no threads along
             self._forget()
