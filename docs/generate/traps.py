@@ -256,6 +256,12 @@ TRAPS = (
         "test_a_look_up_that_hangs_stops_nobody_who_knows_an_answer",
     ),
     Trap(
+        name="A binary content type with capitals, or with a space after its semicolon",
+        symptom="Triton takes the body for JSON, and refuses the request with 400.",
+        default="The client spells it as Triton reads it",
+        test="tests/rehearsal/test_hosting.py::test_our_client_asks_a_model_by_its_name",
+    ),
+    Trap(
         name="A request that ends Triton: 200 KB of `[`, seen with release 24.10",
         symptom="The server ends, and with it all its models. A binary input of the shape [1, 2^62+2] ends a "
         "Python model for good.",

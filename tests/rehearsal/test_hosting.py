@@ -20,6 +20,7 @@ from tests.rehearsal.traces import traces
 from tests.triton_models.hostile_archives import HOSTILE
 from triton_models.client import Client
 from triton_models.errors import FleetError
+from triton_models.invoking.encoding import BINARY_TYPE
 
 LIMIT_S = 20.0
 
@@ -129,25 +130,28 @@ def test_a_model_at_the_top_of_its_artifact_is_served(shared):
     assert shared.ask(shared.upload("top-1.tar.gz", files)) == [4, 8, 12]
 
 
+BINARY_HEADER = json.dumps(
+    {
+        "inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "parameters": {"binary_data_size": 4}}],
+        "parameters": {"binary_data_output": True},
+    }
+).encode()
+
+
 def test_binary_tensors_pass_both_ways(shared):
     target = shared.upload("binary-1.tar.gz", onnx_model(2.0))
-    header = json.dumps(
-        {
-            "inputs": [
-                {
-                    "name": "X",
-                    "shape": [1, 1],
-                    "datatype": "FP32",
-                    "parameters": {"binary_data_size": 4},
-                }
-            ],
-            "parameters": {"binary_data_output": True},
-        }
-    ).encode()
-    kind = "application/vnd.sagemaker-triton.binary+json;json-header-size="
-    answer = shared.invoke(target, header + b"\x00\x00\x80\x3f", ContentType=f"{kind}{len(header)}")
-    assert answer["ContentType"].startswith(kind)
+    kind = f"{BINARY_TYPE}{len(BINARY_HEADER)}"
+    answer = shared.invoke(target, BINARY_HEADER + b"\x00\x00\x80\x3f", ContentType=kind)
+    assert answer["ContentType"].startswith(BINARY_TYPE)
     assert answer["Body"].read()[-4:] == b"\x00\x00\x00\x40"
+
+
+@pytest.mark.parametrize("kind", [BINARY_TYPE.title(), BINARY_TYPE.replace(";", "; ")])
+def test_triton_reads_a_binary_content_type_in_its_own_spelling_alone(kind, shared):
+    target = shared.upload("spelt-1.tar.gz", onnx_model(2.0))
+    with pytest.raises(shared.runtime.exceptions.ModelError) as error:
+        shared.invoke(target, BINARY_HEADER + b"\x00\x00\x80\x3f", ContentType=f"{kind}{len(BINARY_HEADER)}")
+    assert error.value.response["OriginalStatusCode"] == 400
 
 
 def test_our_client_asks_a_model_by_its_name(shared, monkeypatch):

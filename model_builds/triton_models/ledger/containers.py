@@ -55,6 +55,19 @@ ROWS = (
         if_false="Correct rehearsal/hosting/runtime_api.py",
     ),
     Belief(
+        id="unknown-model-passed-on",
+        belief="SageMaker passes on Triton's 400 'Request for unknown model', which can follow a load for "
+        "an instant, as ModelError with the original status 400",
+        grade=Grade.ASSUMPTION,
+        source="Triton's answer was seen here; AWS documents OriginalStatusCode, not this case",
+        depends=("triton_models.invoking.failures", "triton_models.client.Client"),
+        decided_by=DecidedBy.ACCOUNT,
+        command="requests to one model while others are loaded and evicted; look for calls of the client "
+        "with more than one attempt",
+        if_false="Correct _UNKNOWN_MODEL in triton_models/invoking/failures.py",
+        no_probe="it takes hundreds of loads under traffic to see it once",
+    ),
+    Belief(
         id="refused-input-text",
         belief="A model that is loaded and refuses its input is answered with ModelError, whose "
         "OriginalMessage begins as Triton's error of an inference does; that of a model that does not load "
