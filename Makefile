@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# A lock names every package with its hashes: nothing is resolved, built or taken from anywhere else.
-HASHED := --quiet --no-deps --require-hashes --only-binary=:all:
+# A lock names every package with its hashes: nothing is built, or taken from anywhere else.
+HASHED := --quiet --require-hashes --only-binary=:all:
 
 .DEFAULT_GOAL := help
 .PHONY: help synth test fuzz lint lock docs bench rehearse rehearse-all setup clean
@@ -58,6 +58,7 @@ $(BIN)/python:
 	  || { echo "Triton Fleet needs Python 3.10 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# With dependencies, so that they come first: aws-cdk-lib has to overwrite a module that one of them brings as well.
 $(STAMPS)/synth: locks/requirements.txt pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS)
 	pip install $(HASHED) -r locks/requirements.txt
@@ -66,24 +67,24 @@ $(STAMPS)/synth: locks/requirements.txt pyproject.toml | $(BIN)/python
 
 $(STAMPS)/rehearsal: locks/requirements-rehearsal.txt $(wildcard model_builds/locks/torch-*.txt) $(STAMPS)/synth
 	python -m triton_models.locked torch
-	pip install $(HASHED) -r locks/requirements-rehearsal.txt
+	pip install $(HASHED) --no-deps -r locks/requirements-rehearsal.txt
 	@touch $@
 
 $(STAMPS)/rehearsal-all: model_builds/locks/requirements-dali.txt $(STAMPS)/rehearsal
-	pip install $(HASHED) -r model_builds/locks/requirements-dali.txt
+	pip install $(HASHED) --no-deps -r model_builds/locks/requirements-dali.txt
 	@touch $@
 
 $(STAMPS)/sdk: locks/requirements-sdk.txt | $(STAMPS)/synth
-	pip install $(HASHED) -r locks/requirements-sdk.txt
+	pip install $(HASHED) --no-deps -r locks/requirements-sdk.txt
 	@touch $@
 
 $(STAMPS)/dev: locks/requirements-dev.txt $(STAMPS)/synth
-	pip install $(HASHED) -r locks/requirements-dev.txt
+	pip install $(HASHED) --no-deps -r locks/requirements-dev.txt
 	@touch $@
 
 $(STAMPS)/triton: locks/requirements-triton.txt | $(STAMPS)/synth
 	$(BIN)/python -m venv .venv-triton
-	.venv-triton/bin/pip install $(HASHED) -r locks/requirements-triton.txt
+	.venv-triton/bin/pip install $(HASHED) --no-deps -r locks/requirements-triton.txt
 	@touch $@
 
 node_modules/.package-lock.json: package-lock.json package.json | $(STAMPS)/synth
