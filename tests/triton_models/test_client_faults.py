@@ -427,7 +427,7 @@ def test_an_alias_that_cannot_be_read_when_its_endpoint_is_gone_is_said_after_th
     assert (raised.endpoint, raised.attempts) == ("e", 1)
 
 
-# Callers beside each other
+# Many callers at once
 
 
 def test_callers_that_hang_do_not_hold_up_the_others(world: World) -> None:

@@ -146,7 +146,7 @@ GARBAGE = {
     "a number": (b"5", JSON_TYPE),
     "no outputs": (b"{}", JSON_TYPE),
     "deep nesting": (b"[" * 200_000, JSON_TYPE),
-    "outputs that are none": (b'{"outputs": 5}', JSON_TYPE),
+    "outputs that are a number": (b'{"outputs": 5}', JSON_TYPE),
     "an output without a name": (b'{"outputs": [{}]}', JSON_TYPE),
     "a header without a length": (WHOLE[0], BINARY_TYPE),
     "a header of a negative length": (WHOLE[0], f"{BINARY_TYPE}-1"),

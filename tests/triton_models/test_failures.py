@@ -1,4 +1,4 @@
-"""Exceptions of the SDK and of connections are failures that pass; those of a program are none."""
+"""Exceptions of the SDK and of connections are failures that pass; those of a program do not pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A remembered value is read by one thread at a time, and nobody waits who knows an answer."""
+"""A remembered value is read by one thread at a time, and no caller that knows an answer waits."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _LOST_S = 60.0
 class Remembered(Generic[T]):
     """A value of which there is always an answer once it was read; safe to use from many threads.
 
-    One thread at a time reads. Nobody waits for it but who has no answer, or needs a new one.
+    One thread at a time reads. Only callers that know no answer, or need a new one, wait for it.
 
     Args:
         read: Reads the value; called with the last one, or None. It should take seconds at most.
@@ -57,7 +57,7 @@ class Remembered(Generic[T]):
         """The last value; an old one is read again in the background, whatever comes of that.
 
         Raises:
-            FleetError: There is none yet, and reading it fails or takes too long.
+            FleetError: No value is known yet, and reading it fails or takes too long.
         """
         with self._changed:
             if self._value is None:

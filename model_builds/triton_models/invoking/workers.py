@@ -1,6 +1,6 @@
 """Threads that run what may hang, for callers that wait no longer than they want to.
 
-A socket's timeout counts from byte to byte, and there is none for DNS or for fetching credentials. A caller
+A socket's timeout counts from byte to byte, and DNS and fetching credentials have no timeout. A caller
 that waits for another thread can leave at any moment.
 """
 
@@ -64,9 +64,9 @@ class Workers:
         """The result of a call in another thread, with this thread's context variables.
 
         Raises:
-            HungError: It did not end in time; it goes on, and nobody waits for it.
+            HungError: It did not end in time; it goes on without a caller.
         """
-        if os.getpid() != self._process:  # a fork takes no threads along
+        if os.getpid() != self._process:  # threads do not survive a fork
             self._forget()
         task = _Task(call)
         with self._lock:

@@ -101,7 +101,7 @@ def _installed(found: Iterable[metadata.Distribution]) -> Iterable[metadata.Dist
     """What Python imports: of two installations of a package, the one that comes first."""
     first: dict[str, metadata.Distribution] = {}
     for each in found:
-        if name := each.metadata["Name"]:  # a folder that an installation left behind has none
+        if name := each.metadata["Name"]:  # a folder that an installation left behind has no name
             first.setdefault(_normal(name), each)
     return first.values()
 
@@ -121,7 +121,7 @@ def _component(installed: metadata.Distribution) -> Mapping[str, Any]:
 
 
 def _files(installed: metadata.Distribution) -> str:
-    """The digest of a package's files, as its RECORD has them; "" where it has none."""
+    """The digest of a package's files, as its RECORD has them; "" without a RECORD."""
     lines = [
         f"{file},{file.hash.mode}={file.hash.value}"
         for file in installed.files or ()
