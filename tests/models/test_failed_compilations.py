@@ -8,7 +8,6 @@ import pytest
 from test_tensorrt import encoder
 
 from triton_models.build import build
-from triton_models.cli import main
 from triton_models.errors import FleetError
 from triton_models.tensorrt.complaints import first_complaints, unknown_operators
 
@@ -136,11 +135,3 @@ def test_a_compilation_that_never_ends_is_ended_with_all_that_it_started(machine
     assert not (tmp_path / "out" / "tiny").exists()
     assert select.select([reader], [], [], 60)[0], "a process that trtexec started still holds the pipe"
     os.close(reader)
-
-
-@pytest.mark.parametrize("given", ["0", "-1", "soon", "nan"])
-def test_a_limit_that_is_no_time_is_wrong_usage(given, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["build", "minilm", "--compile-timeout", given])
-    assert caught.value.code == 2
-    assert "--compile-timeout" in capsys.readouterr().err

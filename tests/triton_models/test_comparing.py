@@ -6,8 +6,6 @@ import threading
 
 import pytest
 
-from triton_models.arguments.comparing import positive
-from triton_models.cli import main
 from triton_models.comparing import (
     ColdStart,
     Comparison,
@@ -130,12 +128,3 @@ def test_a_model_that_answers_otherwise_than_its_source_is_named_and_fails_the_c
 
 def test_models_without_a_reference_are_only_timed():
     assert comparison(measured("a"), measured("b")).exit_code == 0
-
-
-@pytest.mark.parametrize("option", ["--requests", "--concurrency", "--cold-starts"])
-def test_less_than_one_is_wrong_usage(option, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["compare", "resnet50", option, "0"])
-    assert ended.value.code == 2
-    assert "0 is less than 1" in capsys.readouterr().err
-    assert positive("1") == 1

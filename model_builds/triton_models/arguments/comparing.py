@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from triton_models.arguments.making import NAME_HELP
+from triton_models.arguments.numbers import count
 from triton_models.arguments.repository import add_repository
 
 
@@ -15,13 +16,13 @@ def compare(parser: argparse.ArgumentParser) -> None:
         "names", nargs="+", metavar="NAME", help=f"{NAME_HELP}; a folder stands for all of its forms"
     )
     parser.add_argument(
-        "--requests", type=positive, default=50, metavar="N", help="of each model (default: %(default)s)"
+        "--requests", type=count, default=50, metavar="N", help="of each model (default: %(default)s)"
     )
     parser.add_argument(
-        "--concurrency", type=positive, default=4, metavar="N", help="callers at once (default: %(default)s)"
+        "--concurrency", type=count, default=4, metavar="N", help="callers at once (default: %(default)s)"
     )
     parser.add_argument(
-        "--cold-starts", type=positive, default=3, metavar="N", help="of each model (default: %(default)s)"
+        "--cold-starts", type=count, default=3, metavar="N", help="of each model (default: %(default)s)"
     )
     parser.add_argument(
         "--endpoint",
@@ -31,12 +32,3 @@ def compare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")
     add_repository(parser)
-
-
-def positive(text: str) -> int:
-    """A number of 1 or more."""
-    number = int(text)
-    if number < 1:
-        msg = f"{text} is less than 1"
-        raise argparse.ArgumentTypeError(msg)
-    return number

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from triton_models.arguments.making import NAME_HELP
+from triton_models.arguments.numbers import count, seconds
 from triton_models.arguments.repository import add_repository
 
 _MODEL_SECONDS = 3600.0
@@ -29,7 +30,7 @@ def deliver(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--model-timeout",
-        type=_seconds,
+        type=seconds,
         default=_MODEL_SECONDS,
         metavar="SECONDS",
         help="a model that takes longer has failed, and the next one begins (default: %(default)g)",
@@ -71,7 +72,7 @@ def changed(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--models-per-build",
-        type=_count,
+        type=count,
         default=1,
         metavar="N",
         help="the most models in one item of --output (default: %(default)s)",
@@ -112,19 +113,3 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
         "--release", default=DEFAULT_RELEASE, help="for this Triton release (default: %(default)s)"
     )
     parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        msg = f"{text} seconds: expected more than 0"
-        raise argparse.ArgumentTypeError(msg)
-    return seconds
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        msg = f"{count}: expected 1 or more"
-        raise argparse.ArgumentTypeError(msg)
-    return count

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from triton_models.arguments.numbers import count, seconds
+
 NAME_HELP = "a folder under model_builds/models/, or folder:form for another form of its network"
 
 
@@ -37,7 +39,7 @@ def build(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--compile-timeout",
-        type=_seconds,
+        type=seconds,
         metavar="SECONDS",
         help="end a compilation of a plan that takes longer (default: an hour)",
     )
@@ -109,19 +111,11 @@ def pack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="where to write")
     parser.add_argument(
         "--copies",
-        type=_count,
+        type=count,
         default=0,
         metavar="N",
         help="pack each as N models called NAME-1, NAME-2, ..., to see many share an endpoint",
     )
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        msg = f"{count} copies: expected 1 or more"
-        raise argparse.ArgumentTypeError(msg)
-    return count
 
 
 def new(parser: argparse.ArgumentParser) -> None:
@@ -129,10 +123,3 @@ def new(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the new model's name")
     parser.add_argument("--like", required=True, metavar="FOLDER", help="the model build to begin from")
     parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not seconds > 0:
-        raise ValueError  # argparse tells what was given
-    return seconds
