@@ -253,7 +253,7 @@ TRAPS = (
         symptom="Every thread of the application waits for it.",
         default="The client looks names up in the background, and each call has a deadline",
         test="tests/triton_models/test_client_faults.py::"
-        "test_a_look_up_that_hangs_stops_nobody_who_knows_an_answer",
+        "test_a_look_up_that_hangs_stops_no_caller_that_knows_an_answer",
     ),
     Trap(
         name="A binary content type with capitals, or with a space after its semicolon",

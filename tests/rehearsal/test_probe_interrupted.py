@@ -112,7 +112,7 @@ def test_what_a_crash_at_any_step_leaves_is_cleaned(account: Account, steps: lis
 
 def test_a_run_that_crashed_at_any_step_is_gone_on_with(account: Account, steps: list[int]) -> None:
     for step in share(steps, 3):
-        if crash(account, step) and account.journals():  # there is none before the first step that changes
+        if crash(account, step) and account.journals():  # written before the first change
             outcome = account.probe(resume=True)
             assert len(outcome.as_dict()["verdicts"]) == VERDICTS
         assert (account.left(), account.journals()) == ([], []), step

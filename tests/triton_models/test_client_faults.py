@@ -336,7 +336,7 @@ def everyone(client: Client) -> list[float]:
 
 
 @pytest.mark.parametrize("service", ["s3", "ssm"])
-def test_a_look_up_that_hangs_stops_nobody_who_knows_an_answer(world: World, service: str) -> None:
+def test_a_look_up_that_hangs_stops_no_caller_that_knows_an_answer(world: World, service: str) -> None:
     client = world.client(alias=ALIAS)
     ask(client)
     hanging: ScriptedServer = getattr(world, service)

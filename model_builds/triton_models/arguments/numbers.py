@@ -7,7 +7,7 @@ import math
 
 
 def count(text: str) -> int:
-    """A whole number of 1 or more.
+    """An integer of 1 or more.
 
     Raises:
         argparse.ArgumentTypeError: It is not.
@@ -17,7 +17,7 @@ def count(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        msg = f"{text!r}: expected a whole number of 1 or more"
+        msg = f"{text!r}: expected an integer of 1 or more"
         raise argparse.ArgumentTypeError(msg)
     return number
 

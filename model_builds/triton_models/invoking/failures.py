@@ -30,7 +30,7 @@ class Failure:
         expected: What was expected.
         fix: The next thing to do.
         again: Whether the request is sent again.
-        code: The error's code; "" if there is none.
+        code: The error's code; "" without one.
         status: The status of the model's own answer, otherwise that of SageMaker's; None without an answer.
         message: What the model said, otherwise SageMaker, otherwise the SDK.
         log_stream: The log of the container, where SageMaker names it.

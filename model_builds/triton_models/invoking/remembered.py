@@ -20,7 +20,7 @@ _LOST_S = 60.0
 class Remembered(Generic[T]):
     """A value of which there is always an answer once it was read; safe to use from many threads.
 
-    One thread at a time reads. Only callers that know no answer, or need a new one, wait for it.
+    One thread at a time reads. Only callers without an answer, or that need a new one, wait for it.
 
     Args:
         read: Reads the value; called with the last one, or None. It should take seconds at most.

@@ -61,7 +61,7 @@ class Tape:
         """Up to so many bytes, at least one.
 
         Raises:
-            RefusedError: There are none.
+            RefusedError: The archive has ended.
         """
         if not self._part and not self._turn():
             raise RefusedError("archive-damaged", f"the archive ends {size} bytes early")
