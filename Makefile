@@ -66,7 +66,7 @@ $(STAMPS)/synth: locks/requirements.txt pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(STAMPS)/rehearsal: locks/requirements-rehearsal.txt $(wildcard model_builds/locks/torch-*.txt) $(STAMPS)/synth
-	python -m triton_models.locked torch
+	python -m triton_models.builds.locked torch
 	pip install $(HASHED) --no-deps -r locks/requirements-rehearsal.txt
 	@touch $@
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import urllib3
 
 from benchmarks.ratio import Ratio, measure
-from rehearsal.triton.server import TritonServer
-from triton_models.check import check_path
-from triton_models.config import DynamicBatching, plain, tensor, write_config
-from triton_models.target import PLAIN
+from triton_models.check.check import check_path
+from triton_models.check.target import PLAIN
+from triton_models.config.pbtxt import DynamicBatching, plain, tensor, write_config
+from triton_rehearsal.triton.server import TritonServer
 
 CONFIGURATIONS = 10_000
 LOADED = 20  # by the server, whose time is then multiplied: all of them would take half an hour

@@ -10,7 +10,11 @@ from benchmarks.ratio import Ratio, measure
 
 def ratios() -> list[Ratio]:
     """`fleet --help` against a command line that imports what its verbs need at the top."""
-    eager = "import boto3, google.protobuf, tritonclient.http, triton_models.cli as cli; cli.main(['--help'])"
+    eager = """
+import boto3, google.protobuf, tritonclient.http
+from triton_models.cli.main import main
+main(['--help'])
+"""
     return [
         measure(
             "fleet --help",

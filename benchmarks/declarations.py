@@ -11,10 +11,10 @@ from pathlib import Path
 
 from benchmarks.many_models import declare
 from benchmarks.ratio import Ratio, measure
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
-from triton_models.config import plain, tensor, write_config
+from triton_models.config.pbtxt import plain, tensor, write_config
 from triton_models.spec import MODELS
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 DECLARED = 5_000
 LOADED = 10  # by the server, whose time is then multiplied: all of them would take many minutes

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ratio import Ratio, measure
-from triton_models.archive import members
-from triton_models.config import plain, tensor, write_config
+from triton_models.artifact.archive import members
+from triton_models.config.pbtxt import plain, tensor, write_config
 
 # Megabytes of weights. The ratio grows with them, for the command's start counts less: 1000 shows it whole.
 MEGABYTES = int(os.environ.get("FLEET_BENCH_MB", "200"))
@@ -38,7 +38,7 @@ def ratios() -> list[Ratio]:
         (ours,) = packed.iterdir()
         reading = measure(
             f"read {MEGABYTES} MB of weights",
-            ours=("triton_models.archive", lambda: _read(ours)),
+            ours=("triton_models.artifact.archive", lambda: _read(ours)),
             theirs=("tarfile, r|gz", lambda: _read_with_tarfile(ours)),
             pairs=5,
         )

@@ -16,9 +16,9 @@ from typing import Any
 
 from benchmarks.ratio import Ratio, measure
 from benchmarks.small_s3 import small_s3
-from triton_models import publish
-from triton_models.config import plain, tensor, write_config
-from triton_models.pack import pack
+from triton_models.config.pbtxt import plain, tensor, write_config
+from triton_models.pack.pack import pack
+from triton_models.repository import publish
 
 ARTIFACTS = int(os.environ.get("FLEET_BENCH_ARTIFACTS", "100"))
 # AWS speaks of 100 to 200 ms for a small request. Less is kind to the loops, which wait for each answer.

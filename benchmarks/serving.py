@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ratio import Ratio, measure
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
 from triton_models.client import Content, decode, encode
-from triton_models.config import plain, tensor, write_config
+from triton_models.config.pbtxt import plain, tensor, write_config
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 TARGET = "echo.tar.gz"
 WIDTH = 3 * 224 * 224

@@ -16,9 +16,9 @@ from stacks.config_rules import EVERY_MODEL, problems
 from stacks.config_values import CONTEXT_KEY, DECLARED, Requests, values
 from triton_fleet import Portion, Thresholds
 from triton_fleet.arguments.findings import Findings
-from triton_models.instances import DEFAULT_INSTANCE_TYPE
-from triton_models.quota_needs import DEFAULT_MAX_CAPACITY
-from triton_models.releases import DEFAULT_RELEASE
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
+from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
+from triton_models.facts.releases import DEFAULT_RELEASE
 
 __all__ = ["EVERY_MODEL", "FleetConfig"]
 

@@ -24,9 +24,9 @@ from triton_fleet.rules.number_range import number_range
 from triton_fleet.rules.regional_arn import key_arn, topic_arn
 from triton_fleet.rules.scaling_target import scaling_target
 from triton_fleet.rules.secret_arn import secret_arn
-from triton_models.errors import Problem
-from triton_models.instances import InstanceType, instance_type
-from triton_models.releases import release
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import InstanceType, instance_type
+from triton_models.facts.releases import release
 
 if TYPE_CHECKING:
     from stacks.config import FleetConfig

@@ -12,8 +12,8 @@ from constructs import Node
 
 from triton_fleet import Portion
 from triton_fleet.arguments.findings import Findings
-from triton_models.errors import Problem
-from triton_models.suggest import did_you_mean
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import did_you_mean
 
 CONTEXT_KEY = "tritonFleet"
 DECLARED: Literal["declared"] = "declared"

@@ -31,7 +31,7 @@ from triton_fleet import (
     WarmUp,
     endpoint_name_for,
 )
-from triton_models.instances import instance_type
+from triton_models.facts.instances import instance_type
 
 SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
 """The id of the warning of a fleet whose alarms go nowhere."""

@@ -29,7 +29,7 @@ from stacks.build_policy import build_acceptances, build_compliance_acceptances
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet.arguments.late import put_off
-from triton_models.errors import Problem, raise_if_any
+from triton_models.base.errors import Problem, raise_if_any
 
 # The packs of cdk-nag that the fleet is held to. The ids of a pack's findings begin with its name here.
 PACKS: Mapping[str, Callable[..., NagPack]] = MappingProxyType(

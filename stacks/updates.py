@@ -14,8 +14,8 @@ from triton_fleet.rules.alarm_thresholds import alarm_threshold
 from triton_fleet.rules.deployment_portion import RULE as PORTION_RULE
 from triton_fleet.rules.number_range import number_range
 from triton_fleet.rules.warm_up_requests import warm_up_request
-from triton_models.errors import Problem
-from triton_models.suggest import did_you_mean
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from stacks.config import FleetConfig

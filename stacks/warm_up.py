@@ -13,8 +13,8 @@ from stacks.config import FleetConfig
 from triton_fleet import FleetError, WarmUpRequest
 from triton_fleet.operations.warm_up import passed_on
 from triton_fleet.rules.warm_up_requests import LONGEST_INPUT
-from triton_models.declaring.reading import load_build
-from triton_models.declaring.smallest_request import smallest_request
+from triton_models.declare.reading import load_build
+from triton_models.declare.smallest_request import smallest_request
 
 LEFT_OUT = "triton-fleet:warm-up-left-out"
 """The id of the warning of models that no request warms up."""

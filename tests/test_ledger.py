@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import ledger as pages
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
 from triton_models.ledger import BELIEFS, SUBJECTS, Belief, DecidedBy, belief
 from triton_models.probe.catalogue import catalogue, commands
 from triton_models.probe.transcript import Transcript
@@ -28,13 +28,16 @@ def exists(name: str, everything: str) -> bool:
     """Whether there is a rule of that id, a class of that name, or what a dotted name says."""
     if "." not in name:
         return (f"class {name}" if name[0].isupper() else f'"{name}"') in everything
-    for folder in (ROOT, ROOT / "constructs", ROOT / "model_builds"):
+    for folder in (ROOT, *(ROOT / root for root in ("constructs", "model_builds", "rehearsal", "reporting"))):
         path = folder / name.replace(".", "/")
         if path.is_dir() or path.with_suffix(".py").is_file():
             return True
-        module = path.parent.with_suffix(".py")
+        module = path.parent / "__init__.py" if path.parent.is_dir() else path.parent.with_suffix(".py")
         if module.is_file():
-            return re.search(rf"^(class |def )?{path.name}\b", module.read_text(), re.MULTILINE) is not None
+            return (
+                re.search(rf"^(class |def |    )?\"?{path.name}\b", module.read_text(), re.MULTILINE)
+                is not None
+            )
     return False
 
 

@@ -31,8 +31,8 @@ def test_the_fleet_in_twenty_lines_is_about_twenty_lines() -> None:
 
 
 def test_it_names_every_model_with_random_weights() -> None:
+    from triton_models.declare.variables import untrained
     from triton_models.spec import MODELS
-    from triton_models.variables import untrained
 
     said = README.partition("- **The models.**")[2].partition("\n\n")[0]
     folders = [path.parent for path in MODELS.glob("*/build.py")]
@@ -42,7 +42,7 @@ def test_it_names_every_model_with_random_weights() -> None:
 
 
 def test_every_verb_of_the_command_line_is_in_it() -> None:
-    from triton_models.cli import VERBS
+    from triton_models.cli.main import VERBS
 
     assert [verb for verb in VERBS if f"`fleet {verb}" not in README] == []
 

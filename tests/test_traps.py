@@ -28,11 +28,11 @@ from triton_fleet import (
     MultiModelEndpoint,
     TritonServer,
 )
-from triton_models.check import check_path
+from triton_models.check.check import check_path
+from triton_models.check.target import target
 from triton_models.client import Client
-from triton_models.pack import Artifact
+from triton_models.pack.pack import Artifact
 from triton_models.spec import Ensemble, Wheels
-from triton_models.target import target
 
 ROOT = Path(__file__).parents[1]
 TENSORRT = "10.13.3.9"

@@ -50,7 +50,7 @@ from triton_fleet.scaling.tracking import (
     MetricTarget,
     ModelLatency,
 )
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
 
 __all__ = [
     "AlarmTopic",

@@ -24,7 +24,7 @@ from triton_fleet.operations.alarm_declarations import (
 )
 from triton_fleet.operations.queue_alarms import queueing
 from triton_fleet.operations.thresholds import Thresholds
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES
 
 PAGE = Path(__file__).resolve().parents[1] / "alarms.md"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_models import prices
-from triton_models.instances import instance_type
+from triton_models.facts import prices
+from triton_models.facts.instances import instance_type
 from triton_models.probe.account import costs
 from triton_models.probe.account.probe import AccountProbe
 from triton_models.probe.account.probes import PROBES

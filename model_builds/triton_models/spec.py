@@ -6,10 +6,11 @@ the module.
 
 from __future__ import annotations
 
-from triton_models.declaring.backends import Dali, LibTorch, OnnxRuntime, PythonBackend, TensorFlow, TensorRt
-from triton_models.declaring.declaration import Example, ModelBuild, Tensors
-from triton_models.declaring.environments import PackedEnvironment, Wheels
-from triton_models.declaring.models import (
+from triton_models.builds.job import BuildJob
+from triton_models.declare.backends import Dali, LibTorch, OnnxRuntime, PythonBackend, TensorFlow, TensorRt
+from triton_models.declare.declaration import Example, ModelBuild, Tensors
+from triton_models.declare.environments import PackedEnvironment, Wheels
+from triton_models.declare.models import (
     DaliPipeline,
     Ensemble,
     Model,
@@ -19,7 +20,7 @@ from triton_models.declaring.models import (
     Step,
     TensorFlowGraph,
 )
-from triton_models.declaring.reading import (
+from triton_models.declare.reading import (
     MODELS,
     blame,
     folder_of,
@@ -28,9 +29,9 @@ from triton_models.declaring.reading import (
     load_builds,
     model_names,
 )
-from triton_models.declaring.serving import DynamicBatching, Instances, WarmUp
-from triton_models.declaring.tensors import OpenSize, Tensor
-from triton_models.declaring.weights import (
+from triton_models.declare.serving import DynamicBatching, Instances, WarmUp
+from triton_models.declare.tensors import OpenSize, ShapeRange, Tensor
+from triton_models.declare.weights import (
     HubWeights,
     LocalWeights,
     PackageWeights,
@@ -39,8 +40,6 @@ from triton_models.declaring.weights import (
     Weights,
     weights_at,
 )
-from triton_models.job import BuildJob
-from triton_models.tensorrt import ShapeRange
 
 __all__ = [
     "MODELS",

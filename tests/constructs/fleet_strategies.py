@@ -61,8 +61,8 @@ from triton_fleet import (
     VpcService,
     WarmUpRequest,
 )
-from triton_models.instances import INSTANCE_TYPES
-from triton_models.releases import RELEASES
+from triton_models.facts.instances import INSTANCE_TYPES
+from triton_models.facts.releases import RELEASES
 
 Arguments = st.SearchStrategy[dict[str, Any]]
 

@@ -80,9 +80,9 @@ from triton_fleet.rules.unload_stall import unload_stall
 from triton_fleet.rules.variant_set import variant_set
 from triton_fleet.rules.warm_up_interval import warm_up_interval
 from triton_fleet.rules.warm_up_requests import warm_up_models, warm_up_request, warm_up_size
-from triton_models.errors import Problem
-from triton_models.instances import gpu, instance_type
-from triton_models.releases import release
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import gpu, instance_type
+from triton_models.facts.releases import release
 
 Arguments: TypeAlias = Mapping[str, object]
 Rule: TypeAlias = Callable[..., Problem | Iterator[Problem | None] | str | None]

@@ -10,7 +10,7 @@ import pytest
 
 from triton_fleet.repository.build_commands import commands
 from triton_fleet.repository.build_inputs import token_of_job
-from triton_models.instances import GPUS
+from triton_models.facts.instances import GPUS
 
 LONGEST_ARGUMENT = 256  # of a Processing job's container
 
@@ -43,7 +43,7 @@ def test_what_a_build_installs_is_for_the_models_that_it_makes(
         check=True,
     )
 
-    assert done.stdout.split() == ["-m", "triton_models.locked", "build", *asked]
+    assert done.stdout.split() == ["-m", "triton_models.builds.locked", "build", *asked]
 
 
 def test_every_command_fits_into_an_argument_of_a_job() -> None:

@@ -21,12 +21,12 @@ from triton_fleet import (
 )
 from triton_fleet.repository.build_machine import build_machine, machine_problems
 from triton_fleet.rules.build_machine import another_way, nowhere_to_build
-from triton_models.build_machines.automatic import automatic_machine
-from triton_models.build_machines.on_demand import BUILD_MACHINES
-from triton_models.build_machines.processing import PROCESSING_TYPES, VOLUME_GB, processing_type
-from triton_models.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
-from triton_models.errors import Problem
-from triton_models.instances import INSTANCE_TYPES
+from triton_models.base.errors import Problem
+from triton_models.facts.build_machines.automatic import automatic_machine
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.build_machines.processing import PROCESSING_TYPES, VOLUME_GB, processing_type
+from triton_models.facts.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
+from triton_models.facts.instances import INSTANCE_TYPES
 
 Make = Callable[..., ModelBuilds]
 RULE = "build-gpu-is-serving-gpu"

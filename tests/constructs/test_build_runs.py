@@ -16,7 +16,7 @@ from cfnlint.api import ManualArgs, lint
 
 from triton_fleet import BuildRuns, FleetError, ModelBuilds, ModelRepository, ReservedMachines
 from triton_fleet.repository.build_commands import changed_commands, summary_commands
-from triton_models.instances import GPUS
+from triton_models.facts.instances import GPUS
 
 Runs = Callable[..., BuildRuns]
 

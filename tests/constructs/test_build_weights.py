@@ -19,9 +19,9 @@ from triton_fleet import FleetError, ModelBuilds, ModelRepository
 from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS, weights_advice
 from triton_fleet.repository.code import run_processing_job
 from triton_fleet.rules.build_weights import LONGEST, RULE, build_weights
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
+from triton_models.declare.variables import variables_read
 from triton_models.spec import MODELS
-from triton_models.variables import variables_read
 
 COMMIT = "df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
 WEIGHTS = {"T5_WEIGHTS": "s3://weights/t5/model.safetensors", "BERT_WEIGHTS": f"hf://google/bert@{COMMIT}"}

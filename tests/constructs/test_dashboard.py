@@ -22,7 +22,7 @@ from triton_fleet import (
 from triton_fleet.metrics.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
 from triton_fleet.scaling.target import Target
 from triton_fleet.scaling.tracking import CpuUtilization, GpuMemoryUtilization
-from triton_models.prices import PRICES
+from triton_models.facts.prices import PRICES
 
 Widgets = list[dict[str, Any]]
 

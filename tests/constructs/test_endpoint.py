@@ -16,7 +16,7 @@ from synthesised import Resources
 from tests.triton_models.declared_models import declare
 from triton_fleet import FleetError, ModelBuilds, ModelRepository, MultiModelEndpoint, TritonServer
 from triton_fleet.arguments.late import late_problems
-from triton_models.manifest import Manifest
+from triton_models.repository.manifest import Manifest
 
 
 def _variant(resources: Resources) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tests.constructs.rule_cases import CASES, WARNINGS, Arguments, Case, Rule
 from triton_fleet import rules
 from triton_fleet.rules.build_machine import another_way
 from triton_fleet.rules.scaling_numbers import is_number
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 NOT_RULES = {is_number, another_way}  # answer a question, for a rule and for others
 

@@ -28,8 +28,8 @@ from triton_fleet.rules.scaling_steps import scaling_steps
 from triton_fleet.rules.scheduled_capacity import scheduled_period
 from triton_fleet.rules.secret_arn import secret_arn
 from triton_fleet.rules.statistic_name import statistic_name
-from triton_models.errors import Problem
-from triton_models.instances import instance_type
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import instance_type
 
 DAY = datetime(2026, 12, 1, tzinfo=timezone.utc)
 NEXT_DAY = datetime(2026, 12, 2, tzinfo=timezone.utc)

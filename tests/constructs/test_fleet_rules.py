@@ -9,9 +9,9 @@ from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.multi_model_gpu import multi_model_gpu
 from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
 from triton_fleet.rules.scaling_target import scaling_target
-from triton_models.build_machines.on_demand import BUILD_MACHINES
-from triton_models.instances import GPUS, INSTANCE_TYPES
-from triton_models.releases import RELEASES
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.instances import GPUS, INSTANCE_TYPES
+from triton_models.facts.releases import RELEASES
 
 
 @pytest.mark.parametrize("name", [each.name for each in INSTANCE_TYPES.values() if each.gpu_count <= 1])

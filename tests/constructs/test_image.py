@@ -12,8 +12,8 @@ from aws_cdk.assertions import Template
 from triton_fleet.images.image import OwnImage, TritonImage
 from triton_fleet.images.labels import image_labels
 from triton_fleet.rules.own_image import image_beside_endpoint, image_version, multi_model_label
-from triton_models.errors import FleetError
-from triton_models.releases import RELEASES, release
+from triton_models.base.errors import FleetError
+from triton_models.facts.releases import RELEASES, release
 
 LABEL = "com.amazonaws.sagemaker.capabilities.multi-models"
 DIGEST = f"sha256:{'0f' * 32}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from triton_models.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, RELEASES, Release
+from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, RELEASES, Release
 
 _TABLE = "image_uri_config/sagemaker-tritonserver.json"
 # Distribution and the folder of its package: the SDK's data moved when the SDK was divided.

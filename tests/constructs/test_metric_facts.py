@@ -8,7 +8,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from triton_fleet import EndpointMetrics
 from triton_fleet.arguments.findings import FleetError
 from triton_fleet.metrics.published import METRICS
-from triton_models.instances import INSTANCE_TYPES
+from triton_models.facts.instances import INSTANCE_TYPES
 
 
 def _metrics(instance: str = "ml.g5.2xlarge") -> EndpointMetrics:

@@ -194,7 +194,7 @@ def test_what_keeps_declarations_from_being_judged_is_reported_as_often_as_anybo
     declare(source, "words")
     path = source / "models" / "minilm" / "build.py"
     path.write_text(f"import os\nos._exit(3)\n{path.read_text()}")
-    monkeypatch.setattr("triton_models.survey._LEAST_FOR_A_PROCESS", 1)
+    monkeypatch.setattr("triton_models.survey.survey._LEAST_FOR_A_PROCESS", 1)
     app = build(models=None).node.root
 
     assert [problem.rule for problem in late_problems(app)] == ["survey"]

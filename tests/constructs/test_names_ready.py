@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from triton_fleet.functions.code import deployment_build, names_ready, warm_up
 from triton_fleet.functions.code.names import artifact_on
-from triton_models.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.targets import ArtifactTarget
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 OLD, NEW, T4 = "sm86-trt10.13.3", "sm86-trt10.16.1", "sm75-trt10.13.3"

@@ -15,8 +15,8 @@ from tests.triton_models.declared_models import declare
 from triton_fleet import ModelBuilds, ModelRepository, MultiModelEndpoint
 from triton_fleet.arguments.late import late_problems
 from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
-from triton_models.instances import GPUS, Gpu
-from triton_models.releases import RELEASES
+from triton_models.facts.instances import GPUS, Gpu
+from triton_models.facts.releases import RELEASES
 
 CPU, GPU, T4 = "ml.c7i.2xlarge", "ml.g5.2xlarge", "ml.g4dn.xlarge"
 Build = Callable[..., ModelBuilds]

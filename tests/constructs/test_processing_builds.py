@@ -16,11 +16,11 @@ from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
 from declared import declare
 
-from rehearsal.build_python import install_python
 from triton_fleet import FleetError, ModelBuilds, ModelRepository, ProcessingJob
 from triton_fleet.repository.build_commands import commands
 from triton_fleet.repository.code import run_processing_job
-from triton_models.instances import GPUS
+from triton_models.facts.instances import GPUS
+from triton_rehearsal.build_python import install_python
 
 BUILD_ID = "FleetBuilds-AbC123:01234567-89ab-cdef-0123-456789abcdef"
 JOB_SOURCE = "/opt/ml/processing/source"
@@ -38,9 +38,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "with open(os.environ['NOTES'], 'a') as notes: notes.write(' '.join(sys.argv[1:]) + '\\n')\n"
         "sys.exit(sys.argv[1] == os.environ.get('FAILS'))\n"
     )
-    (source / "triton_models" / "tensorrt").mkdir()
-    (source / "triton_models" / "tensorrt" / "driver.py").touch()
-    (source / "triton_models" / "locked.py").touch()
+    (source / "triton_models" / "builds" / "tensorrt").mkdir(parents=True)
+    (source / "triton_models" / "builds" / "tensorrt" / "driver.py").touch()
+    (source / "triton_models" / "builds" / "locked.py").touch()
     return source
 
 

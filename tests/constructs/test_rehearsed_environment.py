@@ -15,19 +15,19 @@ from aws_cdk.assertions import Template
 from botocore_model import resolved
 from declared import declare
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.build_python import install_python
-from rehearsal.builds import WITHOUT_GPU, run_build
-from rehearsal.container_environment import DIFFERENCES, NETWORK
-from rehearsal.jobs import run_job
-from rehearsal.triton.container import server_flags
-from rehearsal.triton.machine import Machine
-from rehearsal.triton.server import DIFFERENCES as OF_CONTAINERS
-from rehearsal.triton.server import TritonServer
+from triton_aws.embedded import EmbeddedAws
 from triton_fleet import ModelBuilds, ModelRepository, MultiModelEndpoint
 from triton_fleet.repository.build_commands import ENVIRONMENT
 from triton_fleet.repository.code.run_processing_job import job_request
-from triton_models.releases import IMAGE_REPOSITORY
+from triton_models.facts.releases import IMAGE_REPOSITORY
+from triton_rehearsal.build_python import install_python
+from triton_rehearsal.builds import WITHOUT_GPU, run_build
+from triton_rehearsal.container_environment import DIFFERENCES, NETWORK
+from triton_rehearsal.jobs import run_job
+from triton_rehearsal.triton.container import server_flags
+from triton_rehearsal.triton.machine import Machine
+from triton_rehearsal.triton.server import DIFFERENCES as OF_CONTAINERS
+from triton_rehearsal.triton.server import TritonServer
 
 ROOT = Path(__file__).resolve().parents[2]
 DUMP = "import json, os, sys; open(sys.argv[1], 'w').write(json.dumps(dict(os.environ)))"

@@ -29,7 +29,7 @@ from triton_fleet.scaling.tracking import (
     MetricTarget,
     ModelLatency,
 )
-from triton_models.instances import instance_type
+from triton_models.facts.instances import instance_type
 
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from triton_fleet.metrics.server_log import (
@@ -20,6 +18,8 @@ from triton_fleet.metrics.server_log import (
     SLOWEST_UNLOADS,
     UNLOADED,
 )
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from triton_fleet.scaling.tracking import (
     ModelLatency,
     default_targets,
 )
-from triton_models.instances import instance_type
+from triton_models.facts.instances import instance_type
 
 DIMENSIONS = [{"Name": "EndpointName", "Value": "fleet"}, {"Name": "VariantName", "Value": "AllTraffic"}]
 Tracked = Callable[..., dict[str, Any]]

@@ -9,7 +9,7 @@ from triton_fleet.rules.local_storage import local_storage
 from triton_fleet.rules.multi_model_features import EXCLUDED, multi_model_features
 from triton_fleet.rules.single_model_artifact import single_model_artifact
 from triton_fleet.rules.variant_set import variant_set
-from triton_models.instances import instance_type
+from triton_models.facts.instances import instance_type
 
 G5, LARGER_G5, G6, CPU = (
     instance_type(f"ml.{name}") for name in ("g5.xlarge", "g5.2xlarge", "g6.xlarge", "m5.xlarge")

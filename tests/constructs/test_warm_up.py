@@ -16,8 +16,8 @@ from function_world import Clock, Context, Requests, web_server
 from moto.sagemaker.models import sagemaker_backends
 from synthesised import Resources
 
-from rehearsal.aws.eventbridge import matches
 from tests.rehearsal.aws_for_hosting import REGION, MotoAws, moto_aws
+from triton_aws.eventbridge import matches
 from triton_fleet import (
     AllAtOnce,
     Canary,
@@ -32,8 +32,8 @@ from triton_fleet import (
 )
 from triton_fleet.functions.code import warm_up
 from triton_fleet.rules.warm_up_interval import warm_up_interval
-from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord
-from triton_models.targets import ANY
+from triton_models.artifact.targets import ANY
+from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
 
 BODY = '{"inputs": [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["grüße"]}]}'
 MINILM = WarmUpRequest(model="minilm", body=BODY)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from triton_models.declaring.requires import missing
+from triton_models.declare.requires import missing
 from triton_models.spec import load_build, model_names
 
 

@@ -11,7 +11,7 @@ import pytest
 from buildable import buildable_names
 from wheel_shelf import put_numpy, put_wheel
 
-from triton_models.build import build
+from triton_models.builds.build import build
 
 Declare = Callable[..., Path]
 
@@ -19,7 +19,7 @@ DECLARATION = """
 from triton_models.spec import ModelBuild, ShapeRange
 
 def write(job):
-    from triton_models.config import plain, tensor
+    from triton_models.config.pbtxt import plain, tensor
 
     version = job.model(
         plain(

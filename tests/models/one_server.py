@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
 from triton_models.client import decode, encode
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 ENDPOINT = {
     "SAGEMAKER_MULTI_MODEL": "true",

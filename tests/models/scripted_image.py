@@ -15,11 +15,11 @@ from typing import Any
 import gpu_machine
 import pytest
 
-from triton_models.declaring import requires
-from triton_models.image_contents import backends
+from triton_models.declare import requires
+from triton_models.facts.image_contents import backends
+from triton_models.facts.releases import release
 from triton_models.probe.gpu import compiler, image
 from triton_models.probe.gpu.machine import IMAGE_VARIABLE
-from triton_models.releases import release
 
 # Answers Triton's requests about models; refuses those that $REFUSED names, and plans of no TensorRT.
 SERVER = """#!{python}
@@ -92,7 +92,7 @@ from triton_models.spec import ModelBuild, ShapeRange
 def write(job, name):
     import onnx
     from onnx import TensorProto, helper
-    from triton_models.config import plain, tensor
+    from triton_models.config.pbtxt import plain, tensor
 
     one = dict(inputs=[tensor("X", "FP32", [4])], outputs=[tensor("Y", "FP32", [4])])
     version = job.model(plain(name=f"{{name}}_network", backend="tensorrt", max_batch_size=2, **one))

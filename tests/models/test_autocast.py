@@ -5,8 +5,8 @@ import json
 import pytest
 from test_tensorrt import encoder
 
-from triton_models.build import build
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
 
 BANNER = "[TensorRT v110000] [b7]"
 OPTIONS = [

@@ -16,13 +16,13 @@ import pytest
 import torch
 from one_server import ask, serving
 
-from rehearsal.triton.contract import MultiModelContract
-from triton_models.build import build
-from triton_models.check import check_path
-from triton_models.cli import main
-from triton_models.config import read_config, schema
+from triton_models.builds.build import build
+from triton_models.check.check import check_path
+from triton_models.check.target import target
+from triton_models.cli.main import main
+from triton_models.config.pbtxt import read_config, schema
 from triton_models.spec import MODELS, ModelBuild, load_build
-from triton_models.target import target
+from triton_rehearsal.triton.contract import MultiModelContract
 
 NAME = "bert_tensorrt"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.build import build, run
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build, run
 
 
 def arguments(*names: str, output: Path, models: Path, gpu: str | None = None, release: str = "25.09"):
@@ -109,7 +109,7 @@ def test_a_package_missing_from_the_build_environment_is_said_to_be_installable(
     declare("tiny", "import a_package_that_nobody_has")
     with pytest.raises(FleetError) as caught:
         build("tiny", output=tmp_path / "out", models=models)
-    assert "python -m triton_models.locked build" in caught.value.problems[0].fix
+    assert "python -m triton_models.builds.locked build" in caught.value.problems[0].fix
 
 
 def test_a_folder_that_is_no_build_is_not_replaced(declare, models, tmp_path):

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
-from triton_models.build import build
-from triton_models.check import check_path
-from triton_models.cli import main
-from triton_models.config import read_config
+from triton_models.builds.build import build
+from triton_models.check.check import check_path
+from triton_models.cli.main import main
+from triton_models.config.pbtxt import read_config
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 ENCODER = """
 import numpy as np
-from triton_models.config import plain, tensor
+from triton_models.config.pbtxt import plain, tensor
 import onnx
 from onnx import TensorProto, helper
 

@@ -12,19 +12,19 @@ import torch
 from buildable import lacking
 from one_server import ENDPOINT, ask, serving
 
-from rehearsal.hosting.unpack import unpack
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
-from triton_models.build import build
-from triton_models.check import check_path
+from triton_models.base.errors import FleetError
+from triton_models.base.unix_http import UnixSocketPool
+from triton_models.builds.build import build
+from triton_models.builds.export.dali import run_pipeline
+from triton_models.check.check import check_path
+from triton_models.check.target import SINGLE_MODEL
 from triton_models.client import decode, encode
-from triton_models.config import read_config, schema
-from triton_models.errors import FleetError
-from triton_models.export.dali import run_pipeline
-from triton_models.pack import pack
+from triton_models.config.pbtxt import read_config, schema
+from triton_models.pack.pack import pack
 from triton_models.spec import MODELS, DaliPipeline, ModelBuild, PyTorchNetwork, Tensor, load_build
-from triton_models.target import SINGLE_MODEL
-from triton_models.unix_http import UnixSocketPool
+from triton_rehearsal.hosting.unpack import unpack
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 NAME = "dali_inception"
 SIZE = 299
@@ -166,7 +166,7 @@ def test_a_single_model_endpoint_answers_the_same(built, declared, tmp_path):
 @needs_dali
 @pytest.mark.parametrize("name", BY_PILLOW)
 def test_the_preprocessing_is_what_another_library_makes_of_the_image(name, declared):
-    from triton_models.export.dali import run_pipeline
+    from triton_models.builds.export.dali import run_pipeline
 
     preprocessing = declared.models[0]
     (image,) = run_pipeline(preprocessing, {"DALI_INPUT_0": encoded(name)[np.newaxis]})["DALI_OUTPUT_0"]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.build import build
-from triton_models.check import check_path
-from triton_models.config import read_config
-from triton_models.declaring.requires import IMAGE_MODULES, check_requires, missing
-from triton_models.errors import FleetError
-from triton_models.export.dali import VERSIONS
-from triton_models.releases import RELEASES
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.export.dali import VERSIONS
+from triton_models.check.check import check_path
+from triton_models.config.pbtxt import read_config
+from triton_models.declare.requires import IMAGE_MODULES, check_requires, missing
+from triton_models.facts.releases import RELEASES
 from triton_models.spec import load_build
 
 DECLARATION = """
@@ -102,8 +102,10 @@ def test_a_build_without_a_gpu_decodes_on_the_cpu(images, models, tmp_path):
 @needs_dali
 def test_a_gpu_build_decodes_on_the_gpu(images, models, machine, tmp_path, monkeypatch):
     machine()
-    monkeypatch.setattr("triton_models.export.dali.VERSIONS", {"25.09": "99.0"})
-    monkeypatch.setattr("triton_models.export.dali._GPU", None)  # DALI looks for the GPU that it is told of
+    monkeypatch.setattr("triton_models.builds.export.dali.VERSIONS", {"25.09": "99.0"})
+    monkeypatch.setattr(
+        "triton_models.builds.export.dali._GPU", None
+    )  # DALI looks for the GPU that it is told of
     root = build("images", output=tmp_path / "out", models=models, release="25.09", gpu="A10G")
     assert b"\x05mixed" in (root / "images" / "1" / "model.dali").read_bytes()
 
@@ -126,9 +128,9 @@ def test_a_newer_dali_than_the_releases_builds_nothing_for_an_endpoint(
 def test_the_images_own_dali_builds_whatever_the_table_says(images, models, tmp_path, monkeypatch):
     from nvidia import dali
 
-    monkeypatch.setattr("triton_models.export.dali.VERSIONS", {"25.09": "0.1"})
+    monkeypatch.setattr("triton_models.builds.export.dali.VERSIONS", {"25.09": "0.1"})
     monkeypatch.setattr(
-        "triton_models.export.dali.IMAGE_MODULES", {"nvidia.dali": Path(dali.__file__).parents[2]}
+        "triton_models.builds.export.dali.IMAGE_MODULES", {"nvidia.dali": Path(dali.__file__).parents[2]}
     )
     root = build("images", output=tmp_path / "out", models=models, cpu=True)
     assert (root / "images" / "1" / "model.dali").is_file()
@@ -167,7 +169,7 @@ def test_reading_a_declaration_needs_no_dali(images, models, no_dali):
 def test_what_is_required_may_lie_in_the_image_alone(tmp_path, monkeypatch):
     (tmp_path / "only_in_the_image.py").touch()
     monkeypatch.setattr(
-        "triton_models.declaring.requires.IMAGE_MODULES", {**IMAGE_MODULES, "only_in_the_image": tmp_path}
+        "triton_models.declare.requires.IMAGE_MODULES", {**IMAGE_MODULES, "only_in_the_image": tmp_path}
     )
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert missing(["only_in_the_image"]) == []
@@ -181,7 +183,7 @@ def test_the_images_module_is_found_where_another_distribution_has_its_parent(tm
     (tmp_path / "installed" / "some_vendor" / "__init__.py").touch()
     monkeypatch.setattr(sys, "path", [str(tmp_path / "installed"), *sys.path])
     monkeypatch.setattr(
-        "triton_models.declaring.requires.IMAGE_MODULES", {"some_vendor.wanted": tmp_path / "image"}
+        "triton_models.declare.requires.IMAGE_MODULES", {"some_vendor.wanted": tmp_path / "image"}
     )
     assert missing(["some_vendor.wanted"]) == []
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.build import run
-from triton_models.config import data_types
-from triton_models.declaring.tensors import DATA_TYPES
-from triton_models.errors import FleetError, Problem
+from triton_models.base.errors import FleetError, Problem
+from triton_models.builds.build import run
+from triton_models.config.pbtxt import data_types
+from triton_models.declare.tensors import DATA_TYPES
 from triton_models.spec import load_build, load_builds
 
 SOUND = """

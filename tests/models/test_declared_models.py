@@ -11,13 +11,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
-from triton_models.build import build
-from triton_models.check import check_path
-from triton_models.config import read_config
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.check.check import check_path
+from triton_models.config.pbtxt import read_config
 from triton_models.spec import OnnxRuntime, PythonBackend, TensorRt
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 ECHO = """
 import numpy as np
@@ -149,7 +149,7 @@ def test_a_cpu_build_takes_onnx_runtimes_place_without_tensorrts_parameters(decl
     ],
 )  # fmt: skip
 def test_options_of_a_backend_are_written_as_it_reads_them(backend, parameters, level):
-    from triton_models.config import schema
+    from triton_models.config.pbtxt import schema
 
     config = schema().ModelConfig()
     backend.configure(config)

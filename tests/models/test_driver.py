@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from triton_fleet.repository.build_commands import ENVIRONMENT, commands
-from triton_models.errors import FleetError
-from triton_models.instances import GPUS
-from triton_models.releases import RELEASES
-from triton_models.tensorrt.driver import library_path
+from triton_models.base.errors import FleetError
+from triton_models.builds.tensorrt.driver import library_path
+from triton_models.facts.instances import GPUS
+from triton_models.facts.releases import RELEASES
 
 SOURCE = Path(__file__).resolve().parents[2] / "model_builds"
 OWN = "/usr/local/cuda/lib64"

@@ -13,14 +13,14 @@ import pytest
 from wheel_shelf import put_numpy, put_wheel
 
 from triton_fleet.repository.build_commands import ENVIRONMENT
-from triton_models.build import build
-from triton_models.check import check_path
-from triton_models.config import read_config
-from triton_models.errors import FleetError, Problem
-from triton_models.layout import read_layout
-from triton_models.publishing.plans import is_portable
-from triton_models.releases import RELEASES
-from triton_models.slim_environment import make_environment
+from triton_models.artifact.layout import read_layout
+from triton_models.artifact.plans import is_portable
+from triton_models.base.errors import FleetError, Problem
+from triton_models.builds.build import build
+from triton_models.check.check import check_path
+from triton_models.config.pbtxt import read_config
+from triton_models.environments.slim import make_environment
+from triton_models.facts.releases import RELEASES
 from triton_models.spec import load_build
 
 DECLARATION = """

@@ -11,17 +11,17 @@ import pytest
 from one_server import ENDPOINT, ask
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
-from rehearsal.hosting.unpack import unpack
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
-from triton_models.check import check_path
-from triton_models.job import BuildJob
-from triton_models.making import make
-from triton_models.pack import pack
-from triton_models.releases import release
+from triton_models.base.unix_http import UnixSocketPool
+from triton_models.builds.job import BuildJob
+from triton_models.builds.making import make
+from triton_models.check.check import check_path
+from triton_models.check.target import SINGLE_MODEL
+from triton_models.facts.releases import release
+from triton_models.pack.pack import pack
 from triton_models.spec import load_build
-from triton_models.target import SINGLE_MODEL
-from triton_models.unix_http import UnixSocketPool
+from triton_rehearsal.hosting.unpack import unpack
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 DECLARATION = """
 from triton_models.spec import *

@@ -7,13 +7,13 @@ import onnx
 import pytest
 import torch
 
-from triton_models.errors import FleetError
-from triton_models.export.onnx import OPSET, export_onnx
-from triton_models.export.onnx_head import read_onnx_file
-from triton_models.export.signature import onnx_signature
-from triton_models.job import BuildJob
-from triton_models.releases import RELEASES, release
-from triton_models.tensorrt import ShapeRange
+from triton_models.artifact.onnx_head import read_onnx_file
+from triton_models.artifact.signature import onnx_signature
+from triton_models.base.errors import FleetError
+from triton_models.builds.export.onnx import OPSET, export_onnx
+from triton_models.builds.job import BuildJob
+from triton_models.declare.tensors import ShapeRange
+from triton_models.facts.releases import RELEASES, release
 
 AXES = {0: "batch", 1: "tokens"}
 ONES = torch.ones((2, 8), dtype=torch.int32)
@@ -161,6 +161,6 @@ def test_exporting_prints_nothing(path, capfd):
 
 
 def test_the_exporters_modules_import_no_framework_by_themselves():
-    for module in ("triton_models.export.onnx", "triton_models.export.weights"):
+    for module in ("triton_models.builds.export.onnx", "triton_models.builds.export.weights"):
         code = f"import sys, {module}; sys.exit('torch' in sys.modules or 'onnx' in sys.modules)"
         subprocess.run([sys.executable, "-c", code], check=True)

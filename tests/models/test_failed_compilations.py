@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from test_tensorrt import encoder
 
-from triton_models.build import build
-from triton_models.errors import FleetError
-from triton_models.tensorrt.complaints import first_complaints, unknown_operators
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.tensorrt.complaints import first_complaints, unknown_operators
 
 # As TensorRT 10 and 8 write it: onnx/onnx-tensorrt issue 800, NVIDIA/TensorRT issue 4488 and
 # antgroup/ditto-talkinghead issue 45, shortened.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.build import build
-from triton_models.cli import main
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.cli.main import main
 from triton_models.spec import folder_of, forms_of, load_build, load_builds, model_names
 
 TWO_FORMS = """

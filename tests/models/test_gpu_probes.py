@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from scripted_image import DECLARATION, Scripted
 
-from rehearsal.triton import command
-from triton_models.cli import main
-from triton_models.delivering.worker import Worker
+from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC
+from triton_models.cli.main import main
+from triton_models.deliver.worker import Worker
 from triton_models.probe.gpu.machine import IMAGE_VARIABLE, ran
 from triton_models.probe.gpu.making import ask_python
 from triton_models.probe.gpu.probes import PROBES
-from triton_models.tensorrt.machine import IMAGE_TRTEXEC
+from triton_rehearsal.triton import command
 
 Probe = Callable[..., dict[str, Any]]
 

@@ -7,14 +7,14 @@ import pytest
 from gpu_machine import plan
 from test_tensorrt import encoder
 
-from triton_models.build import build
-from triton_models.check import check_path
-from triton_models.cli import main
-from triton_models.config import read_config
-from triton_models.errors import FleetError
-from triton_models.merge import merge
-from triton_models.pack import pack
-from triton_models.target import target
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.merge import merge
+from triton_models.check.check import check_path
+from triton_models.check.target import target
+from triton_models.cli.main import main
+from triton_models.config.pbtxt import read_config
+from triton_models.pack.pack import pack
 
 CONFIG = """
     version = job.model(
@@ -40,7 +40,7 @@ def build_for(machine, models, tmp_path):
         body = "".join(f"    {line}\n" for line in encoder().splitlines())
         (models / "tiny" / "build.py").write_text(
             "from triton_models.spec import ModelBuild, ShapeRange\n"
-            "def write(job):\n    from triton_models.config import plain, tensor\n"
+            "def write(job):\n    from triton_models.config.pbtxt import plain, tensor\n"
             f"{CONFIG}{body}    (version / 'labels.txt').write_text('{comment}')\n"
             "BUILD = ModelBuild(name='tiny', description='', write=write, examples=list, reference=dict,"
             " output='sum', tolerance=0.0)\n"

@@ -16,12 +16,12 @@ from buildable import buildable_names, every_model
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
 from tritonclient.utils import np_to_triton_dtype
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
-from triton_models.check import check_path
-from triton_models.config import read_config
-from triton_models.export.weights import described
+from triton_models.builds.export.weights import described
+from triton_models.check.check import check_path
+from triton_models.config.pbtxt import read_config
 from triton_models.spec import load_build
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 ENDPOINT = {
     "SAGEMAKER_MULTI_MODEL": "true",
@@ -89,7 +89,7 @@ def test_another_process_without_a_network_builds_the_same_bytes(built, wheels, 
         "import socket, sys\n"
         "def refuse(*_, **__): raise AssertionError('the build used the network')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
-        "from triton_models.cli import main\n"
+        "from triton_models.cli.main import main\n"
         "sys.exit(main(sys.argv[1:]))"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}

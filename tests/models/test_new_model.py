@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.errors import FleetError
-from triton_models.new import begin
+from triton_models.base.errors import FleetError
+from triton_models.declare.new import begin
 from triton_models.spec import MODELS, load_build, model_names
 
 DECLARATION = '''"""Made up.

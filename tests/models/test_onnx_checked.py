@@ -11,10 +11,10 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from triton_models.build import build
-from triton_models.errors import FleetError
-from triton_models.export import onnx as exporting
-from triton_models.export.onnx import check_onnx, export_onnx
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.export import onnx as exporting
+from triton_models.builds.export.onnx import check_onnx, export_onnx
 
 DECLARED = """
 from triton_models.spec import LocalWeights, ModelBuild, OnnxFile

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.environment import install, loads_in
-from triton_models.errors import FleetError
-from triton_models.releases import RELEASES, release
+from triton_models.base.errors import FleetError
+from triton_models.environments.packages import install, loads_in
+from triton_models.facts.releases import RELEASES, release
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
-from triton_models.errors import FleetError
-from triton_models.export.pretrained import load_pretrained
-from triton_models.export.weights import fetch
+from triton_models.base.errors import FleetError
+from triton_models.builds.export.pretrained import load_pretrained
+from triton_models.builds.export.weights import fetch
 from triton_models.spec import HubWeights, LocalWeights, SeededWeights, weights_at
 
 SMALL = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 9}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from one_server import ask, serving
 
-from rehearsal.triton.contract import MultiModelContract
-from triton_models.build import build
-from triton_models.check import check_path
-from triton_models.config import read_config
+from triton_models.builds.build import build
+from triton_models.check.check import check_path
+from triton_models.config.pbtxt import read_config
 from triton_models.spec import forms_of, load_build
+from triton_rehearsal.triton.contract import MultiModelContract
 
 FORMS = ["resnet50:untuned", "resnet50:torchscript", "resnet50:tensorrt"]
 

@@ -12,9 +12,9 @@ import torch
 from one_server import ask, serving
 from transformers import RobertaConfig, RobertaForMaskedLM
 
-from rehearsal.triton.contract import MultiModelContract
-from triton_models.config import read_config, schema
+from triton_models.config.pbtxt import read_config, schema
 from triton_models.spec import ModelBuild, load_build
+from triton_rehearsal.triton.contract import MultiModelContract
 
 NAME = "roberta_onnx"
 OUTPUTS = {"last_hidden_state", "1550"}

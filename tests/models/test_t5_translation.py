@@ -17,17 +17,17 @@ import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
-from rehearsal.triton.contract import Answer, MultiModelContract
-from rehearsal.triton.server import TritonServer
-from triton_models.config import read_config, write_config
-from triton_models.errors import FleetError
-from triton_models.export.weights import described
-from triton_models.job import BuildJob
-from triton_models.layout import read_layout
-from triton_models.publishing.plans import is_portable
-from triton_models.releases import release
-from triton_models.slim_environment import make_environment
+from triton_models.artifact.layout import read_layout
+from triton_models.artifact.plans import is_portable
+from triton_models.base.errors import FleetError
+from triton_models.builds.export.weights import described
+from triton_models.builds.job import BuildJob
+from triton_models.config.pbtxt import read_config, write_config
+from triton_models.environments.slim import make_environment
+from triton_models.facts.releases import release
 from triton_models.spec import HubWeights, ModelBuild, load_build
+from triton_rehearsal.triton.contract import Answer, MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 NAME = "t5_translation"
 END = 1

@@ -5,12 +5,13 @@ import json
 import pytest
 from gpu_machine import plan
 
-from triton_models.build import build
-from triton_models.config import read_config
-from triton_models.errors import FleetError
-from triton_models.instances import gpu
-from triton_models.releases import release
-from triton_models.tensorrt import find_compiler, plan_version
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.tensorrt.compiler import plan_version
+from triton_models.builds.tensorrt.machine import find_compiler
+from triton_models.config.pbtxt import read_config
+from triton_models.facts.instances import gpu
+from triton_models.facts.releases import release
 
 ENCODER = """
 import onnx
@@ -120,7 +121,7 @@ def test_trtexec_gets_the_shapes_and_flags_of_the_declaration(machine, declare, 
 
 def test_all_that_is_wrong_with_a_machine_is_reported_at_once(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("triton_models.tensorrt.machine.IMAGE_TRTEXEC", tmp_path / "trtexec")
+    monkeypatch.setattr("triton_models.builds.tensorrt.machine.IMAGE_TRTEXEC", tmp_path / "trtexec")
     with pytest.raises(FleetError) as caught:
         find_compiler(release=release("25.09"), gpu=gpu("V100"), logs=tmp_path)
     assert rules(caught) == ["gpu-too-old", "gpu-absent", "trtexec-missing"]

@@ -15,12 +15,12 @@ import torch
 from buildable import every_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from triton_models.build import build
-from triton_models.config import read_config
-from triton_models.errors import FleetError
-from triton_models.export.torchscript import export_torchscript
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.export.torchscript import export_torchscript
+from triton_models.config.pbtxt import read_config
 from triton_models.spec import MODELS, Tensor, load_build
-from triton_models.verifying import program
+from triton_models.verify import program
 
 aten = torch.ops.aten
 BY_ONNX_RUNTIME = {"resnet50", "roberta_onnx", "dali_inception"}

@@ -7,10 +7,10 @@ import pytest
 from test_tensorrt import encoder
 
 from tests.triton_models.publishing_aws import ENVIRONMENT, client, new_repository, small_aws
-from triton_models.build import build
-from triton_models.errors import FleetError
-from triton_models.tensorrt import timing_cache
-from triton_models.tensorrt.timing_cache import TimingCache
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.tensorrt import timing_cache
+from triton_models.builds.tensorrt.timing_cache import TimingCache
 
 NAME = "tensorrt-10.13.3.9-A10G.cache"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.build import build
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
 from triton_models.spec import load_build
 
 ENCODER = """
@@ -43,7 +43,7 @@ NEVER = "raise AssertionError('exported')"
 OWN = """
 import onnx
 from onnx import TensorProto, helper
-from triton_models.config import plain, tensor
+from triton_models.config.pbtxt import plain, tensor
 
 X, Y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "XY")
 graph = helper.make_graph([helper.make_node("Relu", ["X"], ["Y"])], "relu", [X], [Y])

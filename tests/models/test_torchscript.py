@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_models.build import build
-from triton_models.config import plain, read_config, schema
-from triton_models.declaring.mistakes import find_mistakes
-from triton_models.errors import FleetError
-from triton_models.export.script_head import Forward, read_forward
-from triton_models.export.torchscript import export_torchscript
+from triton_models.artifact.script_head import Forward, read_forward
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.export.torchscript import export_torchscript
+from triton_models.config.pbtxt import plain, read_config, schema
+from triton_models.declare.mistakes import find_mistakes
 from triton_models.spec import LibTorch, OpenSize, PyTorchNetwork, Tensor
 
 ROWS = Tensor("X__0", "FP32", [3])

@@ -8,13 +8,13 @@ from typing import get_args
 import pytest
 from trtexec_options import options_of, tag_of
 
-from triton_models.build import build
-from triton_models.errors import FleetError
-from triton_models.instances import gpu
-from triton_models.releases import RELEASES, release
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.builds.tensorrt.options import WAYS, CommandLine, PlanOptions, check_precision
+from triton_models.facts.instances import gpu
+from triton_models.facts.releases import RELEASES, release
+from triton_models.facts.tensorrt import Hardware, Precision, hardware_problems
 from triton_models.spec import ShapeRange, TensorRt
-from triton_models.tensorrt import Hardware, PlanOptions, Precision, hardware_problems
-from triton_models.tensorrt.options import WAYS, CommandLine, check_precision
 
 EVERYTHING = [
     PlanOptions(precision=precision, workspace_mb=workspace, optimization_level=level, hardware=hardware)
@@ -147,7 +147,7 @@ def test_a_level_that_trtexec_does_not_have_is_a_mistake(level, declare, models,
 def test_fp16_of_tensorrt_11_without_autocast_is_reported_before_anything_is_exported(
     machine, declare, models, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("triton_models.tensorrt.autocast.is_installed", lambda: False)
+    monkeypatch.setattr("triton_models.builds.tensorrt.autocast.is_installed", lambda: False)
     machine(banner="[TensorRT v110000] [b7]", version=(11, 0, 0, 7))
     declare("tuned", declaration=TUNED.replace('"tf32"', '"fp16"').replace("=network,", "=lambda: 1 / 0,"))
     with pytest.raises(FleetError) as caught:

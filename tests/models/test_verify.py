@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rehearsal.triton import command
-from triton_models.build import build
-from triton_models.cli import main
-from triton_models.errors import FleetError
-from triton_models.layout import REFUSED_FILE, read_layout
-from triton_models.pack import pack
+from triton_models.artifact.layout import REFUSED_FILE, read_layout
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.cli.main import main
+from triton_models.pack.pack import pack
 from triton_models.spec import Example, ModelBuild, load_build
-from triton_models.verify import declaration_of, verify
-from triton_models.verifying import process as process_module
-from triton_models.verifying import program as program_module
-from triton_models.verifying.serving import Limits, Server, serving
+from triton_models.verify import process as process_module
+from triton_models.verify import program as program_module
+from triton_models.verify.serving import Limits, Server, serving
+from triton_models.verify.verify import declaration_of, verify
+from triton_rehearsal.triton import command
 
 # Answers twice what it is asked, as an ONNX network behind a Python model: an ensemble of two.
 TWICE = """
@@ -33,7 +33,7 @@ from triton_models.spec import Example, ModelBuild
 def write(job):
     import onnx
     from onnx import TensorProto, helper
-    from triton_models.config import ensemble, plain, step, tensor
+    from triton_models.config.pbtxt import ensemble, plain, step, tensor
 
     one, two = (job.model(plain(
         name=name, backend=backend, max_batch_size=4,
@@ -83,7 +83,7 @@ import numpy as np
 from triton_models.spec import Example, ModelBuild
 
 def write(job):
-    from triton_models.config import plain, tensor
+    from triton_models.config.pbtxt import plain, tensor
 
     version = job.model(plain(
         name="moody", backend="python", max_batch_size=0,

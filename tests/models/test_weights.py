@@ -6,8 +6,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from triton_models.errors import FleetError
-from triton_models.export.weights import described, fetch, load_weights
+from triton_models.base.errors import FleetError
+from triton_models.builds.export.weights import described, fetch, load_weights
 from triton_models.spec import HubWeights, LocalWeights, PackageWeights, SeededWeights, weights_at
 
 
@@ -131,7 +131,7 @@ def test_a_hub_that_does_not_answer_is_the_users_to_know(monkeypatch):
 def test_a_package_that_is_not_installed_is_named_with_the_way_to_it():
     with pytest.raises(FleetError) as caught:
         fetch(PackageWeights(package="a_package_that_nobody_has"))
-    assert caught.value.problems[0].fix == "python -m triton_models.locked build"
+    assert caught.value.problems[0].fix == "python -m triton_models.builds.locked build"
 
 
 def test_a_folder_of_weights_has_one_digest_wherever_it_lies(tmp_path):

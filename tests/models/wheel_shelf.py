@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from rehearsal.triton.runtime import ENVIRONMENT
+from triton_rehearsal.triton.runtime import ENVIRONMENT
 
 PYTHON = f"3.{sys.version_info.minor}"
 """That of the tests, which is the server's too: `make setup` makes both environments with one interpreter."""

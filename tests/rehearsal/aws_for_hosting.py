@@ -11,7 +11,7 @@ import boto3
 from botocore.config import Config
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
-from rehearsal.aws.moto_gaps import close_gaps
+from triton_aws.moto_gaps import close_gaps
 
 REGION = "us-east-1"
 

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from rehearsal.triton.backend_directory import STAND_INS
-from rehearsal.triton.machine import Machine
 from tests.models.trtexec_options import options_of
-from triton_models.export.dali import VERSIONS
-from triton_models.instances import GPUS
-from triton_models.plan_header import PlanHeader
+from triton_models.artifact.plan_header import PlanHeader
+from triton_models.builds.export.dali import VERSIONS
+from triton_models.builds.tensorrt.complaints import unknown_operators
+from triton_models.builds.tensorrt.machine import is_model
+from triton_models.facts.instances import GPUS
+from triton_models.facts.releases import release
 from triton_models.probe.transcript import Observation, Transcript
-from triton_models.releases import release
-from triton_models.tensorrt.complaints import unknown_operators
-from triton_models.tensorrt.machine import is_model
+from triton_rehearsal.triton.backend_directory import STAND_INS
+from triton_rehearsal.triton.machine import Machine
 
 Asked = Mapping[str, Any]
 Answered = Mapping[str, Any]
@@ -109,7 +109,7 @@ def _refused_plan(asked: Asked) -> Answered:
 
 def _started(asked: Asked) -> Answered | None:
     """What the release table says of a driver; an older one may run by NVIDIA's forward compatibility."""
-    from triton_models.releases import CUDA_MAJORS
+    from triton_models.facts.releases import CUDA_MAJORS
 
     needed = CUDA_MAJORS[asked["cuda"].partition(".")[0]].min_driver
     newer = [int(part) for part in asked["driver"].split(".")] >= [int(part) for part in needed.split(".")]

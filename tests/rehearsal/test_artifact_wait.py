@@ -11,7 +11,7 @@ import pytest
 from deployed_functions import begin, destroy, ended, logged, until
 from synthesised_stacks import small_stack, template_of
 
-from rehearsal.aws.embedded import EmbeddedAws
+from triton_aws.embedded import EmbeddedAws
 from triton_fleet import ModelRepository, SingleModelEndpoint, Variant
 
 ARTIFACT = "resnet50-0123456789ab.tar.gz"

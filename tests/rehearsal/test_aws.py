@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import boto3
 import pytest
 
-from rehearsal.aws.embedded import EmbeddedAws
-from triton_models.errors import FleetError
+from triton_aws.embedded import EmbeddedAws
+from triton_models.base.errors import FleetError
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_child_process_finds_the_account_through_its_environment(aws: Embedded
 def test_it_opens_although_the_callers_profile_does_not_exist() -> None:
     # In a process of its own: moto is imported once.
     program = """
-from rehearsal.aws.embedded import EmbeddedAws
+from triton_aws.embedded import EmbeddedAws
 with EmbeddedAws() as aws:
     aws.client("sagemaker").list_models()
     aws.client("logs").describe_log_groups()
@@ -153,7 +153,7 @@ def test_a_closed_one_answers_no_more() -> None:
 def test_requests_and_crashes_leave_the_terminal_alone() -> None:
     # In a process of its own: pytest would take over the logging that is tested.
     program = """
-from rehearsal.aws.embedded import EmbeddedAws
+from triton_aws.embedded import EmbeddedAws
 from botocore.exceptions import ClientError
 with EmbeddedAws() as aws:
     aws.client("s3").list_buckets()

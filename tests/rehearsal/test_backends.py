@@ -6,11 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.triton.backend_directory import make_backends, new_mark
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.machine import Machine
-from rehearsal.triton.runtime import find_runtime
-from rehearsal.triton.server import TritonServer
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from tests.rehearsal.served_models import (
     batch_size_onnx,
@@ -21,9 +16,16 @@ from tests.rehearsal.served_models import (
     text_onnx,
     write,
 )
-from triton_models.instances import gpu as gpu_named
-from triton_models.releases import release
-from triton_models.tensorrt import Hardware, PlanOptions, stand_in
+from triton_models.builds.tensorrt.options import PlanOptions
+from triton_models.builds.tensorrt.stand_in import stand_in
+from triton_models.facts.instances import gpu as gpu_named
+from triton_models.facts.releases import release
+from triton_models.facts.tensorrt import Hardware
+from triton_rehearsal.triton.backend_directory import make_backends, new_mark
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.machine import Machine
+from triton_rehearsal.triton.runtime import find_runtime
+from triton_rehearsal.triton.server import TritonServer
 
 CPU_CONFIG = "instance_group [{count: 1 kind: KIND_CPU}]"
 # Runs as soon as six rows wait, which is long before the delay is over.

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from deployed_functions import until
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.builds import Builds
-from triton_models.errors import FleetError
+from triton_aws.embedded import EmbeddedAws
+from triton_models.base.errors import FleetError
+from triton_rehearsal.builds import Builds
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 GROUP = "the-log"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rehearsal import buildspec
-from rehearsal.buildspec import FailedCommand
-from rehearsal.shell import CommandShell
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_rehearsal import buildspec
+from triton_rehearsal.buildspec import FailedCommand
+from triton_rehearsal.shell import CommandShell
 
 PATH = {"PATH": "/usr/bin:/bin"}
 

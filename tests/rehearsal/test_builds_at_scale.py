@@ -25,9 +25,9 @@ from deployed_functions import settle
 from generated_models import BROKEN, repair, source_folder
 from synthesised_stacks import small_stack
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.builds import WITHOUT_GPU, Builds
+from triton_aws.embedded import EmbeddedAws
 from triton_fleet import BuildRuns, ModelBuilds, ModelRepository
+from triton_rehearsal.builds import WITHOUT_GPU, Builds
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 SCALE = int(os.environ.get("FLEET_SCALE", "40"))

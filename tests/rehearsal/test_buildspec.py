@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal import buildspec
-from rehearsal.shell import CommandShell
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_rehearsal import buildspec
+from triton_rehearsal.shell import CommandShell
 
 Run = Callable[..., tuple[buildspec.FailedCommand | None, list[str]]]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.cdk import Cdk
-from triton_models.errors import FleetError
+from triton_aws.embedded import EmbeddedAws
+from triton_models.base.errors import FleetError
+from triton_rehearsal.cdk import Cdk
 
 CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
 
@@ -132,7 +132,7 @@ def test_the_command_line_ends_when_its_parent_is_killed(tmp_path: Path) -> None
     program = f"""
 import os
 from pathlib import Path
-from rehearsal.cdk import Cdk
+from triton_rehearsal.cdk import Cdk
 folder = Path({str(tmp_path)!r})
 show = lambda line: print(line, flush=True)
 cdk = Cdk(environment=os.environ, directory=folder, output=folder / "out", on_line=show, cli=folder / "cdk")

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.hosting.service import Hosting
-from rehearsal.triton import command
-from rehearsal.triton.server import TritonServer
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
-from triton_models.verifying.process import SOCKETS
-from triton_models.verifying.serving import serving
+from triton_aws.embedded import EmbeddedAws
+from triton_models.verify.process import SOCKETS
+from triton_models.verify.serving import serving
+from triton_rehearsal.hosting.service import Hosting
+from triton_rehearsal.triton import command
+from triton_rehearsal.triton.server import TritonServer
 
 CHROMIUM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
 SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/bin")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.aws.cloudformation.s3 import BucketPolicy
-from rehearsal.aws.embedded import EmbeddedAws
-from triton_models.errors import FleetError
+from triton_aws.cloudformation.s3 import BucketPolicy
+from triton_aws.embedded import EmbeddedAws
+from triton_models.base.errors import FleetError
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 TOPIC: dict[str, Any] = {"Type": "AWS::SNS::Topic"}

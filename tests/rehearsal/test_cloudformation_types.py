@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.aws.cloudformation.catalogue import TYPES
-from rehearsal.aws.embedded import EmbeddedAws
+from triton_aws.cloudformation.catalogue import TYPES
+from triton_aws.embedded import EmbeddedAws
 
 Read = Callable[[EmbeddedAws, str], Any]
 
@@ -704,7 +704,7 @@ def test_it_is_created_changed_in_place_and_deleted(aws: EmbeddedAws, it: Case) 
 def test_one_that_disappeared_from_its_service_is_named(aws: EmbeddedAws, it: Case) -> None:
     from moto.cloudformation.models import cloudformation_backends
 
-    from rehearsal.aws.cloudformation import stacks
+    from triton_aws.cloudformation import stacks
 
     aws.client("cloudformation").create_stack(StackName="s", TemplateBody=template(it, it.properties))
     stack = cloudformation_backends[ACCOUNT]["us-east-1"].get_stack("s")

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.compare import here
-from rehearsal.hosting.service import Hosting
 from tests.rehearsal.aws_for_hosting import moto_aws
-from triton_models.build import build
-from triton_models.cli import main
-from triton_models.errors import FleetError
-from triton_models.pack import pack
-from triton_models.publish import publish
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.cli.main import main
+from triton_models.pack.pack import pack
+from triton_models.repository.publish import publish
 from triton_models.spec import load_builds
+from triton_rehearsal.compare import here
+from triton_rehearsal.hosting.service import Hosting
 
 DECLARATION = """
 import functools

@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from rehearsal.story import _compared
-from rehearsal.verify import Prediction, predict
 from triton_models.client import Client
 from triton_models.spec import Example, ModelBuild
+from triton_rehearsal.story import _compared
+from triton_rehearsal.verify import Prediction, predict
 
 
 class Answering:

@@ -1,7 +1,7 @@
 """The container's environment becomes the server's command line as the container's own script does it."""
 
-from rehearsal.triton.container import server_environment, server_flags
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from triton_rehearsal.triton.container import server_environment, server_flags
 
 
 def test_an_empty_environment_gives_the_defaults_of_the_script():

@@ -8,10 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from rehearsal.triton.contract import ALREADY_LOADED, MultiModelContract, NoAnswerError
-from rehearsal.triton.server import TritonServer
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from triton_rehearsal.triton.contract import ALREADY_LOADED, MultiModelContract, NoAnswerError
+from triton_rehearsal.triton.server import TritonServer
 
 FLOATS = json.dumps(
     {"inputs": [{"name": "X", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}

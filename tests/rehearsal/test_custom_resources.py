@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from deployed_functions import begin, destroy, ended, function_arn, functions, noted, outputs, settle
 
-from rehearsal.aws.embedded import EmbeddedAws
+from triton_aws.embedded import EmbeddedAws
 
 # Notes every request, and answers as its properties say. Without boto3 a call takes a fifth of the time.
 MAKER = """

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from triton_models.client import decode, encode
-from triton_models.declaring.requires import missing
+from triton_models.declare.requires import missing
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 CONFIG = """
 name: "halves"
@@ -121,7 +121,7 @@ def test_more_outputs_than_the_pipeline_makes_are_refused(contract, model):
 
 @needs_dali
 def test_without_dali_the_error_says_what_to_install(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("rehearsal.triton.backend_directory.missing", list)
+    monkeypatch.setattr("triton_rehearsal.triton.backend_directory.missing", list)
     (model / "1" / "model.dali").write_bytes(halves())
     with (
         TritonServer(ENVIRONMENT, tmp_path / "server") as server,

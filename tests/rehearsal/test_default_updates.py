@@ -11,9 +11,9 @@ from typing import Any, Literal
 from aws_cdk.assertions import Template
 from deployed_functions import ended
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.aws.moto_gaps.endpoint_update import set_bake_scale
 from tests.stacks.fleet_app import fleet_app
+from triton_aws.embedded import EmbeddedAws
+from triton_aws.moto_gaps.endpoint_update import set_bake_scale
 
 
 def deploy(aws: EmbeddedAws, verb: str, **context: object) -> str:

@@ -14,8 +14,8 @@ from aws_cdk.assertions import Template
 from deployed_functions import begin, destroy, ended, logged, outputs, until
 from synthesised_stacks import repository_in, small_stack, template_of
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.aws.moto_gaps import service_quotas
+from triton_aws.embedded import EmbeddedAws
+from triton_aws.moto_gaps import service_quotas
 from triton_fleet import DeploymentBuild, ModelBuilds, ModelRepository, SingleModelEndpoint, Variant
 
 SOURCE = Path(__file__).parents[2] / "model_builds"

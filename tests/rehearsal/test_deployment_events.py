@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from deployed_functions import ACCOUNT, functions, noted, notes, settle
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.aws.moto_gaps.events import publish_event
+from triton_aws.embedded import EmbeddedAws
+from triton_aws.moto_gaps.events import publish_event
 
 # Notes what it gets, under the key that is in it.
 NOTES = """

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.hosting.deployment import Step, steps
-from rehearsal.hosting.service import Hosting
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws
 from tests.rehearsal.served_models import python_model, tarball
+from triton_aws.embedded import EmbeddedAws
+from triton_rehearsal.hosting.deployment import Step, steps
+from triton_rehearsal.hosting.service import Hosting
 
 # A quick wait takes a tenth of a second here, a long one a minute: whoever starts a long one ends it.
 BAKE_SCALE = 1 / 60

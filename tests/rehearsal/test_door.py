@@ -13,9 +13,9 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from rehearsal.aws.door import Door
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.hosting.service import Hosting
+from triton_aws.door import Door
+from triton_aws.embedded import EmbeddedAws
+from triton_rehearsal.hosting.service import Hosting
 
 CODE = "UnrecognizedClientException"
 

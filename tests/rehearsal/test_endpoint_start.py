@@ -12,9 +12,9 @@ from aws_cdk import CfnOutput
 from deployed_functions import begin, destroy, ended, outputs
 from synthesised_stacks import repository_in, small_stack, template_of
 
-from rehearsal.aws.embedded import EmbeddedAws
+from triton_aws.embedded import EmbeddedAws
 from triton_fleet import MultiModelEndpoint
-from triton_models.manifest import MANIFEST_NAME, Manifest
+from triton_models.repository.manifest import MANIFEST_NAME, Manifest
 
 LOGS = "/aws/sagemaker/Endpoints/search"
 START = "Custom::TritonEndpointStart"

@@ -12,12 +12,12 @@ from typing import Any
 import boto3
 import pytest
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.cdk import Cdk
-from rehearsal.hosting.service import Hosting
 from tests.rehearsal.served_models import python_model, tarball
 from tests.rehearsal.traffic import Traffic
-from triton_models.errors import FleetError
+from triton_aws.embedded import EmbeddedAws
+from triton_models.base.errors import FleetError
+from triton_rehearsal.cdk import Cdk
+from triton_rehearsal.hosting.service import Hosting
 
 CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
 

@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 from deployed_functions import function_arn, functions, noted, settle
 
-from rehearsal.aws.embedded import EmbeddedAws
+from triton_aws.embedded import EmbeddedAws
 
 ROLE = "arn:aws:iam::123456789012:role/functions"
 

@@ -12,15 +12,15 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from rehearsal.hosting.runtime_api import PAYLOAD_LIMIT
-from rehearsal.hosting.service import Hosting
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
 from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.traces import traces
 from tests.triton_models.hostile_archives import HOSTILE
+from triton_models.base.errors import FleetError
 from triton_models.client import Client
-from triton_models.errors import FleetError
-from triton_models.invoking.encoding import BINARY_TYPE
+from triton_models.client.encoding import BINARY_TYPE
+from triton_rehearsal.hosting.runtime_api import PAYLOAD_LIMIT
+from triton_rehearsal.hosting.service import Hosting
 
 LIMIT_S = 20.0
 

@@ -14,8 +14,7 @@ from botocore.exceptions import ClientError
 from deployed_functions import destroy, ended
 from synthesised_stacks import small_stack, template_of
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.cdk import Cdk
+from triton_aws.embedded import EmbeddedAws
 from triton_fleet import (
     EndpointAlarms,
     EndpointDashboard,
@@ -24,7 +23,8 @@ from triton_fleet import (
     MultiModelEndpoint,
 )
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
-from triton_models.alias import Aliased, alias_name
+from triton_models.client.alias import Aliased, alias_name
+from triton_rehearsal.cdk import Cdk
 
 FLEET = "Fleet"
 BEFORE, AFTER = "ml.g5.2xlarge", "ml.g4dn.xlarge"

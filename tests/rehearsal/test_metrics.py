@@ -4,7 +4,9 @@ import datetime
 
 import pytest
 
-from rehearsal.hosting.metrics import (
+from tests.rehearsal.aws_for_hosting import moto_aws
+from tests.rehearsal.served_models import python_model, tarball
+from triton_rehearsal.hosting.metrics import (
     METRICS,
     Download,
     Invocation,
@@ -14,9 +16,7 @@ from rehearsal.hosting.metrics import (
     Unload,
     Usage,
 )
-from rehearsal.hosting.service import Hosting
-from tests.rehearsal.aws_for_hosting import moto_aws
-from tests.rehearsal.served_models import python_model, tarball
+from triton_rehearsal.hosting.service import Hosting
 
 SOURCE = Source(endpoint="prices", variant="AllTraffic")
 USAGE = Usage(loaded_models=3, cpu_percent=150.0, memory_percent=12.5, disk_percent=1.0)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.runtime import find_runtime
-from rehearsal.triton.server import TritonServer
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from tests.rehearsal.served_models import config, python_model, write
 from triton_models.client import decode, encode
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.runtime import find_runtime
+from triton_rehearsal.triton.server import TritonServer
 
 # Says what it got, and gives it back turned around, so that the output is not contiguous.
 REVERSE = """

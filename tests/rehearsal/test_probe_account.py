@@ -12,24 +12,24 @@ from typing import Any
 import pytest
 
 from docs.generate.ledger import TRANSCRIPTS
-from rehearsal.assumptions import ASSUMPTIONS, holds
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.builds import Builds
-from rehearsal.container_environment import NOWHERE
-from rehearsal.hosting.service import Hosting
 from tests.rehearsal.probed_account import Account, on_path
 from tests.rehearsal.replays import account_disagreements
+from triton_aws.embedded import EmbeddedAws
 from triton_fleet.functions.code import deployment_build, endpoint_start
 from triton_fleet.functions.code.warm_up import REFUSED_INPUT
-from triton_models.declaring.reading import MODELS
-from triton_models.instances import INSTANCE_TYPES
-from triton_models.locked import torch_version
+from triton_models.builds.locked import torch_version
+from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC
+from triton_models.declare.reading import MODELS
+from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.probe.account import costs, source_build
 from triton_models.probe.account.endpoint import START
 from triton_models.probe.account.probe import AccountProbe
 from triton_models.probe.account.probes import PROBES
 from triton_models.probe.transcript import Transcript, read_transcripts
-from triton_models.tensorrt.machine import IMAGE_TRTEXEC
+from triton_rehearsal.assumptions import ASSUMPTIONS, holds
+from triton_rehearsal.builds import Builds
+from triton_rehearsal.container_environment import NOWHERE
+from triton_rehearsal.hosting.service import Hosting
 
 DECIDED = [belief for probe in PROBES for belief in probe.decides]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.aws.embedded import EmbeddedAws
 from tests.rehearsal.probed_account import REGION, Account, arguments
-from triton_models.errors import FleetError
+from triton_aws.embedded import EmbeddedAws
+from triton_models.base.errors import FleetError
 from triton_models.probe.account import journal as journals
 from triton_models.probe.account import plan
 from triton_models.probe.account.run import run

@@ -13,13 +13,13 @@ import pytest
 from botocore.exceptions import ClientError
 from deployed_functions import until
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.aws.moto_gaps import processing_jobs
-from rehearsal.builds import run_build
-from rehearsal.jobs import run_job
+from triton_aws.embedded import EmbeddedAws
+from triton_aws.moto_gaps import processing_jobs
 from triton_fleet.repository.build_commands import build_spec
 from triton_fleet.repository.processing_builds import _ENTRYPOINT, program
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_rehearsal.builds import run_build
+from triton_rehearsal.jobs import run_job
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 

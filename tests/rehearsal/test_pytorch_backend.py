@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from tests.rehearsal.served_models import config, write
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 CPU = "instance_group [{count: 1 kind: KIND_CPU}]"
 WAIT_FOR_SIX = f"dynamic_batching {{preferred_batch_size: [6] max_queue_delay_microseconds: 5000000}}\n{CPU}"

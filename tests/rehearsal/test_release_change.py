@@ -18,25 +18,25 @@ import pytest
 from botocore.exceptions import ClientError
 from deployed_functions import until
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.cdk import Cdk
-from rehearsal.hosting.service import Hosting
 from tests.rehearsal.served_models import onnx_model, python_model, scaling_onnx, write
 from tests.rehearsal.traffic import Traffic
 from tests.triton_models.declared_models import declare
-from triton_models.alias import Aliased, alias_name
+from triton_aws.embedded import EmbeddedAws
+from triton_models.artifact.plan_header import plan_beginning
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.errors import FleetError
+from triton_models.builds.tensorrt.stand_in import MARK
 from triton_models.client import Client
-from triton_models.errors import FleetError
-from triton_models.instances import GPUS, instance_type
-from triton_models.manifest import Repository
-from triton_models.pack import Artifact, pack
-from triton_models.plan_header import plan_beginning
-from triton_models.publish import publish
-from triton_models.publishing.rollback import rollback
-from triton_models.publishing.stored_manifest import read_manifest
-from triton_models.releases import RELEASES
-from triton_models.targets import ArtifactTarget
-from triton_models.tensorrt.stand_in import MARK
+from triton_models.client.alias import Aliased, alias_name
+from triton_models.facts.instances import GPUS, instance_type
+from triton_models.facts.releases import RELEASES
+from triton_models.pack.pack import Artifact, pack
+from triton_models.repository.manifest import Repository
+from triton_models.repository.publish import publish
+from triton_models.repository.rollback import rollback
+from triton_models.repository.stored_manifest import read_manifest
+from triton_rehearsal.cdk import Cdk
+from triton_rehearsal.hosting.service import Hosting
 
 CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
 ALIAS = alias_name("Fleet")

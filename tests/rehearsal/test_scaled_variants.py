@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal import inventory
-from rehearsal.aws.embedded import EmbeddedAws
+from triton_aws.embedded import EmbeddedAws
+from triton_rehearsal import inventory
 
 RESOURCE = "endpoint/e/variant/First"
 TARGET = {

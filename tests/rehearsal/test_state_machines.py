@@ -12,8 +12,8 @@ import pytest
 from botocore.exceptions import ClientError
 from deployed_functions import until
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.builds import Builds
+from triton_aws.embedded import EmbeddedAws
+from triton_rehearsal.builds import Builds
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 BUILD = "arn:aws:states:::codebuild:startBuild.sync"

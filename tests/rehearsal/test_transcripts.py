@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.rehearsal.replays import REPLAYS, account_disagreements, disagreements
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
 from triton_models.ledger import BELIEFS
 from triton_models.probe.scrub import scrub
 from triton_models.probe.transcript import Observation, Transcript, read_transcripts

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.runtime import find_runtime
-from rehearsal.triton.server import TritonServer
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY, traces
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.runtime import find_runtime
+from triton_rehearsal.triton.server import TritonServer
 
 LIMIT_S = 20.0
 
@@ -74,7 +74,7 @@ def test_a_killed_guard_takes_the_server_along_and_closing_removes_the_rest(serv
 
 PARENT = """
 import json, pathlib, sys
-from rehearsal.triton.server import TritonServer
+from triton_rehearsal.triton.server import TritonServer
 from tests.rehearsal.test_triton import ENVIRONMENT, load_identity
 folder = pathlib.Path(sys.argv[1])
 server = TritonServer(ENVIRONMENT, folder / "server")

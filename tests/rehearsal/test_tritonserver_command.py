@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rehearsal.aws.embedded import EmbeddedAws
-from rehearsal.builds import run_build
-from rehearsal.jobs import run_job
-from rehearsal.triton import command
 from tests.rehearsal import served_models
 from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
-from triton_models.verifying.program import numpy_of_models, server_environment
-from triton_models.verifying.serving import serving
+from triton_aws.embedded import EmbeddedAws
+from triton_models.verify.program import numpy_of_models, server_environment
+from triton_models.verify.serving import serving
+from triton_rehearsal.builds import run_build
+from triton_rehearsal.jobs import run_job
+from triton_rehearsal.triton import command
 
 LIMIT_S = 60.0
 PREFIX = "--backend-config=python,shm-region-prefix-name="
@@ -144,7 +144,7 @@ def test_the_servers_own_words_and_status_are_the_programs(program: Path) -> Non
 def test_a_machine_without_the_server_is_reported_to_set_it_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rehearsal.triton.runtime import find_runtime
+    from triton_rehearsal.triton.runtime import find_runtime
 
     monkeypatch.setattr(command, "find_runtime", lambda: find_runtime(Path("/none")))
     assert command.main([]) == 1

@@ -5,9 +5,9 @@ import io
 
 import pytest
 
-from rehearsal.hosting.unpack import BadArtifactError, unpack
 from tests.rehearsal.served_models import tarball
 from tests.triton_models.hostile_archives import HOSTILE, archive, file, header, long_name
+from triton_rehearsal.hosting.unpack import BadArtifactError, unpack
 
 
 def test_files_and_folders_arrive(tmp_path):

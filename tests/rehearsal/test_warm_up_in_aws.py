@@ -14,8 +14,8 @@ from aws_cdk.assertions import Template
 from deployed_functions import ended, logged, settle, until
 from synthesised_stacks import small_stack, template_of
 
-from rehearsal.aws.embedded import EmbeddedAws
 from tests.stacks.fleet_app import fleet_app
+from triton_aws.embedded import EmbeddedAws
 from triton_fleet import Canary, ModelRepository, MultiModelEndpoint, WarmUp, WarmUpRequest
 
 MINILM, RESNET = "minilm-0123456789ab.tar.gz", "resnet50-ba9876543210.tar.gz"

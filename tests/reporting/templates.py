@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reporting.assembly import Assembly, Resource
+from triton_report.assembly import Assembly, Resource
 
 
 def resource(

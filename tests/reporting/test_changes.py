@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from templates import of, resource
 
-from reporting.assembly import Resource
-from reporting.changes import Change, Effect, changes
-from reporting.risk import Risk, meaning
+from triton_report.assembly import Resource
+from triton_report.changes import Change, Effect, changes
+from triton_report.risk import Risk, meaning
 
 ENDPOINT = "AWS::SageMaker::Endpoint"
 CONFIG = "AWS::SageMaker::EndpointConfig"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reporting.declared import Declared, ModelChange, model_changes
+from triton_report.declared import Declared, ModelChange, model_changes
 
 
 def declared(*built: str, folders: str = "reader writer") -> Declared:

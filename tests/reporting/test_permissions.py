@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from templates import of, resource
 
-from reporting.assembly import Assembly
-from reporting.permissions import PermissionChange, permission_change
+from triton_report.assembly import Assembly
+from triton_report.permissions import PermissionChange, permission_change
 
 BUCKET = "arn:aws:s3:::models"
 

@@ -10,7 +10,7 @@ import pytest
 from commits import READER, make_repository
 
 from tests.triton_models.publishing_aws import ENVIRONMENT, artifact, client, repository_of, small_aws
-from triton_models.cli import main
+from triton_models.cli.main import main
 
 
 @pytest.fixture(scope="module")

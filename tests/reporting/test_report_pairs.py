@@ -12,10 +12,10 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
-from reporting.comparison import Comparison, compare
-from reporting.markdown import headline, markdown
-from reporting.revisions import Revision, committed, working_tree
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_report.comparison import Comparison, compare
+from triton_report.markdown import headline, markdown
+from triton_report.revisions import Revision, committed, working_tree
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,9 +13,9 @@ from fleet_app import FleetApp, fleet_app
 from stacks.policy import PACKS, Acceptance, accept, acceptances, compliance_acceptances
 from triton_fleet import ProcessingJob, ReservedMachines
 from triton_fleet.repository.model_builds import ModelBuilds
-from triton_models.build_machines.on_demand import BUILD_MACHINES
-from triton_models.instances import INSTANCE_TYPES
-from triton_models.quota_needs import needs
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.instances import INSTANCE_TYPES
+from triton_models.facts.quota_needs import needs
 
 T4 = "ml.g4dn.xlarge"
 

@@ -15,8 +15,8 @@ from fleet_app import CONTEXT, FleetApp, fleet_app, run_app
 from stacks.config import FleetConfig
 from stacks.policy import PACKS, accept, acceptances, compliance_acceptances
 from triton_fleet import FleetError
-from triton_models.errors import Problem
-from triton_models.instances import INSTANCE_TYPES
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import INSTANCE_TYPES
 
 CPU = "ml.c7i.2xlarge"  # 8 vCPUs
 FAMILIES = ("c5", "c6i", "c7i", "m5", "m6i", "m7i", "r7i")

@@ -11,9 +11,9 @@ from cfnlint.api import ManualArgs, lint
 from fleet_app import fleet_app
 from vpc_fleet import vpc_fleet
 
-from triton_models.build_machines.on_demand import BUILD_MACHINES
-from triton_models.instances import INSTANCE_TYPES
-from triton_models.releases import IMAGE_ACCOUNTS
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.instances import INSTANCE_TYPES
+from triton_models.facts.releases import IMAGE_ACCOUNTS
 
 # AWS publishes the image in the United Arab Emirates and SageMaker has an API there, while the registry of
 # resource types that cfn-lint 1.58 carries has no SageMaker hosting for it. Whether CloudFormation takes them

@@ -8,7 +8,7 @@ from fleet_app import CONTEXT
 
 from stacks.config import FleetConfig
 from triton_fleet import Portion
-from triton_models.errors import FleetError, Problem
+from triton_models.base.errors import FleetError, Problem
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:alarms"
 

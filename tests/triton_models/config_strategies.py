@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from hypothesis import strategies as st
 
-from triton_models.config import ModelConfig, schema
+from triton_models.config.pbtxt import ModelConfig, schema
 
 CONTROL = schema().ModelSequenceBatching.Control
 

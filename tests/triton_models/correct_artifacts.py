@@ -14,8 +14,8 @@ from tests.triton_models.rule_case import Correct, Server
 from tests.triton_models.spoils import ENVIRONMENT, packed, said, streaming
 from tests.triton_models.test_check_target import plan, write_plan
 from tests.triton_models.test_environment_rules import OWN, write_environment
-from triton_models.config import ensemble, plain, step, tensor, write_config
-from triton_models.merge import merge
+from triton_models.builds.merge import merge
+from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_config
 
 ROWS_FILE = "rows/1/model.onnx"
 

@@ -6,7 +6,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from triton_models.config import (
+from triton_models.config.pbtxt import (
     DynamicBatching,
     ModelConfig,
     ensemble,

@@ -16,8 +16,8 @@ from types import TracebackType
 
 import urllib3
 
-from rehearsal.triton.server import TritonServer
-from triton_models.unix_http import UnixSocketPool
+from triton_models.base.unix_http import UnixSocketPool
+from triton_rehearsal.triton.server import TritonServer
 
 SOURCE = Path(__file__).with_name("null_backend.c")
 COMPILER = shutil.which("cc")

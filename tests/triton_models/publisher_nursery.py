@@ -18,9 +18,9 @@ from typing import Any
 from botocore.retries.standard import ExponentialBackoff
 
 from tests.triton_models.publishing_aws import ENVIRONMENT, client
-from triton_models.errors import FleetError
-from triton_models.pack import Artifact
-from triton_models.publish import publish
+from triton_models.base.errors import FleetError
+from triton_models.pack.pack import Artifact
+from triton_models.repository.publish import publish
 
 PART_BYTES = 2048
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,9 +16,9 @@ from botocore.config import Config
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from tests.triton_models.model_folders import write, write_plain
-from triton_models.manifest import ArtifactRecord, Manifest, Publication, Repository
-from triton_models.pack import Artifact, pack
-from triton_models.publishing.stored_manifest import read_manifest
+from triton_models.pack.pack import Artifact, pack
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
+from triton_models.repository.stored_manifest import read_manifest
 
 EARLIER = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 ENVIRONMENT = {

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from triton_models.check import check_path
-from triton_models.errors import FleetError, Problem
-from triton_models.target import target
+from triton_models.base.errors import FleetError, Problem
+from triton_models.check.check import check_path
+from triton_models.check.target import target
 
 Spoil = Callable[[Path], Path | None]
 """Makes an artifact wrong; returns where the wrong one is, unless it is where the correct one was."""

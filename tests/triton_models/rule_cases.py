@@ -2,7 +2,7 @@
 
 A case is a correct artifact, which has what the rule is about in its right form, and the one thing that makes
 it wrong: a change in it, or another server. The rules are in the order of the modules in
-`triton_models.rules`; what has no rule is reported in the same way.
+`triton_models.check`; what has no rule is reported in the same way.
 """
 
 from __future__ import annotations

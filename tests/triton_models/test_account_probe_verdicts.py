@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from triton_models.instances import INSTANCE_TYPES
+from triton_models.facts.instances import INSTANCE_TYPES
+from triton_models.facts.quota_needs import needs
+from triton_models.facts.releases import release
 from triton_models.probe.account.journal import Journal
 from triton_models.probe.account.probes import PROBES
 from triton_models.probe.account.work import Place, Work
-from triton_models.quota_needs import needs
-from triton_models.releases import release
 
 PLACE = Place(
     account="123456789012",

@@ -28,10 +28,10 @@ from tests.triton_models.hostile_archives import (
     record,
 )
 from tests.triton_models.model_folders import write
-from triton_models.archive import ENVIRONMENT, LIMITS, RULES, Limits, members
-from triton_models.errors import FleetError, Problem
-from triton_models.pack import Artifact
-from triton_models.unpacking.refusals import shown
+from triton_models.artifact.archive import ENVIRONMENT, LIMITS, RULES, Limits, members
+from triton_models.artifact.unpacking.refusals import shown
+from triton_models.base.errors import FleetError, Problem
+from triton_models.pack.pack import Artifact
 
 LONG = "/".join(["x" * 60] * 3)
 
@@ -148,7 +148,7 @@ def test_the_longest_name_path_and_depth_are_read() -> None:
 PEAK = r"""
 import re, sys
 from pathlib import Path
-from triton_models.archive import members
+from triton_models.artifact.archive import members
 with open(sys.argv[1], "rb") as source:
     for member in members(source, where="it"):
         pass

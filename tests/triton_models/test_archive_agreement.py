@@ -32,8 +32,8 @@ from tests.triton_models.hostile_archives import (
     long_name,
     record,
 )
-from triton_models.archive import members
-from triton_models.errors import FleetError
+from triton_models.artifact.archive import members
+from triton_models.base.errors import FleetError
 
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"
 EXAMPLES = int(os.environ.get("FLEET_FUZZ_EXAMPLES", "20000")) if FUZZ else 150

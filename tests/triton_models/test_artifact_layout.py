@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.triton_models.hostile_archives import archive as archive_of
 from tests.triton_models.hostile_archives import file
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
-from triton_models.errors import FleetError
-from triton_models.layout import model_name, read_layout
+from triton_models.artifact.layout import model_name, read_layout
+from triton_models.base.errors import FleetError
 
 
 def test_a_directory_and_its_archive_look_the_same(tmp_path: Path) -> None:

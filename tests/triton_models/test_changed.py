@@ -21,14 +21,14 @@ from tests.triton_models.publishing_aws import (
     small_aws,
     write_manifest,
 )
-from triton_models.changed import ModelState, changed
-from triton_models.cli import main
-from triton_models.delivering.places import Place
-from triton_models.delivering.verdicts import Verdicts
-from triton_models.errors import FleetError
-from triton_models.inputs import Inputs, find_inputs
-from triton_models.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.targets import ANY
+from triton_models.artifact.targets import ANY
+from triton_models.base.errors import FleetError
+from triton_models.builds.inputs import Inputs, find_inputs
+from triton_models.cli.main import main
+from triton_models.deliver.changed import ModelState, changed
+from triton_models.deliver.places import Place
+from triton_models.deliver.verdicts import Verdicts
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
 
 RELEASE = "25.09"
 HEAVY = {"torch", "onnx", "transformers", "sentence_transformers", "google.protobuf"}
@@ -197,7 +197,7 @@ def test_weights_in_s3_that_are_not_there_make_a_model_broken_and_no_other(model
 def test_reading_inputs_imports_no_framework(models):
     declare(models, "net")
     code = (
-        "import sys; from pathlib import Path; from triton_models.inputs import find_inputs;"
+        "import sys; from pathlib import Path; from triton_models.builds.inputs import find_inputs;"
         f"find_inputs('net', release={RELEASE!r}, models=Path({str(models)!r})); print(*sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,9 +10,9 @@ import pytest
 from google.protobuf import text_format
 
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
-from triton_models import check
-from triton_models.check import RULES, check_path
-from triton_models.config import plain, tensor, write_config
+from triton_models.check import check
+from triton_models.check.check import RULES, check_path
+from triton_models.config.pbtxt import plain, tensor, write_config
 
 Break = Callable[[Path], object]
 

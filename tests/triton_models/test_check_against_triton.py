@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from rehearsal.triton.contract import MultiModelContract
-from rehearsal.triton.server import TritonServer
 from tests.triton_models.model_folders import write, write_plain
 from tests.triton_models.test_check import PLAIN, VALID, Break
-from triton_models.check import check_path
-from triton_models.config import ensemble, plain, step, tensor, write_config
+from triton_models.check.check import check_path
+from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_config
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 # Triton loads these and then does the wrong thing, so there is no refusal to see.
 SILENT = {

@@ -27,10 +27,10 @@ from tests.triton_models.model_folders import write_ensemble, write_plain
 from tests.triton_models.plain_server import COMPILER, PlainServer
 from tests.triton_models.test_check import ENSEMBLE, VALID, VALID_ENSEMBLES, Break
 from tests.triton_models.test_check import PLAIN as BROKEN
-from triton_models.check import check_path
-from triton_models.config import to_text
-from triton_models.releases import RELEASES
-from triton_models.target import PLAIN, Target
+from triton_models.check.check import check_path
+from triton_models.check.target import PLAIN, Target
+from triton_models.config.pbtxt import to_text
+from triton_models.facts.releases import RELEASES
 
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"
 EXAMPLES = int(os.environ.get("FLEET_FUZZ_EXAMPLES", "2000")) if FUZZ else 60

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 from tests.triton_models.config_strategies import messages
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
-from triton_models import check
-from triton_models.check import check_layout, check_path
-from triton_models.cli import main
-from triton_models.config import plain, read_config, tensor, to_text, write_config
-from triton_models.errors import FleetError
-from triton_models.instances import GPUS
-from triton_models.layout import Layout
-from triton_models.plan_header import read_plan_header
-from triton_models.releases import RELEASES
-from triton_models.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, Target, target
+from triton_models.artifact.layout import Layout
+from triton_models.artifact.plan_header import read_plan_header
+from triton_models.base.errors import FleetError
+from triton_models.check import check
+from triton_models.check.check import check_layout, check_path
+from triton_models.check.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, Target, target
+from triton_models.cli.main import main
+from triton_models.config.pbtxt import plain, read_config, tensor, to_text, write_config
+from triton_models.facts.instances import GPUS
+from triton_models.facts.releases import RELEASES
 
 
 def plan(tensorrt: str) -> bytes:

@@ -8,14 +8,14 @@ import boto3
 import numpy as np
 import pytest
 
-from rehearsal.hosting.runtime_api import ApiError, Reply, listen
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.triton_models.own_clock import OwnClock
-from triton_models.alias import Alias, alias_name
+from triton_models.base.errors import FleetError
 from triton_models.client import BINARY_TYPE, Client, InvocationError
-from triton_models.errors import FleetError
-from triton_models.invoking.deadline import Deadline
-from triton_models.payload import PAYLOAD_LIMIT
+from triton_models.client.alias import Alias, alias_name
+from triton_models.client.deadline import Deadline
+from triton_models.facts.payload import PAYLOAD_LIMIT
+from triton_rehearsal.hosting.runtime_api import ApiError, Reply, listen
 
 
 @pytest.fixture(scope="module")

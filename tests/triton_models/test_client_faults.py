@@ -319,7 +319,7 @@ def test_waiting_for_a_load_ends_with_its_limit(world: World) -> None:
 
 @pytest.mark.parametrize("given", [{"deadline_s": 0}, {"deadline_s": float("nan")}, {"attempts": 0}])
 def test_a_limit_must_be_positive(world: World, given: dict[str, Any]) -> None:
-    from triton_models.errors import FleetError
+    from triton_models.base.errors import FleetError
 
     with pytest.raises(FleetError, match="client-limit"):
         world.client(**given)

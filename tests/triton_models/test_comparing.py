@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from triton_models.comparing import (
+from triton_rehearsal.measuring import (
     ColdStart,
     Comparison,
     Measured,

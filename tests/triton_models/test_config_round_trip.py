@@ -12,7 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from triton_models.config import parse_config, schema, to_text
+from triton_models.config.pbtxt import parse_config, schema, to_text
 
 ROOT = schema().ModelConfig.DESCRIPTOR
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.triton_models.model_folders import write_ensemble, write_plain
-from triton_models.check import check_path
-from triton_models.cli import main
-from triton_models.config import parse_config
-from triton_models.layout import Layout, read_layout
+from triton_models.artifact.layout import Layout, read_layout
+from triton_models.check.check import check_path
+from triton_models.cli.main import main
+from triton_models.config.pbtxt import parse_config
 
 
 @pytest.fixture

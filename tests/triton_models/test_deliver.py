@@ -27,17 +27,17 @@ from tests.triton_models.publishing_aws import (
     small_aws,
     write_manifest,
 )
-from triton_models.arguments import delivering
-from triton_models.build import build
-from triton_models.cli import main
-from triton_models.deliver import MODEL_SECONDS, Delivery, deliver
-from triton_models.delivering.places import Place
-from triton_models.delivering.verdicts import Verdict, Verdicts
-from triton_models.delivering.worker import Worker
-from triton_models.errors import FleetError
-from triton_models.manifest import Repository
-from triton_models.pack import pack
-from triton_models.publishing.sbom import sbom, sbom_name
+from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
+from triton_models.cli import delivering
+from triton_models.cli.main import main
+from triton_models.deliver.deliver import MODEL_SECONDS, Delivery, deliver
+from triton_models.deliver.places import Place
+from triton_models.deliver.verdicts import Verdict, Verdicts
+from triton_models.deliver.worker import Worker
+from triton_models.pack.pack import pack
+from triton_models.repository.manifest import Repository
+from triton_models.repository.sbom import sbom, sbom_name
 
 PLENTY_S = 120.0
 HANGS_S = 2.0
@@ -212,7 +212,7 @@ def test_each_model_leaves_the_disk_as_soon_as_it_is_published_or_has_failed(
 ):
     work = tmp_path / "work"
     work.mkdir()
-    monkeypatch.setattr("triton_models.deliver._folder", lambda _: contextlib.nullcontext(work))
+    monkeypatch.setattr("triton_models.deliver.deliver._folder", lambda _: contextlib.nullcontext(work))
     declare(models, "good")
     declare(models, "crashes", body="os._exit(1)")
     deliver(["good", "crashes"], delivery, s3=s3)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.triton import command
 from tests.triton_models.declared_models import declare
 from tests.triton_models.publishing_aws import client, consistent_manifest, new_repository, small_aws
-from triton_models.deliver import Delivery, deliver
-from triton_models.delivering.verdicts import Verdict
-from triton_models.manifest import Manifest
+from triton_models.deliver.deliver import Delivery, deliver
+from triton_models.deliver.verdicts import Verdict
+from triton_models.repository.manifest import Manifest
+from triton_rehearsal.triton import command
 
 CRASHES_WHEN_LOADED = "import os\n\nos._exit(1)\n"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.delivering import publisher as module
-from triton_models.delivering.publisher import Publisher
-from triton_models.delivering.steps import Made
-from triton_models.errors import FleetError, Problem
-from triton_models.pack import Artifact
-from triton_models.publish import Published
-from triton_models.publishing.s3 import contended
+from triton_models.base.errors import FleetError, Problem
+from triton_models.deliver import publisher as module
+from triton_models.deliver.publisher import Publisher
+from triton_models.deliver.steps import Made
+from triton_models.pack.pack import Artifact
+from triton_models.repository.publish import Published
+from triton_models.repository.s3 import contended
 
 LONG_S = 60.0
 

@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from triton_models.check import check_path
-from triton_models.config import plain, tensor, write_config
-from triton_models.derived import derived_ensemble, served_tensors
-from triton_models.errors import FleetError
-from triton_models.export.signature import onnx_signature
-from triton_models.releases import release
+from triton_models.artifact.signature import onnx_signature
+from triton_models.base.errors import FleetError
+from triton_models.builds.derived import derived_ensemble, served_tensors
+from triton_models.check.check import check_path
+from triton_models.config.pbtxt import plain, tensor, write_config
+from triton_models.facts.releases import release
 from triton_models.spec import Ensemble, OpenSize, Step, Tensor
 
 Value = tuple[str, int, Sequence[Any] | None]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
-from triton_models.check import check_path
-from triton_models.pack import pack
-from triton_models.target import target
+from triton_models.check.check import check_path
+from triton_models.check.target import target
+from triton_models.pack.pack import pack
 
 NAME = "environment"
 OWN = f"$$TRITON_MODEL_DIRECTORY/{NAME}"

@@ -11,8 +11,10 @@ import pytest
 
 from tests.triton_models.rule_case import Case, Correct
 from tests.triton_models.rule_cases import CASES
-from triton_models import archive, instances, layout, releases, target
-from triton_models.check import RULES
+from triton_models.artifact import archive, layout
+from triton_models.check import target
+from triton_models.check.check import RULES
+from triton_models.facts import instances, releases
 
 # What stops a check before a rule looks at anything: an artifact that cannot be read, and an unknown target.
 BEFORE_ANY_RULE = (layout, target, releases.release, instances.gpu)

@@ -7,7 +7,7 @@ import pytest
 import urllib3.exceptions
 from botocore.parsers import ResponseParserError
 
-from triton_models.invoking.failures import Again, failure_of
+from triton_models.client.failures import Again, failure_of
 
 CONNECTIONS = (
     TimeoutError("slow"),

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import triton_models
+import triton_models.cli.main as cli
 from tests.triton_models.model_folders import write_plain
-from triton_models import cli
-from triton_models.cli import VERBS, main
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.cli.main import VERBS, main
 
 SOURCE = Path(triton_models.__file__).parents[1]
-HEAVY = {"torch", "onnx", "boto3", "botocore", "google", "numpy", "rich", "tritonclient", "rehearsal"}
+HEAVY = {"torch", "onnx", "boto3", "botocore", "google", "numpy", "rich", "tritonclient", "triton_rehearsal"}
 
 
 def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +34,7 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_lists_every_verb_and_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "from triton_models.cli import main\n"
+        "from triton_models.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
         "print('|'.join(sys.modules))\n"
@@ -49,7 +49,8 @@ def test_help_lists_every_verb_and_imports_nothing_heavy() -> None:
 def test_the_facts_need_only_the_standard_library() -> None:
     code = (
         f"import sys; sys.path.append({str(SOURCE)!r})\n"
-        "import triton_models.errors, triton_models.instances, triton_models.releases, triton_models.cli"
+        "import triton_models.base.errors, triton_models.facts.instances, triton_models.facts.releases\n"
+        "import triton_models.cli.main"
     )
 
     assert _python("-I", "-S", "-c", code).returncode == 0
@@ -229,7 +230,7 @@ def test_a_verb_that_the_build_job_lacks_says_so() -> None:
     run = _python("-S", "-m", "triton_models", "rehearse")  # without site-packages there is no rehearsal
 
     assert run.returncode == 1
-    assert run.stderr.startswith("error: the package 'rehearsal' is not installed")
+    assert run.stderr.startswith("error: the package 'triton_rehearsal' is not installed")
     assert "Traceback" not in run.stderr
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from tests.triton_models.declared_models import declare
 from tests.triton_models.publishing_aws import client, small_aws
-from triton_models import inputs as module
-from triton_models.errors import FleetError
-from triton_models.inputs import differences, entity_tag, find_inputs, tools_digest, with_objects
+from triton_models.base.errors import FleetError
+from triton_models.builds import inputs as module
+from triton_models.builds.inputs import differences, entity_tag, find_inputs, tools_digest, with_objects
 from triton_models.spec import MODELS, model_names
 
-PACKAGE = Path(module.__file__).parent
+PACKAGE = Path(module.__file__).parents[1]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_another_target_is_a_change(given, topics, models, changes):
 def test_another_release_or_gpu_in_the_tables_is_no_change(models, tmp_path):
     copy = copied_package(tmp_path)
     before = tools_digest(release="25.09", gpu="A10G", package=copy)
-    for name in ("releases.py", "instances.py"):
+    for name in ("facts/releases.py", "facts/instances.py"):
         (copy / name).write_text((copy / name).read_text() + "\n# a new row\n")
     tools_digest.cache_clear()
     assert tools_digest(release="25.09", gpu="A10G", package=copy) == before
@@ -112,7 +112,15 @@ def tools_change(folder: Path, name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", ["export/onnx.py", "packing/tar.py", "build.py", "making.py", "brand_new.py"]
+    "name",
+    [
+        "builds/export/onnx.py",
+        "pack/tar.py",
+        "builds/build.py",
+        "builds/making.py",
+        "brand_new.py",
+        "new/room.py",
+    ],
 )
 def test_another_way_of_making_artifacts_is_a_change_and_so_is_what_nobody_has_placed(name, tmp_path):
     assert tools_change(tmp_path, name)
@@ -120,7 +128,14 @@ def test_another_way_of_making_artifacts_is_a_change_and_so_is_what_nobody_has_p
 
 @pytest.mark.parametrize(
     "name",
-    ["publish.py", "publishing/s3.py", "cli.py", "rules/config.py", "delivering/worker.py", "verify.py"],
+    [
+        "repository/s3.py",
+        "cli/main.py",
+        "check/ensemble.py",
+        "deliver/worker.py",
+        "verify/verify.py",
+        "probe/result.py",
+    ],
 )
 def test_another_way_of_checking_or_publishing_them_is_none(name, tmp_path):
     assert not tools_change(tmp_path, name)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import botocore.session
 import pytest
 
-from triton_models.errors import FleetError
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, GPUS, INSTANCE_TYPES, gpu, instance_type
+from triton_models.base.errors import FleetError
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, GPUS, INSTANCE_TYPES, gpu, instance_type
 
 
 def test_the_default_instance_type_has_one_a10g_and_is_documented_for_multi_model() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_models import locked
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.builds import locked
 
 HASH = f"--hash=sha256:{'0' * 64}"
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triton_models.errors import FleetError
-from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
-from triton_models.targets import ANY
+from triton_models.artifact.targets import ANY
+from triton_models.base.errors import FleetError
+from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
 
 RECORD = ArtifactRecord(size=3, sha256="ab" * 32, build={"gpu": "A10G"})
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triton_models.config import (
+from triton_models.base.errors import FleetError
+from triton_models.config.pbtxt import (
     DynamicBatching,
     data_types,
     ensemble,
@@ -18,7 +19,6 @@ from triton_models.config import (
     to_text,
     write_config,
 )
-from triton_models.errors import FleetError
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=20)
 TENSORS = st.builds(

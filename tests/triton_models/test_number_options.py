@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triton_models.arguments.numbers import count, seconds
-from triton_models.cli import main
+from triton_models.cli.main import main
+from triton_models.cli.numbers import count, seconds
 
 COUNTS = (
     ["compare", "resnet50", "--requests"],

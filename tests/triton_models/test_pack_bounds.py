@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.triton_models.model_folders import write, write_plain
-from triton_models import pack as pack_module
-from triton_models.errors import FleetError
-from triton_models.layout import read_layout
-from triton_models.pack import pack
-from triton_models.packing import stream
-from triton_models.packing.content import OnDisk
+from triton_models.artifact.layout import read_layout
+from triton_models.base.errors import FleetError
+from triton_models.pack import stream
+from triton_models.pack.content import OnDisk
+from triton_models.pack.pack import pack
+from triton_models.pack.pack import pack as pack_module
 
 PEAK = r"""
 import re, sys
 from pathlib import Path
-from triton_models.pack import pack
+from triton_models.pack.pack import pack
 pack(Path(sys.argv[1]), output=Path(sys.argv[2]))
 print(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
 """

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
-from triton_models.check import check_path
-from triton_models.pack import Artifact, pack
-from triton_models.packing import deflate, tar
-from triton_models.packing.choice import repeated
-from triton_models.packing.content import InMemory
-from triton_models.packing.crc import combine
+from triton_models.check.check import check_path
+from triton_models.pack import deflate, tar
+from triton_models.pack.choice import repeated
+from triton_models.pack.content import InMemory
+from triton_models.pack.crc import combine
+from triton_models.pack.pack import Artifact, pack
 
 MEGABYTE = 1 << 20
 TEXT = "\n".join(f"def function_{i}(argument): return argument + {i}" for i in range(80_000)).encode()
@@ -95,7 +95,7 @@ def test_what_saves_a_megabyte_is_compressed_and_the_digest_covers_by_what(
     assert artifact.size < MEGABYTE + len(TEXT) / 4
     assert Artifact.read(artifact.path) == artifact
 
-    monkeypatch.setattr("triton_models.pack.COMPRESSOR", "zlib 9, level 4")
+    monkeypatch.setattr("triton_models.pack.pack.COMPRESSOR", "zlib 9, level 4")
     assert pack(root, output=tmp_path / "out").digest != artifact.digest
 
 

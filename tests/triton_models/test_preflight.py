@@ -17,12 +17,12 @@ from tests.triton_models.publishing_aws import (
     small_aws,
     write_manifest,
 )
-from triton_models.errors import FleetError
-from triton_models.instances import INSTANCE_TYPES
-from triton_models.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.publishing import preflight as preflight_module
-from triton_models.publishing.preflight import RULE, preflight
-from triton_models.publishing.serving import Serving, deployed, serving_with
+from triton_models.base.errors import FleetError
+from triton_models.facts.instances import INSTANCE_TYPES
+from triton_models.repository import preflight as preflight_module
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.repository.preflight import RULE, preflight
+from triton_models.repository.serving import Serving, deployed, serving_with
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}

@@ -18,12 +18,12 @@ from tests.triton_models.publishing_aws import (
     small_aws,
     unfinished_uploads,
 )
-from triton_models.errors import FleetError
-from triton_models.manifest import ArtifactRecord, Manifest, Publication, Repository
-from triton_models.pack import Artifact
-from triton_models.publish import publish
-from triton_models.publishing.prune import Pruned, abandoned, expendable, prune
-from triton_models.publishing.rollback import rollback
+from triton_models.base.errors import FleetError
+from triton_models.pack.pack import Artifact
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
+from triton_models.repository.prune import Pruned, abandoned, expendable, prune
+from triton_models.repository.publish import publish
+from triton_models.repository.rollback import rollback
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 AT_ONCE = timedelta(0)

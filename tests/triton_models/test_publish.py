@@ -23,12 +23,12 @@ from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
 from tests.triton_models.publishing_aws import client
-from triton_models import publish as publish_module
-from triton_models.errors import FleetError
-from triton_models.manifest import Manifest, Repository
-from triton_models.pack import Artifact, pack
-from triton_models.publish import publish, read_manifest
-from triton_models.publishing.upload import MAX_PARTS, PART_BYTES, parts_of, upload
+from triton_models.base.errors import FleetError
+from triton_models.pack.pack import Artifact, pack
+from triton_models.repository import publish as publish_module
+from triton_models.repository.manifest import Manifest, Repository
+from triton_models.repository.publish import publish, read_manifest
+from triton_models.repository.upload import MAX_PARTS, PART_BYTES, parts_of, upload
 
 BUCKETS = iter(range(10**6))
 
@@ -402,7 +402,7 @@ def many(resnet50: Artifact) -> list[Artifact]:
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check, to which copies under other names are unfit."""
-    monkeypatch.setattr("triton_models.publishing.local.check_layout", lambda layout: [])
+    monkeypatch.setattr("triton_models.repository.local.check_layout", lambda layout: [])
 
 
 def test_many_unchanged_artifacts_are_found_with_one_list(

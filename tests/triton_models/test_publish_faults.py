@@ -31,9 +31,9 @@ from tests.triton_models.publishing_aws import (
     small_aws,
     unfinished_uploads,
 )
-from triton_models.errors import FleetError
-from triton_models.pack import Artifact
-from triton_models.publish import publish
+from triton_models.base.errors import FleetError
+from triton_models.pack.pack import Artifact
+from triton_models.repository.publish import publish
 
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"
 

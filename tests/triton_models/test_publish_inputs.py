@@ -14,9 +14,9 @@ from tests.triton_models.publishing_aws import (
     new_repository,
     small_aws,
 )
-from triton_models.manifest import ModelRecord
-from triton_models.publish import publish
-from triton_models.targets import ANY
+from triton_models.artifact.targets import ANY
+from triton_models.repository.manifest import ModelRecord
+from triton_models.repository.publish import publish
 
 
 @pytest.fixture(scope="module")

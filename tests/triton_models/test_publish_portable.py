@@ -19,12 +19,12 @@ from tests.triton_models.publishing_aws import (
     objects,
     small_aws,
 )
-from triton_models import publish as publish_module
-from triton_models.errors import FleetError
-from triton_models.layout import read_layout
-from triton_models.pack import Artifact, pack
-from triton_models.publish import publish
-from triton_models.publishing.plans import is_portable, tensorrt_versions
+from triton_models.artifact.layout import read_layout
+from triton_models.artifact.plans import is_portable, tensorrt_versions
+from triton_models.base.errors import FleetError
+from triton_models.pack.pack import Artifact, pack
+from triton_models.repository import publish as publish_module
+from triton_models.repository.publish import publish
 
 PLAN = struct.pack("<II16x4B", 0x74727466, 0, 10, 13, 3, 9)
 

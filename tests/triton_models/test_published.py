@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.triton_models.publishing_aws import ENVIRONMENT, client, new_repository, small_aws, write_manifest
-from triton_models.errors import FleetError
-from triton_models.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.publishing import published as published_module
-from triton_models.publishing.published import Artifacts, published
-from triton_models.targets import ArtifactTarget
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.errors import FleetError
+from triton_models.repository import published as published_module
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.repository.published import Artifacts, published
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}

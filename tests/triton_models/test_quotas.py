@@ -14,13 +14,14 @@ from moto.servicequotas.exceptions import NoSuchResource
 from moto.servicequotas.models import ServiceQuotasBackend
 
 from tests.triton_models.publishing_aws import ENVIRONMENT, small_aws
-from triton_models import cli, quotas
-from triton_models.build_machines.automatic import automatic_machine
-from triton_models.build_machines.processing import processing_type
-from triton_models.errors import FleetError
-from triton_models.instances import INSTANCE_TYPES
-from triton_models.quota_needs import Need, needs
-from triton_models.quotas import Quota, Quotas, read
+from triton_models.base.errors import FleetError
+from triton_models.cli.main import main as cli
+from triton_models.facts import quotas
+from triton_models.facts.build_machines.automatic import automatic_machine
+from triton_models.facts.build_machines.processing import processing_type
+from triton_models.facts.instances import INSTANCE_TYPES
+from triton_models.facts.quota_needs import Need, needs
+from triton_models.facts.quotas import Quota, Quotas, read
 
 G5 = INSTANCE_TYPES["ml.g5.2xlarge"]
 ENDPOINT = "ml.g5.2xlarge for endpoint usage"

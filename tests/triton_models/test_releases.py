@@ -3,9 +3,9 @@ from __future__ import annotations
 import botocore.session
 import pytest
 
-from triton_models.errors import FleetError
-from triton_models.host_amis import HOST_AMIS, PATTERN
-from triton_models.releases import DEFAULT_RELEASE, IMAGE_ACCOUNTS, RELEASES, image_account, release
+from triton_models.base.errors import FleetError
+from triton_models.facts.host_amis import HOST_AMIS, PATTERN
+from triton_models.facts.releases import DEFAULT_RELEASE, IMAGE_ACCOUNTS, RELEASES, image_account, release
 
 
 def test_the_default_release_is_published_and_has_its_known_content() -> None:

@@ -10,9 +10,9 @@ from queue import SimpleQueue
 import pytest
 
 from tests.triton_models.own_clock import OwnClock
-from triton_models.errors import FleetError
-from triton_models.invoking.deadline import Deadline
-from triton_models.invoking.remembered import Remembered
+from triton_models.base.errors import FleetError
+from triton_models.client.deadline import Deadline
+from triton_models.client.remembered import Remembered
 
 SOON = Deadline(3600.0)
 AGE_S = 10.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.triton_models.own_clock import OwnClock
-from triton_models.invoking.deadline import Deadline
-from triton_models.invoking.failures import Again, Failure
-from triton_models.invoking.retries import Retries
+from triton_models.client.deadline import Deadline
+from triton_models.client.failures import Again, Failure
+from triton_models.client.retries import Retries
 
 
 def failure(again: Again) -> Failure:

@@ -19,12 +19,12 @@ from tests.triton_models.publishing_aws import (
     repository_of,
     small_aws,
 )
-from triton_models.errors import FleetError
-from triton_models.manifest import Repository
-from triton_models.pack import Artifact
-from triton_models.publish import publish
-from triton_models.publishing import rollback as rollback_module
-from triton_models.publishing.rollback import rollback
+from triton_models.base.errors import FleetError
+from triton_models.pack.pack import Artifact
+from triton_models.repository import rollback as rollback_module
+from triton_models.repository.manifest import Repository
+from triton_models.repository.publish import publish
+from triton_models.repository.rollback import rollback
 
 
 @pytest.fixture(scope="module")

@@ -28,9 +28,9 @@ from tests.triton_models.spoils import (
     without,
     written,
 )
-from triton_models.errors import Problem
-from triton_models.instances import GPUS
-from triton_models.releases import RELEASES
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import GPUS
+from triton_models.facts.releases import RELEASES
 
 SEVERAL_OF_ONE_NAME = "1 of 2 inputs, because several inputs of the model have one name"
 

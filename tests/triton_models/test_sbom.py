@@ -21,10 +21,10 @@ from tests.triton_models.publishing_aws import (
     new_repository,
     small_aws,
 )
-from triton_models.manifest import Repository
-from triton_models.publish import publish
-from triton_models.publishing.sbom import FILES, sbom, sbom_name, store
-from triton_models.targets import ANY
+from triton_models.artifact.targets import ANY
+from triton_models.repository.manifest import Repository
+from triton_models.repository.publish import publish
+from triton_models.repository.sbom import FILES, sbom, sbom_name, store
 
 BUILT_IN = b'{"bomFormat": "CycloneDX"}'
 

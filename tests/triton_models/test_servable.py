@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from triton_models.declaring.requires import check_requires
-from triton_models.errors import FleetError
-from triton_models.releases import RELEASES
-from triton_models.servable import Judged, judge, unservable
+from triton_models.base.errors import FleetError
+from triton_models.declare.requires import check_requires
+from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
     MODELS,
     DaliPipeline,
@@ -30,6 +29,7 @@ from triton_models.spec import (
     load_builds,
     model_names,
 )
+from triton_models.survey.servable import Judged, judge, unservable
 
 X, Y = [Tensor("X", "FP32", [1])], [Tensor("Y", "FP32", [1])]
 
@@ -179,8 +179,8 @@ import sys
 for name in ("google.protobuf", "numpy", "onnx", "boto3", "torch", "tritonclient"):
     sys.modules[name] = None
 from pathlib import Path
-from triton_models.releases import RELEASES
-from triton_models.servable import unservable
+from triton_models.facts.releases import RELEASES
+from triton_models.survey.servable import unservable
 from triton_models.spec import load_builds, model_names
 builds = dict(zip(model_names(), load_builds(model_names())))
 assert not list(unservable(builds, models=Path({str(MODELS)!r}), release=RELEASES["25.09"], gpu=True))

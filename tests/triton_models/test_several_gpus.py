@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from triton_models.built_for import built_gpus, plan_gpu, plan_runs_on
-from triton_models.errors import FleetError
-from triton_models.instances import GPUS
-from triton_models.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.publishing.preflight import preflight
-from triton_models.publishing.published import built_for
-from triton_models.publishing.serving import serving_with
-from triton_models.target import PLAIN
+from triton_models.artifact.built_for import built_gpus, plan_gpu, plan_runs_on
+from triton_models.base.errors import FleetError
+from triton_models.check.target import PLAIN
+from triton_models.facts.instances import GPUS
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.repository.preflight import preflight
+from triton_models.repository.published import built_for
+from triton_models.repository.serving import serving_with
 
 BUILD = {
     "gpu": ["A10G", "L4"],

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.triton_models.declared_models import declare
-from triton_models import survey as module
-from triton_models.errors import FleetError
-from triton_models.found_good import FOLDER
-from triton_models.releases import RELEASES
-from triton_models.source_files import contents
-from triton_models.survey import Survey
+from triton_models.base.errors import FleetError
+from triton_models.base.source_files import contents
+from triton_models.facts.releases import RELEASES
+from triton_models.survey import survey as module
+from triton_models.survey.found_good import FOLDER
+from triton_models.survey.survey import Survey
 
 NAMES = [f"net-{number}" for number in range(9)]
 

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from tests.triton_models.model_folders import write, write_plain
 from tests.triton_models.publishing_aws import artifact, client, new_repository, own_endpoints, small_aws
-from triton_models.changed import _compared
-from triton_models.errors import FleetError
-from triton_models.instances import GPUS
-from triton_models.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
-from triton_models.pack import Artifact, pack
-from triton_models.publish import publish
-from triton_models.publishing.prune import expendable, prune
-from triton_models.publishing.rollback import rollback
-from triton_models.publishing.serving import live_targets
-from triton_models.publishing.stored_manifest import read_manifest
-from triton_models.releases import RELEASES
-from triton_models.targets import ANY, ArtifactTarget, built_target, content_targets
+from triton_models.artifact.targets import ANY, ArtifactTarget, built_target, content_targets
+from triton_models.base.errors import FleetError
+from triton_models.deliver.changed import _compared
+from triton_models.facts.instances import GPUS
+from triton_models.facts.releases import RELEASES
+from triton_models.pack.pack import Artifact, pack
+from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
+from triton_models.repository.prune import expendable, prune
+from triton_models.repository.publish import publish
+from triton_models.repository.rollback import rollback
+from triton_models.repository.serving import live_targets
+from triton_models.repository.stored_manifest import read_manifest
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)
 A10G, T4, L4, A100, B200 = (

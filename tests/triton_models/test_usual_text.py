@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.triton_models.config_strategies import messages, valid_folders
-from triton_models.config import ModelConfig, parse_config, to_text
-from triton_models.errors import FleetError
-from triton_models.rules.usual_text import read_usual
+from triton_models.base.errors import FleetError
+from triton_models.config.pbtxt import ModelConfig, parse_config, to_text
+from triton_models.config.usual_text import read_usual
 
 BY_HAND = """
 # made by hand

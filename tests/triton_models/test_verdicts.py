@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.triton_models.publishing_aws import ENVIRONMENT, client, small_aws
-from triton_models.cli import main
-from triton_models.delivering.logs import log_file, service_log
-from triton_models.delivering.places import Place
-from triton_models.delivering.summary import summary
-from triton_models.delivering.verdicts import Verdict, Verdicts
-from triton_models.errors import FleetError, Problem
+from triton_models.base.errors import FleetError, Problem
+from triton_models.cli.main import main
+from triton_models.deliver.logs import log_file, service_log
+from triton_models.deliver.places import Place
+from triton_models.deliver.summary import summary
+from triton_models.deliver.verdicts import Verdict, Verdicts
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 PROBLEM = Problem(what="it raised", where="build.py:3", expected="no error", fix="fix it", rule="r")

@@ -17,10 +17,10 @@ from tests.triton_models.publishing_aws import (
     small_aws,
     write_manifest,
 )
-from triton_models.cli import main
-from triton_models.manifest import MANIFEST_NAME, Repository
-from triton_models.pack import Artifact
-from triton_models.publish import publish
+from triton_models.cli.main import main
+from triton_models.pack.pack import Artifact
+from triton_models.repository.manifest import MANIFEST_NAME, Repository
+from triton_models.repository.publish import publish
 
 NAMES = ("net", "other")
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.delivering.worker import Ended, Report, Worker
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.deliver.worker import Ended, Report, Worker
 
 PLENTY_S = 60.0
 

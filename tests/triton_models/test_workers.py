@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from triton_models.invoking.workers import HungError, Workers
+from triton_models.client.workers import HungError, Workers
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME")
 LIMIT_S = 30.0

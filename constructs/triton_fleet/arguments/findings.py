@@ -9,7 +9,7 @@ from typing import TypeVar
 from aws_cdk import Token
 from constructs import IConstruct
 
-from triton_models.errors import FleetError, Problem, raise_if_any
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 
 __all__ = ["Findings", "FleetError", "Problem"]
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 import jsii
 from constructs import IConstruct, IValidation
 
-from triton_models.errors import FleetError, Problem
+from triton_models.base.errors import FleetError, Problem
 
 _PUT_OFF: ContextVar[list[LateFindings] | None] = ContextVar("_PUT_OFF", default=None)
 

@@ -20,7 +20,7 @@ from constructs import Construct
 
 from triton_fleet.arguments.match import fits, mismatches
 from triton_fleet.arguments.words import advice, described, with_kind
-from triton_models.errors import Problem, raise_if_any
+from triton_models.base.errors import Problem, raise_if_any
 
 RULE = "argument-type"
 

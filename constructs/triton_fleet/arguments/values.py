@@ -9,7 +9,7 @@ from aws_cdk import Duration, Token
 
 from triton_fleet.arguments.tokens import known
 from triton_fleet.rules.number_range import number_range
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "literal-needed"
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from aws_cdk import Duration, IResolvable
 
-from triton_models.suggest import did_you_mean
+from triton_models.base.suggest import did_you_mean
 
 LARGEST = 2**53
 """The CDK runs in JavaScript, which knows integers up to here."""

@@ -35,12 +35,12 @@ from triton_fleet.repository.usage import ServedModels
 from triton_fleet.rules.host_ami import REPORTED_RULE as HOST_AMI_REFUSED
 from triton_fleet.rules.host_ami import host_ami_reported
 from triton_fleet.rules.rollback_alarms import rollback_alarms as rollback_alarm_problems
-from triton_models.errors import FleetError
-from triton_models.instances import InstanceType
-from triton_models.instances import instance_type as find_instance_type
-from triton_models.releases import Release
-from triton_models.suggest import did_you_mean
-from triton_models.targets import ArtifactTarget
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
+from triton_models.facts.instances import InstanceType
+from triton_models.facts.instances import instance_type as find_instance_type
+from triton_models.facts.releases import Release
 
 _LONGEST_NAME = 63
 

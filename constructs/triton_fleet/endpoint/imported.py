@@ -16,8 +16,8 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.variants import DEFAULT_VARIANT
 from triton_fleet.metrics.published import EndpointMetrics
 from triton_fleet.rules.resource_name import resource_name
-from triton_models.errors import FleetError, raise_if_any
-from triton_models.instances import instance_type as find_instance_type
+from triton_models.base.errors import FleetError, raise_if_any
+from triton_models.facts.instances import instance_type as find_instance_type
 
 
 def invocation_grant(

@@ -35,9 +35,9 @@ from triton_fleet.rules.multi_model_gpu import multi_model_gpu
 from triton_fleet.rules.multi_model_type import multi_model_type
 from triton_fleet.rules.unload_stall import RULE as UNLOAD_STALL
 from triton_fleet.rules.unload_stall import unload_stall
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
-from triton_models.instances import instance_type as find_instance_type
-from triton_models.releases import DEFAULT_RELEASE, Release
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
+from triton_models.facts.instances import instance_type as find_instance_type
+from triton_models.facts.releases import DEFAULT_RELEASE, Release
 
 VARIANT = DEFAULT_VARIANT
 """The only variant: SageMaker's documents disagree on whether a multi-model endpoint may have a second."""

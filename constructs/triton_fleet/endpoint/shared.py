@@ -28,9 +28,9 @@ from triton_fleet.rules.local_storage import local_storage
 from triton_fleet.rules.metric_interval import metric_interval
 from triton_fleet.rules.resource_name import resource_name
 from triton_fleet.rules.tag_set import tag_set
-from triton_models.instances import InstanceType
-from triton_models.releases import Release
-from triton_models.releases import release as find_release
+from triton_models.facts.instances import InstanceType
+from triton_models.facts.releases import Release
+from triton_models.facts.releases import release as find_release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,9 +32,9 @@ from triton_fleet.rules.async_features import async_features
 from triton_fleet.rules.instance_pools import instance_pools, same_image
 from triton_fleet.rules.single_model_artifact import single_model_artifact
 from triton_fleet.rules.variant_set import variant_set
-from triton_models.instances import InstanceType
-from triton_models.instances import instance_type as find_instance_type
-from triton_models.releases import DEFAULT_RELEASE, Release
+from triton_models.facts.instances import InstanceType
+from triton_models.facts.instances import instance_type as find_instance_type
+from triton_models.facts.releases import DEFAULT_RELEASE, Release
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _DEFAULT_MODEL = "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME"

@@ -17,8 +17,8 @@ from triton_fleet.repository.model_builds import ModelBuilds
 from triton_fleet.repository.working_folder import runs
 from triton_fleet.rules.artifact_timeout import LONGEST, artifact_timeout
 from triton_fleet.rules.deployed_model import deployed_model
-from triton_models.manifest import MANIFEST_NAME
-from triton_models.quota_needs import processing_quota, quota_codes
+from triton_models.facts.quota_needs import processing_quota, quota_codes
+from triton_models.repository.manifest import MANIFEST_NAME
 
 # Left of CloudFormation's hour when the function gives up: for its answer, which says what is missing, to
 # come before CloudFormation's own, which says nothing.

@@ -10,7 +10,7 @@ from constructs import Construct
 from triton_fleet.arguments.typed import typed
 from triton_fleet.functions.inline_function import InlineFunction
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_models.manifest import MANIFEST_NAME, Manifest
+from triton_models.repository.manifest import MANIFEST_NAME, Manifest
 
 SOURCE = "endpoint_start"
 """The function's file."""

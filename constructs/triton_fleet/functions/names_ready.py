@@ -12,8 +12,8 @@ from constructs import Construct
 from triton_fleet.arguments.typed import typed
 from triton_fleet.functions.inline_function import InlineFunction
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_models.manifest import MANIFEST_NAME
-from triton_models.targets import ArtifactTarget
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.repository.manifest import MANIFEST_NAME
 
 
 class NamesReady(Construct):

@@ -24,7 +24,7 @@ from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.s3_folder import S3Folder
 from triton_fleet.rules.async_topics import async_topics
 from triton_fleet.rules.number_range import number_range
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 Outcome = Literal["success", "error"]
 

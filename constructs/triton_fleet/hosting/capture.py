@@ -15,7 +15,7 @@ from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.arguments.values import literal_texts
 from triton_fleet.rules.content_types import content_types
 from triton_fleet.rules.number_range import number_range
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 
 @typed_fields

@@ -15,7 +15,7 @@ from aws_cdk import Acknowledgment, Stack, Validations
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_models.instances import InstanceType
+from triton_models.facts.instances import InstanceType
 
 # The packs of cdk-nag 3.0.2 that hold the rule, read in its sources on 2026-11-21.
 _KEY_PACKS = ("HIPAA.Security", "NIST.800.53.R4", "NIST.800.53.R5", "PCI.DSS.321")

@@ -23,7 +23,7 @@ from triton_fleet.rules.account_id import account_id
 from triton_fleet.rules.network_services import models_reachable, route_tables_known, stated_once
 from triton_fleet.rules.network_subnets import no_public_subnet, some_subnets
 from triton_fleet.rules.number_range import number_range
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 _HTTPS = ec2.Port.tcp(443)
 _MOST_GROUPS = 5

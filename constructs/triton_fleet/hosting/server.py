@@ -8,8 +8,8 @@ from typing import Literal
 
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
-from triton_models.errors import Problem
-from triton_models.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
+from triton_models.base.errors import Problem
+from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
 
 _MIB = 1024 * 1024
 # CreateModel: each value of a container's environment, in bytes.

@@ -10,7 +10,7 @@ from triton_fleet.hosting.variants import Hosting
 from triton_fleet.rules.number_range import number_range
 from triton_fleet.rules.reservation_arn import reservation_arn
 from triton_fleet.rules.resource_name import resource_name
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 
 def hosting_problems(hosting: Hosting, *, where: str) -> Iterator[Problem | None]:

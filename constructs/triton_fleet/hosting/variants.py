@@ -13,9 +13,9 @@ from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.metrics.published import EndpointMetrics
-from triton_models.host_amis import default_ami
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
-from triton_models.releases import Release
+from triton_models.facts.host_amis import default_ami
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
+from triton_models.facts.releases import Release
 
 DEFAULT_VARIANT = "AllTraffic"
 

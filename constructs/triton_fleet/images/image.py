@@ -15,8 +15,8 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.images.labels import image_labels
 from triton_fleet.rules.own_image import image_beside_endpoint, image_version, multi_model_label
-from triton_models.errors import FleetError, Problem
-from triton_models.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, Release, image_account
+from triton_models.base.errors import FleetError, Problem
+from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, Release, image_account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
 
 _CONTINUED = re.compile(r"\\[ \t]*\n")
 _COMMENT = re.compile(r"^[ \t]*#.*\n?", re.MULTILINE)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from triton_models.errors import FleetError
-from triton_models.suggest import did_you_mean
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
 
 INVOCATION_NAMESPACE = "AWS/SageMaker"
 HOST_NAMESPACE = "/aws/sagemaker/Endpoints"  # with a slash in front, in lower case

@@ -18,7 +18,7 @@ from triton_fleet.metrics.facts import (
     MetricFact,
     metric_fact,
 )
-from triton_models.instances import InstanceType
+from triton_models.facts.instances import InstanceType
 
 __all__ = [
     "HOST_NAMESPACE",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from triton_fleet.arguments.tokens import known
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
-from triton_models.cost import Estimate
-from triton_models.prices import PRICES, Price
+from triton_models.facts.cost import Estimate
+from triton_models.facts.prices import PRICES, Price
 
 
 def price_of(variant: DeployedVariant, given: float | None) -> Price | None:

@@ -86,8 +86,8 @@ class EndpointDashboard(Construct):
             scaling: Its auto scaling: the limits of its capacity are lines in the chart of instances.
             models: How many models share the endpoint, to see what each costs; 0 if it is not known.
             hourly_price_usd: What an instance costs you for an hour. By default the price on demand in
-                `triton_models.prices`, with its region and date; of a type that is not there, cost is shown
-                in instances and seconds of them.
+                `triton_models.facts.prices`, with its region and date; of a type that is not there, cost
+                is shown in instances and seconds of them.
 
         Raises:
             FleetError: There is no such variant, the price or the number of models is invalid, or alarms or

@@ -22,7 +22,7 @@ from triton_fleet.functions.inline_function import InlineFunction
 from triton_fleet.rules.warm_up_interval import warm_up_interval
 from triton_fleet.rules.warm_up_requests import warm_up_models, warm_up_request, warm_up_size
 from triton_fleet.scaling.alias import EndpointAlias
-from triton_models.manifest import MANIFEST_NAME
+from triton_models.repository.manifest import MANIFEST_NAME
 
 _QUARTER_MINUTE = Duration.seconds(15)
 _ROUNDS_AN_INSTANCE = 3

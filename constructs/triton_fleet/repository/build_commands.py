@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from triton_models.instances import Gpu
+from triton_models.facts.instances import Gpu
 
 # The image's Python is marked as managed by Ubuntu; the container is thrown away after the build. What a
 # build installs goes into the user's folder, where the server that verifies the models does not look: on the
@@ -18,18 +18,18 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 _MODELS = "${FLEET_MODELS:-$(cd models; dirname */build.py)}"
 
 # The usual set by hash, and what some models need besides it, only where one of them is built.
-_INSTALL = f"python3 -m triton_models.locked build {_MODELS}"
+_INSTALL = f"python3 -m triton_models.builds.locked build {_MODELS}"
 # Problems with the machine are reported before minutes of pip. Two commands: `export A=$(...)` never fails.
 _FIND_DRIVER = (
     '[ -z "${FLEET_GPU:-}" ] || LD_LIBRARY_PATH='
-    '$(python3 -m triton_models.tensorrt.driver --gpu "$FLEET_GPU" --release "$FLEET_RELEASE")',
+    '$(python3 -m triton_models.builds.tensorrt.driver --gpu "$FLEET_GPU" --release "$FLEET_RELEASE")',
     "export LD_LIBRARY_PATH",
 )
 _HARDWARE = {True: '${FLEET_GPU:+--gpu "$FLEET_GPU"}', False: "--cpu"}
 _MODULE = "python3 -m triton_models"
 
 # Finding out what changed reads declarations and builds nothing, so that it needs none of the frameworks.
-_INSTALL_LITTLE = "python3 -m triton_models.locked changed"
+_INSTALL_LITTLE = "python3 -m triton_models.builds.locked changed"
 
 
 def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:

@@ -11,8 +11,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from triton_models.declaring.reading import FORM_MARK
-from triton_models.variables import untrained
+from triton_models.declare.reading import FORM_MARK
+from triton_models.declare.variables import untrained
 
 HUB_TOKEN = "HF_TOKEN"  # noqa: S105 -- the name of the variable that the hub's own library reads
 _SECRET = "FLEET_HUB_TOKEN_SECRET"  # noqa: S105

@@ -14,11 +14,11 @@ from triton_fleet.rules.build_machine import nowhere_to_build
 from triton_fleet.rules.build_processing import processing_gpu, processing_instance
 from triton_fleet.rules.build_reserved import reserved_gpu, reserved_region
 from triton_fleet.rules.number_range import number_range
-from triton_models.build_machines.automatic import automatic_machine
-from triton_models.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
-from triton_models.build_machines.processing import processing_type
-from triton_models.build_machines.reserved import RESERVED_MACHINES
-from triton_models.instances import Gpu, InstanceType
+from triton_models.facts.build_machines.automatic import automatic_machine
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
+from triton_models.facts.build_machines.processing import processing_type
+from triton_models.facts.build_machines.reserved import RESERVED_MACHINES
+from triton_models.facts.instances import Gpu, InstanceType
 
 
 @typed_fields

@@ -11,8 +11,8 @@ from constructs import Construct
 
 from triton_fleet.images.image import TritonImage
 from triton_fleet.repository.build_machine import BuildMachine, ReservedMachines
-from triton_models.build_machines.on_demand import BuildMachine as OnDemand
-from triton_models.build_machines.reserved import EXTRA_DISK_GB
+from triton_models.facts.build_machines.on_demand import BuildMachine as OnDemand
+from triton_models.facts.build_machines.reserved import EXTRA_DISK_GB
 
 # AWS's own image with Python 3.11 and boto3, in every region. Read on 2026-11-21:
 # https://github.com/aws/aws-codebuild-docker-images/blob/master/al/x86_64/standard/5.0/Dockerfile

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from triton_fleet.arguments.findings import Findings, Problem
-from triton_models.declaring.reading import FORM_MARK
-from triton_models.suggest import did_you_mean
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare.reading import FORM_MARK
 
 
 def declared_models(source: Path) -> tuple[str, ...]:

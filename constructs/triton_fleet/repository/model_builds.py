@@ -52,16 +52,16 @@ from triton_fleet.rules.cpu_image import cpu_image as cpu_image_problem
 from triton_fleet.rules.gpu_generation import gpu_generation
 from triton_fleet.rules.image_published import image_published, image_region
 from triton_fleet.rules.plan_portability import PlanTarget
-from triton_models.build_machines.on_demand import BUILD_MACHINES
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
-from triton_models.instances import instance_type as find_instance_type
-from triton_models.releases import DEFAULT_RELEASE, Release
-from triton_models.releases import release as find_release
-from triton_models.sequence_models import sequence_models
-from triton_models.survey import Survey
-from triton_models.targets import ArtifactTarget
-from triton_models.tensorrt import hardware_problems
-from triton_models.variables import variables_read
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.declare.sequence_models import sequence_models
+from triton_models.declare.variables import variables_read
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
+from triton_models.facts.instances import instance_type as find_instance_type
+from triton_models.facts.releases import DEFAULT_RELEASE, Release
+from triton_models.facts.releases import release as find_release
+from triton_models.facts.tensorrt import hardware_problems
+from triton_models.survey.survey import Survey
 
 # A Processing job gets an instance and pulls the image before it begins.
 _JOB_START_MINUTES = 30

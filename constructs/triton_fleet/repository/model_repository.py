@@ -16,7 +16,7 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.repository.usage import RepositoryUsage
 from triton_fleet.rules.existing_bucket import existing_bucket
 from triton_fleet.rules.repository_prefix import repository_prefix
-from triton_models.manifest import MANIFEST_NAME
+from triton_models.repository.manifest import MANIFEST_NAME
 
 
 class ModelRepository(Construct):

@@ -25,8 +25,8 @@ from triton_fleet.repository.build_commands import ENVIRONMENT, commands
 from triton_fleet.repository.build_inputs import token_of_job
 from triton_fleet.repository.build_roles import source_key_statements
 from triton_fleet.repository.code.run_processing_job import LOG_GROUP
-from triton_models.build_machines.processing import VOLUME_GB
-from triton_models.instances import Gpu
+from triton_models.facts.build_machines.processing import VOLUME_GB
+from triton_models.facts.instances import Gpu
 
 SERVICE = "sagemaker.amazonaws.com"
 _METRICS = "/aws/sagemaker/ProcessingJobs"

@@ -10,8 +10,8 @@ from aws_cdk import AssetHashType, IgnoreMode
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from triton_models.digests import digest_of
-from triton_models.source_files import LEFTOVERS, contents
+from triton_models.base.digests import digest_of
+from triton_models.base.source_files import LEFTOVERS, contents
 
 _OUTPUT: Final = ("build", "artifacts")
 """Where builds on this machine put what they make, in the source folder."""

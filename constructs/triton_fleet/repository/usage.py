@@ -9,11 +9,11 @@ from pathlib import Path
 from triton_fleet.arguments.tokens import known
 from triton_fleet.rules.instance_pools import same_gpu
 from triton_fleet.rules.plan_portability import PlanTarget, endpoint_fits
-from triton_models.declaring.reading import FORM_MARK
-from triton_models.errors import Problem
-from triton_models.instances import InstanceType
-from triton_models.layout import model_name
-from triton_models.releases import Release
+from triton_models.artifact.layout import model_name
+from triton_models.base.errors import Problem
+from triton_models.declare.reading import FORM_MARK
+from triton_models.facts.instances import InstanceType
+from triton_models.facts.releases import Release
 
 _UNKNOWN = "any of its models"
 

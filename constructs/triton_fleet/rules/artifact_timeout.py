@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "artifact-timeout"
 # Read on 2026-11-21: ServiceTimeout.

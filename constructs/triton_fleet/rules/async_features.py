@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "async-excludes"
 METRIC_RULE = "scaling-target-published"

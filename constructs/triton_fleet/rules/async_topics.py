@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "async-topics"
 # Read on 2026-11-21.

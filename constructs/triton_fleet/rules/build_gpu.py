@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from triton_fleet.rules.build_machine import RULE, WHY, another_way
-from triton_models.build_machines.on_demand import BUILD_MACHINES
-from triton_models.errors import Problem
-from triton_models.instances import InstanceType
+from triton_models.base.errors import Problem
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.instances import InstanceType
 
 __all__ = ["RULE", "SOURCE", "build_gpu", "build_region"]
 

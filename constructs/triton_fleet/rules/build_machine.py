@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from triton_models.build_machines.automatic import Automatic, automatic_machine
-from triton_models.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
-from triton_models.built_for import AMPERE_PLUS, runs_on
-from triton_models.errors import Problem
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType, instance_type
+from triton_models.artifact.built_for import runs_on
+from triton_models.base.errors import Problem
+from triton_models.facts.build_machines.automatic import Automatic, automatic_machine
+from triton_models.facts.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType, instance_type
+from triton_models.facts.tensorrt import AMPERE_PLUS
 
 RULE = "build-gpu-is-serving-gpu"
 # Read on 2026-11-21.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_fleet.rules.number_range import number_range
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "build-runs"
 # Read on 2026-11-21: what an execution may be, and the arguments of a Processing job.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from triton_models.declaring.weights import HubWeights, S3Weights, SeededWeights, weights_at
-from triton_models.errors import Problem
-from triton_models.suggest import did_you_mean
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare.weights import HubWeights, S3Weights, SeededWeights, weights_at
 
 RULE = "build-weights"
 # Read on 2026-11-21: what a variable may hold, and which characters stand for others in a policy.

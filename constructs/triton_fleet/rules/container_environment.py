@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "container-environment"
 # Read on 2026-11-21.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "content-types"
 # Read on 2026-11-21.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from triton_models.errors import Problem
-from triton_models.suggest import did_you_mean
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import did_you_mean
 
 RULE = "deployed-model"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "deployment-portion"
 # Read on 2026-11-21. Canary, linear step and rolling batch each have a page; the bounds are on all of them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "deployment-times"
 # Read on 2026-11-21.

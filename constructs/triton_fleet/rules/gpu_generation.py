@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from triton_models.errors import Problem
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, Gpu
-from triton_models.releases import RELEASES, Release
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, Gpu
+from triton_models.facts.releases import RELEASES, Release
 
 RULE = "gpu-generation-supported"
 # Read on 2026-11-21.

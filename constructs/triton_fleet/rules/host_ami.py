@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_models.errors import Problem
-from triton_models.host_amis import HOST_AMIS, PATTERN, REPORTS, HostAmi, default_ami, family, too_old
-from triton_models.instances import InstanceType
-from triton_models.releases import CUDA_MAJORS, Release
-from triton_models.suggest import did_you_mean
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import did_you_mean
+from triton_models.facts.host_amis import HOST_AMIS, PATTERN, REPORTS, HostAmi, default_ami, family, too_old
+from triton_models.facts.instances import InstanceType
+from triton_models.facts.releases import CUDA_MAJORS, Release
 
 RULE = "host-ami"
 REPORTED_RULE = "triton-fleet:host-ami-refused"
-# Read on 2026-11-22; the table triton_models.host_amis has every source.
+# Read on 2026-11-22; the table triton_models.facts.host_amis has every source.
 SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "hourly-price"
 

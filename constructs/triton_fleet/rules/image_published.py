@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from triton_models.errors import FleetError, Problem
-from triton_models.releases import Release, image_account
+from triton_models.base.errors import FleetError, Problem
+from triton_models.facts.releases import Release, image_account
 
 RULES = ("release-not-on-sagemaker", "release-not-in-region")
-SOURCE = "the tables of triton_models.releases"
+SOURCE = "the tables of triton_models.facts.releases"
 
 
 def image_published(release: Release, *, where: str) -> Problem | None:

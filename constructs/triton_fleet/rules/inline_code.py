@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "inline-code"
 # Read on 2026-11-21. The page about inline code allows 4 MB, and the CDK 2.275 checks nothing; a template

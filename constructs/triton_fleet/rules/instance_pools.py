@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triton_models.errors import Problem
-from triton_models.instances import Gpu, InstanceType
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import Gpu, InstanceType
 
 RULE = "instance-pools"
 MULTI_MODEL_RULE = "multi-model-pools"

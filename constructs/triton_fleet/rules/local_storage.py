@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_models.errors import Problem
-from triton_models.instances import InstanceType
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import InstanceType
 
 RULE = "local-storage-no-volume"
 # Read on 2026-11-21.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "multi-model-argument"
 # Read on 2026-11-21: core's backend_model_instance.cc and cache_manager.cc (main of 2026-06-09), and

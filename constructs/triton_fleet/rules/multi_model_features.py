@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "multi-model-excludes"
 # Read on 2026-11-21.

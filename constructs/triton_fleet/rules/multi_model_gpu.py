@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from triton_models.errors import Problem
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES, InstanceType
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES, InstanceType
 
 RULE = "multi-model-one-gpu"
 # Read on 2026-11-21.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from triton_models.errors import Problem
-from triton_models.instances import DEFAULT_INSTANCE_TYPE, InstanceType
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 
 RULE = "multi-model-type"
 # Read on 2026-11-21: of those with a GPU ml.p2, ml.p3, ml.g4dn and ml.g5 are listed. SageMaker keeps a list

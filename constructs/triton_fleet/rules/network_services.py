@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULES = ("network-endpoint-twice", "network-models-unreachable", "network-route-tables")
 # Read on 2026-11-21.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULES = ("own-image-version", "own-image-region", "own-image-label")
 # Read on 2026-11-21; the registry pulled from was read in API_ContainerDefinition.html of the same reference.

@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from triton_models.built_for import runs_on
-from triton_models.errors import Problem
-from triton_models.export.dali import loads_pipelines_of
-from triton_models.instances import Gpu
-from triton_models.releases import Release
-from triton_models.suggest import some_of
-from triton_models.tensorrt import LEVELS
+from triton_models.artifact.built_for import runs_on
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import some_of
+from triton_models.builds.export.dali import loads_pipelines_of
+from triton_models.facts.instances import Gpu
+from triton_models.facts.releases import Release
+from triton_models.facts.tensorrt import LEVELS
 
 RULE = "plan-fits-endpoint"
 # Read on 2026-11-21.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "policy-name"
 # Read on 2026-11-21: the patterns of PolicyName and ScheduledActionName.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 KEY_RULE = "key-arn"
 TOPIC_RULE = "topic-arn"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "repository-prefix"
 # Read on 2026-11-21: characters that are safe in keys; a star or a dollar means something else in a policy.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "rolling-one-variant"
 # Read on 2026-11-21.

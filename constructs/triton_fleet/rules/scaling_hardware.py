@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from triton_models.errors import Problem
-from triton_models.instances import InstanceType
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import InstanceType
 
 RULE = "scaling-target-hardware"
 # Read on 2026-11-21.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "scaling-number"
 # Read on 2026-11-21.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from triton_fleet.rules.capacity import capacity
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "scheduled-capacity"
 # Read on 2026-11-21.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "secret-arn"
 # Read on 2026-11-22: Secrets Manager ends an ARN with a hyphen and six characters of its own.

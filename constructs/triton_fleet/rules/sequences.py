@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from triton_models.suggest import some_of
+from triton_models.base.suggest import some_of
 
 RULE = "triton-fleet:sequences-spread"
 # Read on 2026-11-22. A session of SageMaker is pinned to an instance only where the container answers with a

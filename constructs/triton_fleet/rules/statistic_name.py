@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "statistic-name"
 # Read on 2026-11-22, with the API models in botocore 1.44.5: Application Auto Scaling takes any statistic of

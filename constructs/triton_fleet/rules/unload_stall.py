@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.releases import Release
+from triton_models.facts.releases import Release
 
 RULE = "triton-fleet:unload-stall"
 # Read on 2026-11-21, at the tags v2.51 to v2.71: commits d697e8d71 and f3bdcc7db, first in 2.64.

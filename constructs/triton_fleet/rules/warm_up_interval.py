@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "warm-up-interval"
 # Read on 2026-11-21: a function lives 15 minutes, which is how long a warm-up lasts at most.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 RULE = "warm-up-requests"
 # Read on 2026-11-21: Input, at most 8192 characters.

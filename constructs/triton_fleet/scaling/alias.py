@@ -29,9 +29,9 @@ from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.functions.names_ready import NamesReady
 from triton_fleet.rules.alias_name import alias_endpoint_name, alias_name_length
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
-from triton_models.alias import alias_name
-from triton_models.errors import raise_if_any
-from triton_models.releases import DEFAULT_RELEASE
+from triton_models.base.errors import raise_if_any
+from triton_models.client.alias import alias_name
+from triton_models.facts.releases import DEFAULT_RELEASE
 
 FLEET_TAG = "triton-fleet:fleet"
 """The tag of an endpoint that says which fleet it serves; who may invoke the fleet is decided by it."""

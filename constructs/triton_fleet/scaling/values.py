@@ -13,7 +13,7 @@ from triton_fleet.scaling.schedules import ScheduledCapacity
 from triton_fleet.scaling.steps import StepScaling
 from triton_fleet.scaling.target import Cooldowns, Target
 from triton_fleet.scaling.tracking import ModelLatency
-from triton_models.errors import Problem
+from triton_models.base.errors import Problem
 
 LARGEST = 2**31 - 1
 """What the services count instances and seconds in."""

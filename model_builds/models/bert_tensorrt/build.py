@@ -54,7 +54,7 @@ def source() -> BertModel:
     """BERT as transformers has it."""
     from transformers import BertConfig, BertModel
 
-    from triton_models.export.pretrained import load_pretrained
+    from triton_models.builds.export.pretrained import load_pretrained
 
     return load_pretrained(BertModel, WEIGHTS, untrained=BertConfig(num_hidden_layers=2))
 

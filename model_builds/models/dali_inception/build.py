@@ -86,7 +86,7 @@ def preprocessing(device: str) -> Any:
 
 def network() -> InceptionV3:
     """The network with its weights, ready to predict."""
-    from triton_models.export.weights import load_weights
+    from triton_models.builds.export.weights import load_weights
 
     from .network import InceptionV3, seeded
 
@@ -118,7 +118,7 @@ def reference(inputs: Tensors) -> Tensors:
     """What DALI and PyTorch answer."""
     import torch
 
-    from triton_models.export.dali import run_pipeline
+    from triton_models.builds.export.dali import run_pipeline
 
     images = run_pipeline(images_of(BUILD.name), {ENCODED.name: inputs["INPUT"]})[IMAGE.name]
     with torch.inference_mode():

@@ -90,7 +90,7 @@ def _source() -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
     from transformers.utils.logging import disable_progress_bar
 
-    from triton_models.export.weights import fetch
+    from triton_models.builds.export.weights import fetch
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
     return SentenceTransformer(str(fetch(WEIGHTS)), device="cpu", local_files_only=True)

@@ -56,7 +56,7 @@ TUNED = OnnxRuntime(
 @functools.cache
 def network() -> ResNet50:
     """The network with its weights, ready to predict."""
-    from triton_models.export.weights import load_weights
+    from triton_models.builds.export.weights import load_weights
 
     from .network import ResNet50, seeded
 

@@ -45,7 +45,7 @@ def source() -> RobertaModel:
     """RoBERTa as transformers has it."""
     from transformers import RobertaConfig, RobertaModel
 
-    from triton_models.export.pretrained import load_pretrained
+    from triton_models.builds.export.pretrained import load_pretrained
 
     small = RobertaConfig(
         num_hidden_layers=2, vocab_size=50265, max_position_embeddings=TOKENS + 2, type_vocab_size=1

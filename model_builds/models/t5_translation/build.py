@@ -66,7 +66,7 @@ def source() -> T5ForConditionalGeneration:
         return network(WEIGHTS.seed)
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from triton_models.export.pretrained import load_pretrained
+    from triton_models.builds.export.pretrained import load_pretrained
 
     return load_pretrained(T5ForConditionalGeneration, WEIGHTS, untrained=T5Config())
 
@@ -80,14 +80,14 @@ def tokenizer() -> PreTrainedTokenizerBase:
         return small_tokenizer()
     from transformers import AutoTokenizer
 
-    from triton_models.export.weights import fetch
+    from triton_models.builds.export.weights import fetch
 
     return AutoTokenizer.from_pretrained(fetch(WEIGHTS), local_files_only=True)
 
 
 def write(job: BuildJob) -> None:
     """Export both networks into the version folder."""
-    from triton_models.config import CONFIG_FILE, read_config, write_config
+    from triton_models.config.pbtxt import CONFIG_FILE, read_config, write_config
 
     folder = job.root / BUILD.name
     export(folder / "1")
@@ -106,7 +106,7 @@ def wheels(job: BuildJob) -> list[str]:
         FleetError: The wheel for GPUs has no cuDNN to run with. It was built against version 9, which came
             out in February 2024 and takes no other's place (onnxruntime.ai, CUDA Execution Provider).
     """
-    from triton_models.errors import FleetError
+    from triton_models.base.errors import FleetError
 
     if job.compiler and job.release.name < "24.03":
         raise FleetError.of(
@@ -126,7 +126,7 @@ def export(version: Path) -> None:
     """Write encoder.onnx and decoder.onnx."""
     import torch
 
-    from triton_models.export.onnx import export_onnx
+    from triton_models.builds.export.onnx import export_onnx
 
     from .network import DecoderStep, Encoder
 

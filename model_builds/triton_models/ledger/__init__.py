@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
 from triton_models.ledger import accounts, builds, containers, endpoints, gpu, image, metrics, server
 from triton_models.ledger.belief import Belief, DecidedBy, Grade
-from triton_models.suggest import did_you_mean
 
 __all__ = ["BELIEFS", "SUBJECTS", "Belief", "DecidedBy", "Grade", "belief"]
 

@@ -13,7 +13,7 @@ ROWS = (
         "project-asgard/asgard#508 saw CUDA 11.4 in 2023",
         depends=(
             "driver-too-old",
-            "triton_models.releases.CUDA_MAJORS",
+            "triton_models.facts.releases.CUDA_MAJORS",
             "ModelBuilds",
         ),
         decided_by=DecidedBy.ACCOUNT,
@@ -27,7 +27,7 @@ ROWS = (
         source="Undocumented",
         depends=(
             "driver-too-old",
-            "triton_models.releases.CUDA_MAJORS",
+            "triton_models.facts.releases.CUDA_MAJORS",
             "ProcessingJob",
         ),
         decided_by=DecidedBy.ACCOUNT,
@@ -41,11 +41,11 @@ ROWS = (
         grade=Grade.SOURCE_READ,
         source="NVIDIA's CUDA compatibility guide, for data-centre GPUs; /etc/shinit_v2 of its images, which "
         "every bash reads by BASH_ENV, does the same",
-        depends=("triton_models.tensorrt.driver", "driver-too-old"),
+        depends=("triton_models.builds.tensorrt.driver", "driver-too-old"),
         decided_by=DecidedBy.BY_HAND,
         command="a build for release 25.09 on a host whose driver is older than 580; its log says "
         "`CUDA runs by`",
-        if_false="Let triton_models/tensorrt/driver.py refuse every older driver",
+        if_false="Let triton_models/builds/tensorrt/driver.py refuse every older driver",
     ),
     Belief(
         id="build-gets-gpu-and-image",
@@ -55,7 +55,7 @@ ROWS = (
         depends=(
             "ModelBuilds",
             "OnDemandMachine",
-            "triton_models.build_machines.on_demand.BUILD_MACHINES",
+            "triton_models.facts.build_machines.on_demand.BUILD_MACHINES",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws codebuild start-build --project-name ...`, the Models stack's output",
@@ -151,7 +151,7 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="The role has the permissions; the embedded AWS does not enforce them",
         depends=(
-            "triton_models.tensorrt.timing_cache.TimingCache",
+            "triton_models.builds.tensorrt.timing_cache.TimingCache",
             "timing-cache",
         ),
         decided_by=DecidedBy.ACCOUNT,
@@ -165,10 +165,10 @@ ROWS = (
         "of a model that failed",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html",
-        depends=("triton_models.delivering.logs",),
+        depends=("triton_models.deliver.logs",),
         decided_by=DecidedBy.ACCOUNT,
         command="a build with a broken model and `FLEET_VERDICTS` set",
-        if_false="Correct triton_models/delivering/logs.py",
+        if_false="Correct triton_models/deliver/logs.py",
     ),
     Belief(
         id="processing-job-log",
@@ -176,9 +176,9 @@ ROWS = (
         "streams begin with that name",
         grade=Grade.PUBLIC_RECORD,
         source="Examples; AWS's pages were not read",
-        depends=("triton_models.delivering.logs",),
+        depends=("triton_models.deliver.logs",),
         decided_by=DecidedBy.ACCOUNT,
-        if_false="Correct triton_models/delivering/logs.py",
+        if_false="Correct triton_models/deliver/logs.py",
     ),
     Belief(
         id="s3-source-permissions",
@@ -244,7 +244,7 @@ ROWS = (
         belief="Builds in AWS reach PyTorch's own index, and it offers the pinned version for the CPU",
         grade=Grade.PUBLIC_RECORD,
         source="https://download.pytorch.org/whl/cpu lists every release of PyTorch",
-        depends=("triton_models.locked",),
+        depends=("triton_models.builds.locked",),
         decided_by=DecidedBy.ACCOUNT,
         command="the log of a build: pip names no package of CUDA",
         if_false="Nothing breaks: builds install PyPI's wheel, 3 GB more",

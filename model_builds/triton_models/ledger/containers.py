@@ -11,8 +11,8 @@ ROWS = (
         grade=Grade.ASSUMPTION,
         source="AWS's documents do not say; the rehearsal's unpacker keeps the bits",
         depends=(
-            "triton_models.slim_environment",
-            "rehearsal.hosting.unpack",
+            "triton_models.environments.slim",
+            "triton_rehearsal.hosting.unpack",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="`t5_translation` for release 25.09, then invoke it",
@@ -23,7 +23,7 @@ ROWS = (
         belief="SageMaker's own unpacker takes gzip streams of stored blocks",
         grade=Grade.ASSUMPTION,
         source="Every reader tried here does",
-        depends=("triton_models.packing.deflate",),
+        depends=("triton_models.pack.deflate",),
         decided_by=DecidedBy.ACCOUNT,
         command="any deployment: `fleet pack` writes no others for weights",
         if_false="Compress every artifact",
@@ -47,12 +47,12 @@ ROWS = (
         source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html; "
         "sagemaker_server.cc of server",
         depends=(
-            "rehearsal.hosting.runtime_api",
+            "triton_rehearsal.hosting.runtime_api",
             "triton_models.client.Client",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="invoke a missing target model, a broken one, and one that is still loading",
-        if_false="Correct rehearsal/hosting/runtime_api.py",
+        if_false="Correct rehearsal/triton_rehearsal/hosting/runtime_api.py",
     ),
     Belief(
         id="unknown-model-passed-on",
@@ -60,11 +60,11 @@ ROWS = (
         "an instant, as ModelError with the original status 400",
         grade=Grade.ASSUMPTION,
         source="Triton's answer was seen here; AWS documents OriginalStatusCode, not this case",
-        depends=("triton_models.invoking.failures", "triton_models.client.Client"),
+        depends=("triton_models.client.failures", "triton_models.client.Client"),
         decided_by=DecidedBy.ACCOUNT,
         command="requests to one model while others are loaded and evicted; look for calls of the client "
         "with more than one attempt",
-        if_false="Correct _UNKNOWN_MODEL in triton_models/invoking/failures.py",
+        if_false="Correct _UNKNOWN_MODEL in triton_models/client/failures.py",
         no_probe="it takes hundreds of loads under traffic to see it once",
     ),
     Belief(
@@ -75,7 +75,11 @@ ROWS = (
         grade=Grade.SOURCE_READ,
         source="infer_request.cc and ensemble_scheduler.cc of core, pb_stub.cc of python_backend and "
         "http_server.cc of server; AWS does not document whether OriginalMessage is the container's own text",
-        depends=("triton_fleet.functions.code.warm_up.REFUSED_INPUT", "WarmUp", "rehearsal.hosting.service"),
+        depends=(
+            "triton_fleet.functions.code.warm_up.REFUSED_INPUT",
+            "WarmUp",
+            "triton_rehearsal.hosting.service",
+        ),
         decided_by=DecidedBy.ACCOUNT,
         if_false="Correct REFUSED_INPUT in triton_fleet/functions/code/warm_up.py: a warm-up fails for a "
         "model that refuses its input, or passes for one that does not load",
@@ -85,7 +89,7 @@ ROWS = (
         belief="The start script of AWS's image passes SAGEMAKER_TRITON_* on to the server as NVIDIA's does",
         grade=Grade.SOURCE_READ,
         source="docker/sagemaker/serve of server at r24.12 to r26.06, read on 2026-11-22",
-        depends=("TritonServer", "rehearsal.triton.container"),
+        depends=("TritonServer", "triton_rehearsal.triton.container"),
         decided_by=DecidedBy.ACCOUNT,
         if_false="Give the options as extra_arguments of TritonServer",
     ),
@@ -105,10 +109,10 @@ ROWS = (
         "loads again",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html",
-        depends=("rehearsal.hosting.instance",),
+        depends=("triton_rehearsal.hosting.instance",),
         decided_by=DecidedBy.ACCOUNT,
         command="more models than fit, in turns; LoadedModelCount and ModelCacheHit",
-        if_false="Correct rehearsal/hosting/instance.py",
+        if_false="Correct rehearsal/triton_rehearsal/hosting/instance.py",
     ),
     Belief(
         id="shared-memory-64-mb",
@@ -117,12 +121,12 @@ ROWS = (
         source="sagemaker-python-sdk#2801, amazon-sagemaker-examples#3506, server#4675",
         depends=(
             "python-shared-memory",
-            "triton_models.shared_memory",
+            "triton_models.facts.shared_memory",
             "TritonServer",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="a Python model that answers with `df /dev/shm` on an endpoint",
-        if_false="Correct triton_models/shared_memory.py",
+        if_false="Correct triton_models/facts/shared_memory.py",
     ),
     Belief(
         id="payload-limit",
@@ -131,11 +135,11 @@ ROWS = (
         source="The SageMaker runtime API's model; deploy-model-options.html differs",
         depends=(
             "payload",
-            "triton_models.payload",
+            "triton_models.facts.payload",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="a request of 7 MB",
-        if_false="Raise the limit in triton_models/payload.py",
+        if_false="Raise the limit in triton_models/facts/payload.py",
     ),
     Belief(
         id="not-ready-answer",
@@ -145,7 +149,7 @@ ROWS = (
         source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
         depends=(
             "triton_models.client.Client",
-            "rehearsal.hosting.runtime_api",
+            "triton_rehearsal.hosting.runtime_api",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="invoke a model that takes two minutes to load",
@@ -158,7 +162,7 @@ ROWS = (
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/add-models-to-endpoint.html",
         depends=(
             "artifact-name",
-            "rehearsal.hosting.instance",
+            "triton_rehearsal.hosting.instance",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="overwrite an artifact, and invoke it",

@@ -37,7 +37,7 @@ ROWS = (
         belief="A GPU multi-model endpoint accepts InferenceAmiVersion, and release 25.09 starts on it",
         grade=Grade.ASSUMPTION,
         source="AWS's documents neither list nor exclude it for multi-model endpoints",
-        depends=("triton_models.host_amis", "MultiModelEndpoint", "host-ami"),
+        depends=("triton_models.facts.host_amis", "MultiModelEndpoint", "host-ami"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`; then `aws sagemaker describe-endpoint --endpoint-name "
         "TritonFleet-g5-2xlarge-25-09` says InService",
@@ -48,9 +48,9 @@ ROWS = (
         belief="CreateEndpointConfig accepts al2023-ami-sagemaker-inference-gpu-4-1 with ml.g5 and "
         "ml.g4dn of one GPU, and al2-ami-sagemaker-inference-gpu-3-1 as well",
         grade=Grade.PUBLIC_RECORD,
-        source="REPORTS in triton_models/host_amis.py: works on g4dn and on g5 of one GPU; "
+        source="REPORTS in triton_models/facts/host_amis.py: works on g4dn and on g5 of one GPU; "
         "deep-learning-containers 2ec0bc190f (2026-07-15) says that g5.12xlarge is refused",
-        depends=("triton_models.host_amis.REPORTS", "host-ami"),
+        depends=("triton_models.facts.host_amis.REPORTS", "host-ami"),
         decided_by=DecidedBy.ACCOUNT,
         command="an endpoint of each pair; CreateEndpointConfig answers 'Invalid combination' otherwise",
         if_false="Name another AMI with inference_ami, or use release 25.04 with gpu-3-1",
@@ -61,11 +61,11 @@ ROWS = (
         "default of g4dn and g5 has 470",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html",
-        depends=("triton_models.host_amis.HOST_AMIS", "triton_models.releases.CUDA_MAJORS"),
+        depends=("triton_models.facts.host_amis.HOST_AMIS", "triton_models.facts.releases.CUDA_MAJORS"),
         decided_by=DecidedBy.ACCOUNT,
         command="a Python model that runs `nvidia-smi --query-gpu=driver_version --format=csv` on an "
         "endpoint of each",
-        if_false="Correct HOST_AMIS in triton_models/host_amis.py",
+        if_false="Correct HOST_AMIS in triton_models/facts/host_amis.py",
     ),
     Belief(
         id="ami-too-old-symptom",
@@ -73,7 +73,7 @@ ROWS = (
         "without logs",
         grade=Grade.PUBLIC_RECORD,
         source="deep-learning-containers issue 4990 and pull request 6187 (2026-06-05)",
-        depends=("triton_models.host_amis", "host-ami"),
+        depends=("triton_models.facts.host_amis", "host-ami"),
         decided_by=DecidedBy.BY_HAND,
         command="an endpoint of release 25.09 on the default AMI",
         if_false="Say in docs/traps.md what is seen instead",
@@ -85,7 +85,7 @@ ROWS = (
         source="The records differ. deep-learning-containers pull request 6187 (2026-06-05): a container of "
         "CUDA 12.9 hangs in Creating. sagemaker-genai-hosting-examples, FLUX.2 on ml.g7e: the AMI is needed "
         "'for CUDA 12.9 compatibility'. NVIDIA's CUDA compatibility guide: drivers from 580 on run CUDA 12",
-        depends=("host-ami", "triton_models.host_amis.HOST_AMIS"),
+        depends=("host-ami", "triton_models.facts.host_amis.HOST_AMIS"),
         decided_by=DecidedBy.ACCOUNT,
         command="an endpoint of release 25.04 with `inference_ami` al2023-ami-sagemaker-inference-gpu-4-1",
         if_false="Let the rule host-ami accept an AMI of a newer CUDA major",
@@ -111,11 +111,11 @@ ROWS = (
         depends=(
             "multi-model-type",
             "multi-model-one-gpu",
-            "triton_models.instances.INSTANCE_TYPES",
+            "triton_models.facts.instances.INSTANCE_TYPES",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g4dn.xlarge`",
-        if_false="Correct the table in triton_models/instances.py",
+        if_false="Correct the table in triton_models/facts/instances.py",
     ),
     Belief(
         id="multi-model-undocumented-types",
@@ -134,7 +134,7 @@ ROWS = (
         "SageMaker's choice",
         grade=Grade.PUBLIC_RECORD,
         source="NVIDIA/aicr#2743 and amazon-eks-ami#2768",
-        depends=("triton_models.host_amis.OLDEST_DRIVERS", "host-ami"),
+        depends=("triton_models.facts.host_amis.OLDEST_DRIVERS", "host-ami"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g7.2xlarge`",
         if_false="Name the AMI that works in the table",

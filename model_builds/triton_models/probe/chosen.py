@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from triton_models.errors import FleetError, Problem, raise_if_any
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.suggest import did_you_mean
 from triton_models.probe.probes import Probe
-from triton_models.suggest import did_you_mean
 
 _P = TypeVar("_P", bound=Probe)
 

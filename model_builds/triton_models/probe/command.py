@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from triton_models.outcome import Outcome
+from triton_models.base.outcome import Outcome
 
 
 def run(arguments: argparse.Namespace) -> Outcome:

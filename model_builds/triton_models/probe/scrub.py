@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from triton_models.releases import IMAGE_ACCOUNTS
+from triton_models.facts.releases import IMAGE_ACCOUNTS
 
 # The accounts of AWS's own registries are public, and say which image was pulled.
 _PUBLIC_ACCOUNTS = frozenset(IMAGE_ACCOUNTS.values())

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
 from triton_models.probe.scrub import scrub
 from triton_models.probe.verdict import Verdict
 

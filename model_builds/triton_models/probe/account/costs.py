@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from triton_models.instances import InstanceType
-from triton_models.prices import CODEBUILD_PRICES, PRICES, Price
+from triton_models.facts.instances import InstanceType
+from triton_models.facts.prices import CODEBUILD_PRICES, PRICES, Price
 from triton_models.probe.account.probe import AccountProbe
 
 ENDPOINT, JOB, GPU_BUILD, CPU_BUILD = "endpoint", "job", "gpu-build", "cpu-build"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY
 from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import Verdict, decide, undecided
-from triton_models.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY
 
 _NEWER = ("25.12-py3", "26.03-py3", "26.04-py3")
 _OF_IMAGES = ("images-in-every-region", "cpu-images-exist", "newer-releases-published")

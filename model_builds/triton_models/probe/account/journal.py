@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
 from triton_models.probe.transcript import Observation
 from triton_models.probe.verdict import Verdict
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from triton_models.host_amis import family
-from triton_models.instances import INSTANCE_TYPES
+from triton_models.facts.host_amis import family
+from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.probe.account import trouble
 from triton_models.probe.account.costs import CPU_TYPE
 from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError

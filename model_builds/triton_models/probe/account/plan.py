@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from triton_models import prices
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
+from triton_models.facts import prices
 from triton_models.probe.account import costs
 from triton_models.probe.account.probe import AccountProbe
 from triton_models.probe.account.probes import PROBES

@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from triton_models import quotas as service_quotas
-from triton_models.errors import FleetError
-from triton_models.prices import PRICES
+from triton_models.base.errors import FleetError
+from triton_models.facts import quotas as service_quotas
+from triton_models.facts.prices import PRICES
+from triton_models.facts.quota_needs import needs
+from triton_models.facts.quotas import Quota
 from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import decide, undecided
-from triton_models.quota_needs import needs
-from triton_models.quotas import Quota
 
 _PRICES_IN = "us-east-1"  # the price list API is there, whatever region is asked about
 _NEAR = 0.01

@@ -14,9 +14,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from triton_models.errors import FleetError
-from triton_models.instances import instance_type
-from triton_models.outcome import progress
+from triton_models.base.errors import FleetError
+from triton_models.base.outcome import progress
+from triton_models.facts.instances import instance_type
+from triton_models.facts.releases import release
 from triton_models.probe.account import plan, trouble
 from triton_models.probe.account.cleaning import Cleaned, clean
 from triton_models.probe.account.journal import PREFIX, Journal, journals, state_folder
@@ -26,7 +27,6 @@ from triton_models.probe.account.runner import Runner, remove_all
 from triton_models.probe.account.work import Clients, Clock, Place, Work
 from triton_models.probe.result import Probed
 from triton_models.probe.transcript import Transcript
-from triton_models.releases import release
 
 _THREADS = 4
 

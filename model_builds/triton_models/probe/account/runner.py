@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from triton_models.outcome import progress
+from triton_models.base.outcome import progress
 from triton_models.probe.account import trouble
 from triton_models.probe.account.journal import Entry, Journal
 from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError

@@ -7,8 +7,8 @@ import zipfile
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from triton_models import locked
-from triton_models.declaring.reading import MODELS
+from triton_models.builds import locked
+from triton_models.declare.reading import MODELS
 from triton_models.probe.account import codebuild, trouble
 from triton_models.probe.account.costs import CPU_BUILD
 from triton_models.probe.account.journal import Entry

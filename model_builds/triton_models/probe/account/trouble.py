@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from triton_models.errors import FleetError
+from triton_models.base.errors import FleetError
 
 _DENIED = frozenset(
     {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403", "NotAuthorized", "Forbidden"}

@@ -7,16 +7,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_models.errors import FleetError
-from triton_models.plan_header import PlanHeader
+from triton_models.artifact.plan_header import PlanHeader
+from triton_models.base.errors import FleetError
+from triton_models.builds.tensorrt.compiler import Compiler
+from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC, find_compiler, find_trtexec, trtexec_version
+from triton_models.builds.tensorrt.options import WAYS, CommandLine, PlanOptions
+from triton_models.builds.tensorrt.timing_cache import TimingCache
+from triton_models.declare.tensors import ShapeRange
+from triton_models.facts.tensorrt import LEVELS, Precision, major
 from triton_models.probe.gpu.machine import ran
 from triton_models.probe.gpu.situation import GpuProbe, Situation
 from triton_models.probe.verdict import Verdict, decide, false, true, undecided
-from triton_models.tensorrt.compiler import Compiler
-from triton_models.tensorrt.machine import IMAGE_TRTEXEC, find_compiler, find_trtexec, trtexec_version
-from triton_models.tensorrt.options import LEVELS, WAYS, CommandLine, PlanOptions, Precision, major
-from triton_models.tensorrt.shapes import ShapeRange
-from triton_models.tensorrt.timing_cache import TimingCache
 
 _PACKAGE = re.compile(r"^libnvinfer\d+ (\d+(?:\.\d+)+)", re.MULTILINE)
 _OPTION = re.compile(r"--[A-Za-z][A-Za-z0-9]*")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_models.instances import GPUS
+from triton_models.facts.instances import GPUS
 from triton_models.probe.gpu.machine import python_says
 from triton_models.probe.gpu.situation import GpuProbe, Situation
 from triton_models.probe.verdict import Verdict, decide, true, undecided

@@ -9,14 +9,14 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from triton_models.declaring.requires import IMAGE_MODULES
-from triton_models.export.dali import VERSIONS
-from triton_models.image_contents import IMAGE_SERVER, REPOSITORY_AGENTS, backends
+from triton_models.builds.export.dali import VERSIONS
+from triton_models.builds.tensorrt.driver import IMAGE_COMPAT
+from triton_models.declare.requires import IMAGE_MODULES
+from triton_models.facts.image_contents import IMAGE_SERVER, REPOSITORY_AGENTS, backends
 from triton_models.probe.gpu.machine import IMAGE_VARIABLE, Ran, image_python, python_says, ran
 from triton_models.probe.gpu.making import ask_python
 from triton_models.probe.gpu.situation import GpuProbe, Situation
 from triton_models.probe.verdict import Verdict, decide, false, true, undecided
-from triton_models.tensorrt.driver import IMAGE_COMPAT
 
 # Those that something of this project reads, or passes on.
 _VARIABLES = (IMAGE_VARIABLE, "PYTHONPATH", "TRT_VERSION", "CUDA_VERSION", "LD_LIBRARY_PATH")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from triton_models.processes import end_group, tie_to_parent
-from triton_models.tensorrt.machine import query_gpus
+from triton_models.base.processes import end_group, tie_to_parent
+from triton_models.builds.tensorrt.machine import query_gpus
 
 COMMAND_S = 120.0
 """How long a command may take: the first CUDA program on a cold machine takes half a minute."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from triton_models.build import LOGS
-from triton_models.delivering.building import Order, built, process_server
-from triton_models.delivering.worker import Report
-from triton_models.layout import BUILD_FILE
-from triton_models.spec import load_build
+from triton_models.artifact.layout import BUILD_FILE
+from triton_models.builds.build import LOGS
+from triton_models.declare.reading import load_build
+from triton_models.deliver.building import Order, built, process_server
+from triton_models.deliver.worker import Report
 
 PYTHON_MODEL = "fleet_probe"
 
@@ -72,7 +72,7 @@ def make(order: Order, report: Report) -> Made:
     Raises:
         FleetError: What is wrong with it, in the step that was reported last.
     """
-    from triton_models.verify import verify
+    from triton_models.verify.verify import verify
 
     report("read")
     declaration = load_build(order.name, order.models)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from triton_models.errors import Problem
-from triton_models.plan_header import HEADER_BYTES, PlanHeader, plan_beginning
+from triton_models.artifact.plan_header import HEADER_BYTES, PlanHeader, plan_beginning
+from triton_models.base.errors import Problem
 from triton_models.probe.gpu.making import Loading, Made, load
 from triton_models.probe.gpu.situation import MODEL_SECONDS, GpuProbe, Situation
 from triton_models.probe.verdict import Verdict, decide, false, true, undecided

@@ -9,12 +9,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from triton_models.declaring.reading import MODELS, load_builds, model_names
-from triton_models.delivering.worker import Worker
-from triton_models.errors import FleetError
-from triton_models.instances import GPUS, Gpu
-from triton_models.instances import gpu as gpu_named
-from triton_models.outcome import progress
+from triton_models.base.errors import FleetError
+from triton_models.base.outcome import progress
+from triton_models.base.processes import stopped_by_sigterm
+from triton_models.builds.tensorrt.machine import is_model
+from triton_models.declare.reading import MODELS, load_builds, model_names
+from triton_models.deliver.worker import Worker
+from triton_models.facts.instances import GPUS, Gpu
+from triton_models.facts.instances import gpu as gpu_named
+from triton_models.facts.releases import DEFAULT_RELEASE, Release
+from triton_models.facts.releases import release as release_named
 from triton_models.probe.chosen import chosen
 from triton_models.probe.gpu.image import NUMPY
 from triton_models.probe.gpu.machine import (
@@ -30,10 +34,6 @@ from triton_models.probe.gpu.situation import GpuProbe, Situation
 from triton_models.probe.result import Probed
 from triton_models.probe.transcript import Transcript, today, tool_version
 from triton_models.probe.verdict import Verdict, undecided
-from triton_models.processes import stopped_by_sigterm
-from triton_models.releases import DEFAULT_RELEASE, Release
-from triton_models.releases import release as release_named
-from triton_models.tensorrt.machine import is_model
 
 NO_GPU = "no GPU"
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from triton_models.delivering.building import Order
-from triton_models.delivering.worker import Ended, Worker
-from triton_models.instances import Gpu
-from triton_models.outcome import progress
+from triton_models.base.outcome import progress
+from triton_models.deliver.building import Order
+from triton_models.deliver.worker import Ended, Worker
+from triton_models.facts.instances import Gpu
+from triton_models.facts.releases import Release
 from triton_models.probe.gpu.machine import SeenGpu
 from triton_models.probe.gpu.making import Made, make
 from triton_models.probe.probes import Probe
 from triton_models.probe.transcript import Observation
 from triton_models.probe.verdict import Verdict
-from triton_models.releases import Release
 
 MODEL_SECONDS = 3600.0
 """How long one model may take to be built and verified."""

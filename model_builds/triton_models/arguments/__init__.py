@@ -1,1 +1,0 @@
-"""The arguments of the `fleet` command's verbs. Nothing here imports what does them."""

@@ -1,0 +1,1 @@
+"""What lies in an artifact, and what it can run on."""

@@ -1,0 +1,236 @@
+"""The one reader of archives: for `check`, `publish`, `merge`, packed environments and rehearsed endpoints.
+
+It reads to the end, verifies every checksum, and hands on contents as they come: memory grows with the
+number of names only. What GNU tar and Python's tarfile read differently is refused. tarfile cannot do that:
+it takes a damaged header for the end, reads a prefix in formats without one, takes unknown types for files,
+numbers such as "1_0", and any size in an extended header, and does not say which of that it did.
+"""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import secrets
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from triton_models.artifact.unpacking import headers
+from triton_models.artifact.unpacking.entries import Entry, entries
+from triton_models.artifact.unpacking.inflate import MAGIC, inflated, limited, parts_of
+from triton_models.artifact.unpacking.limits import LIMITS, Limits
+from triton_models.artifact.unpacking.refusals import RULES, RefusedError, problem, shown
+from triton_models.artifact.unpacking.tape import Content, Tape
+from triton_models.artifact.unpacking.tree import Tree, path_limit, path_problem
+from triton_models.base.errors import FleetError, Problem
+
+__all__ = [
+    "ARTIFACT",
+    "ENVIRONMENT",
+    "LIMITS",
+    "RULES",
+    "Form",
+    "Limits",
+    "Member",
+    "limit_problems",
+    "members",
+    "problem",
+    "unpack",
+]
+
+_MOST_PROBLEMS = 50
+_EXECUTABLE = 0o100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """What an archive may be.
+
+    Attributes:
+        plain: It may be a tar archive that is not compressed.
+        links: It may hold links. They are not followed, and where they lead is not checked.
+        repeats: A file may be there again; every reader takes the last one.
+    """
+
+    plain: bool = False
+    links: bool = False
+    repeats: bool = False
+
+
+ARTIFACT = Form()
+
+ENVIRONMENT = Form(plain=True, links=True, repeats=True)
+"""What conda-pack and venv-pack write: with links to an interpreter, and pyvenv.cfg twice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A file, folder or link of an archive.
+
+    Attributes:
+        path: Its path, relative and normalised.
+        kind: What it is.
+        size: The size of its content in bytes.
+        executable: Its owner may execute it.
+        content: Its content, until the next member is asked for.
+    """
+
+    path: str
+    kind: Literal["file", "folder", "link"]
+    size: int
+    executable: bool
+    content: Content
+
+
+def members(
+    source: IO[bytes], *, where: str, form: Form = ARTIFACT, limits: Limits = LIMITS
+) -> Iterator[Member]:
+    """Every member of an archive, in its order.
+
+    Problems that do not hinder reading are collected: they are raised at the end, all at once, and what has
+    one is not handed on. So nothing of an archive may be relied on before the iteration ends.
+
+    Args:
+        source: The archive, read once from start to end.
+        where: The archive as errors name it.
+        form: What it may be.
+        limits: How large it may be.
+
+    Raises:
+        FleetError: The archive breaks rules, see `RULES`.
+        OSError: The source cannot be read.
+    """
+    return _Reading(where, form, limits).members(source)
+
+
+def unpack(source: IO[bytes], folder: Path, *, where: str, executables: bool = True) -> None:
+    """Unpack an artifact into a folder that appears when everything is in it.
+
+    Args:
+        source: The archive, read once from start to end.
+        folder: The folder to make. Its parent exists.
+        where: The archive as errors name it.
+        executables: Keep what is executable so.
+
+    Raises:
+        FleetError: The archive breaks rules. Nothing is left on the disk then.
+        OSError: The source cannot be read, or the folder not written; nothing is left either.
+    """
+    staging = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    staging.mkdir()
+    try:
+        for member in members(source, where=where):
+            _write(member, staging / member.path, executable=executables and member.executable)
+        staging.rename(folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def limit_problems(
+    paths: Collection[str], *, size: int, where: str, limits: Limits = LIMITS
+) -> Iterator[Problem]:
+    """What makes files and folders too much for an archive that this reader accepts.
+
+    Args:
+        paths: Their paths in the archive.
+        size: The bytes in all files.
+        where: The model as errors name it.
+        limits: How large an archive may be.
+    """
+    for path in paths:
+        what = path_limit(path, limits)
+        if what is not None:
+            yield problem("archive-limit", what, where=f"{where}: {shown(path)}")
+    for found, limit, unit in (
+        (len(paths), limits.members, "files and folders"),
+        (size, limits.unpacked_bytes, "bytes"),
+    ):
+        if found > limit:
+            yield problem("archive-limit", f"{found} {unit}, more than {limit}", where=where)
+
+
+def _write(member: Member, path: Path, *, executable: bool) -> None:
+    if member.kind == "folder":
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        for piece in member.content.pieces():
+            file.write(piece)
+    path.chmod(0o755 if executable else 0o644)
+
+
+class _Reading:
+    """One archive as it is read."""
+
+    def __init__(self, where: str, form: Form, limits: Limits) -> None:
+        self._where = where
+        self._form = form
+        self._limits = limits
+        self._tree = Tree(repeats=form.repeats)
+        self._problems: list[Problem] = []
+
+    def members(self, source: IO[bytes]) -> Iterator[Member]:
+        try:
+            tape = Tape(self._unpacked(source), self._failure)
+            for count, entry in enumerate(entries(tape, self._limits), start=1):
+                self._refuse_many(count)
+                member = self._member(entry)
+                if member is not None:
+                    yield member
+        except RefusedError as error:
+            raise self._failure(error) from None
+        if self._problems:
+            raise FleetError(self._problems)
+
+    def _failure(self, error: RefusedError) -> FleetError:
+        return FleetError([*self._problems, problem(error.rule, error.what, where=self._where)])
+
+    def _unpacked(self, source: IO[bytes]) -> Iterator[bytes]:
+        parts = parts_of(source)
+        first = next(parts, b"")
+        if self._form.plain and not first.startswith(MAGIC[: len(first)] or MAGIC):
+            return limited(itertools.chain([first], parts), self._limits)
+        return inflated(itertools.chain([first] if first else [], parts), self._limits)
+
+    def _refuse_many(self, count: int) -> None:
+        if count > self._limits.members:
+            raise RefusedError("archive-limit", f"more than {self._limits.members} files and folders")
+        if len(self._problems) >= _MOST_PROBLEMS:
+            rule = self._problems[-1].rule
+            raise RefusedError(rule, f"{_MOST_PROBLEMS} problems and perhaps more: the rest was not read")
+
+    def _member(self, entry: Entry) -> Member | None:
+        """The member that an entry is, unless it has a problem or is the top of the archive."""
+        folder = entry.kind == headers.FOLDER
+        link = entry.kind in headers.LINKS
+        found = self._kind_problem(entry) or path_problem(entry.name, folder=folder, limits=self._limits)
+        if found is not None:
+            self._refuse(entry, *found)
+            return None
+        path = posixpath.normpath(entry.name.decode())
+        if path == ".":
+            return None
+        clash = self._tree.clash(path, folder=folder, link=link)
+        if clash is not None:
+            self._refuse(entry, "archive-clash", clash)
+            return None
+        return Member(
+            path=path,
+            kind="folder" if folder else "link" if link else "file",
+            size=entry.size,
+            executable=bool(entry.mode & _EXECUTABLE),
+            content=entry.content,
+        )
+
+    def _kind_problem(self, entry: Entry) -> tuple[str, str] | None:
+        if entry.kind in headers.DEVICES:
+            return "archive-kind", "a device or a pipe"
+        if entry.kind in headers.LINKS and not self._form.links:
+            return "archive-link", "a symbolic link" if entry.kind == b"2" else "a hard link"
+        return None
+
+    def _refuse(self, entry: Entry, rule: str, what: str) -> None:
+        self._problems.append(problem(rule, what, where=f"{self._where}: {shown(entry.name)}"))

@@ -1,0 +1,81 @@
+"""What an artifact has of TensorRT: plans and their versions, or what stands in for a plan.
+
+A portable artifact was built for no endpoint: it lacks what only a target decides, and build.json lists that
+under "left_out". It has an ONNX file, or a stand-in, where TensorRT's plan belongs. It is for rehearsals: on
+an endpoint every request for it fails, while the endpoint reports InService. A build for CPUs is not portable
+in this sense: it names ONNX Runtime as the backend, and has nothing of TensorRT in it.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable, Iterator
+
+from triton_models.artifact.layout import Layout, is_version
+from triton_models.artifact.plan_header import HEADER_BYTES, read_plan_header
+from triton_models.base.errors import Problem
+from triton_models.config.pbtxt import CONFIG_FILE, parse_config
+
+PORTABLE_VARIABLE = "FLEET_PORTABLE"
+
+
+def is_rehearsal() -> bool:
+    """Whether the environment says that builds are portable: it is a rehearsal that serves them."""
+    return os.environ.get(PORTABLE_VARIABLE) == "1"
+
+
+_ONNX, _PLAN = ".onnx", ".plan"
+
+
+def is_portable(layout: Layout) -> bool:
+    """Whether a build says that it left something out, or a TensorRT model has an ONNX file for its plan."""
+    if layout.build().get("left_out"):
+        return True
+    for folder in _tensorrt_models(layout):
+        for files in _versions(layout, folder):
+            suffixes = {posixpath.splitext(path)[1] for path in files}
+            if _ONNX in suffixes and _PLAN not in suffixes:
+                return True
+    return False
+
+
+def tensorrt_versions(layout: Layout) -> tuple[str, ...]:
+    """The versions of TensorRT that compiled an artifact's plans, as the plans themselves say; sorted."""
+    found = set()
+    for folder in _tensorrt_models(layout):
+        for path in (path for files in _versions(layout, folder) for path in files):
+            header = read_plan_header(layout.beginning(path, HEADER_BYTES) or b"")
+            if header is not None:
+                found.add(header.tensorrt)
+    return tuple(sorted(found))
+
+
+def _tensorrt_models(layout: Layout) -> Iterator[str]:
+    for path, text in layout.texts.items():
+        if posixpath.basename(path) != CONFIG_FILE:
+            continue
+        config = parse_config(text.decode(), where=layout.place(path))
+        if config.backend == "tensorrt" or config.platform == "tensorrt_plan":
+            yield posixpath.dirname(path)
+
+
+def _versions(layout: Layout, folder: str) -> Iterator[list[str]]:
+    """The files directly inside each version folder of a model."""
+    for version in layout.children(folder):
+        if is_version(version):
+            inside = posixpath.join(folder, version)
+            yield [path for path in layout.files if posixpath.dirname(path) == inside]
+
+
+def refused(portable: Iterable[str], *, repository: str) -> Iterator[Problem]:
+    """The problems with publishing portable artifacts where GPU endpoints serve."""
+    for name in portable:
+        yield Problem(
+            what=f"{name} is portable: built for no endpoint, it lacks what a target decides, such as a plan",
+            where=repository,
+            expected="an artifact built with --gpu for a GPU endpoint, or with --cpu for one without",
+            why="an endpoint on AWS would refuse the model on every request, while it reports InService",
+            fix=f"build it with --gpu or --cpu, as a build job does; a rehearsal sets {PORTABLE_VARIABLE}=1",
+            rule="portable-artifact",
+        )

@@ -1,0 +1,162 @@
+"""The targets of artifacts: what an artifact can run on, and what an endpoint can load.
+
+A TensorRT plan loads on the compute capability and in the TensorRT version that it was compiled for. A
+carried Python environment loads in the release's Python, for which its TensorRT version stands here: no two
+releases with one TensorRT have different Pythons. Everything else runs anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from triton_models.artifact.built_for import built_gpus
+from triton_models.base.errors import FleetError
+from triton_models.facts.instances import GPUS, Gpu
+from triton_models.facts.instances import gpu as find_gpu
+from triton_models.facts.releases import RELEASES, Release
+from triton_models.facts.releases import release as find_release
+from triton_models.facts.tensorrt import AMPERE, AMPERE_PLUS
+
+ANY_HARDWARE, CPU = "any", "cpu"
+
+_AMPERE = int(AMPERE.replace(".", ""))
+
+_TEXT = re.compile(r"any|(?P<hardware>any|cpu|ampere\+|sm\d{2,3})-trt(?P<tensorrt>\d+(?:\.\d+){1,2})")
+_VERSION_NUMBERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactTarget:
+    """What an artifact can run on, or what an endpoint is.
+
+    Attributes:
+        hardware: "sm86" for compute capability 8.6, "cpu" for none, "ampere+" for 8.0 and newer, or "any".
+        tensorrt: The first three numbers of the TensorRT version; "" for any.
+    """
+
+    hardware: str = ANY_HARDWARE
+    tensorrt: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> ArtifactTarget:
+        """The target of a text such as "sm86-trt10.13.3".
+
+        Raises:
+            FleetError: It is not the text of a target.
+        """
+        return _parsed(text)
+
+    @classmethod
+    def of(cls, *, release: Release, gpu: Gpu | None) -> ArtifactTarget:
+        """The target that an endpoint is.
+
+        Args:
+            release: The release that serves.
+            gpu: The GPU of its instances; None if they have none.
+        """
+        hardware = CPU if gpu is None else _hardware(gpu)
+        return cls(hardware=hardware, tensorrt=_short(release.tensorrt))
+
+    def __str__(self) -> str:
+        """The text that `parse` reads."""
+        return f"{self.hardware}-trt{self.tensorrt}" if self.tensorrt else ANY_HARDWARE
+
+    @property
+    def width(self) -> int:
+        """How much it covers; of two targets that cover a third one, the wider has the greater width."""
+        if not self.tensorrt:
+            return 3
+        return {ANY_HARDWARE: 2, AMPERE_PLUS: 1}.get(self.hardware, 0)
+
+    def on_gpu(self, gpu: Gpu) -> bool:
+        """Whether an artifact for this target runs on a GPU, as far as the hardware decides."""
+        return self.covers(ArtifactTarget(hardware=_hardware(gpu), tensorrt=self.tensorrt))
+
+    def covers(self, other: ArtifactTarget) -> bool:
+        """Whether an artifact for this target runs wherever one for the other does."""
+        if not self.tensorrt:
+            return True
+        if self.tensorrt != other.tensorrt:
+            return False
+        if self.hardware == AMPERE_PLUS and other.hardware.startswith("sm"):
+            return int(other.hardware.removeprefix("sm")) >= _AMPERE
+        return self.hardware in (ANY_HARDWARE, other.hardware)
+
+
+ANY = ArtifactTarget()
+"""The target of what runs anywhere."""
+
+
+def built_target(*, release: str, gpu: str | None, cpu: bool) -> ArtifactTarget | None:
+    """The target of the endpoint that a build is for; None if it is for none.
+
+    Args:
+        release: As `fleet build` takes it.
+        gpu: As `fleet build` takes it.
+        cpu: As `fleet build` takes it.
+
+    Raises:
+        FleetError: The release or the GPU is unknown.
+    """
+    if gpu is None and not cpu:
+        return None
+    return ArtifactTarget.of(release=find_release(release), gpu=find_gpu(gpu) if gpu else None)
+
+
+def content_targets(build: Mapping[str, Any], plans: Sequence[str]) -> tuple[ArtifactTarget, ...]:
+    """The targets that an artifact's content runs on; `ANY` alone if nothing in it depends on one.
+
+    What its build did not record is not known, and not compared.
+
+    Args:
+        build: What its build.json says.
+        plans: The TensorRT versions that its plans name.
+    """
+    said = build.get("tensorrt")
+    version = next(iter(plans), None) or (str(said) if said else "")
+    known = [GPUS[name] for name in built_gpus(build) if name in GPUS]
+    if version and known:
+        hardware = dict.fromkeys(_compatible(build) or _hardware(gpu) for gpu in known)
+        return tuple(ArtifactTarget(hardware=each, tensorrt=_short(version)) for each in hardware)
+    release = RELEASES.get(str(build.get("release")))
+    sources = build.get("sources")
+    if release is not None and isinstance(sources, Mapping) and any(map(_is_environment, sources)):
+        return (ArtifactTarget(tensorrt=_short(release.tensorrt)),)
+    return (ANY,)
+
+
+def _compatible(build: Mapping[str, Any]) -> str | None:
+    """The wider hardware that all plans of an artifact were compiled for."""
+    plans = build.get("plans")
+    levels = {plan.get("hardware") for plan in plans.values()} if isinstance(plans, Mapping) else set()
+    return AMPERE_PLUS if levels == {AMPERE_PLUS} else None
+
+
+def _is_environment(source: object) -> bool:
+    return str(source).startswith("environment:")
+
+
+def _hardware(gpu: Gpu) -> str:
+    return f"sm{gpu.compute_capability.replace('.', '')}"
+
+
+def _short(version: str) -> str:
+    return ".".join(version.split(".")[:_VERSION_NUMBERS])
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> ArtifactTarget:
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise FleetError.of(
+            what=f"{text!r} is not a target",
+            where="the target",
+            expected="compute capability and TensorRT, such as sm86-trt10.13.3; cpu-trt10.13.3; or any",
+            fix="`fleet releases` shows the targets of what is published; an alias names its endpoint's",
+            rule="unknown-target",
+        )
+    return ArtifactTarget(hardware=match["hardware"] or ANY_HARDWARE, tensorrt=match["tensorrt"] or "")

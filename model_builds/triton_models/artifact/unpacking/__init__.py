@@ -1,0 +1,1 @@
+"""The parts of `triton_models.artifact.archive`: gzip, tape, headers, names."""

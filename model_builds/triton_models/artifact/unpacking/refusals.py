@@ -1,0 +1,94 @@
+"""The rules that an archive must keep, and the problem that a broken one is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from triton_models.base.errors import Problem
+
+_SHOWN_CHARACTERS = 200
+_AGAIN = "pack the model again with `fleet pack`"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """The part of a problem that does not depend on the archive."""
+
+    expected: str
+    why: str
+    fix: str
+
+
+RULES: Mapping[str, _Rule] = MappingProxyType(
+    {
+        "archive-damaged": _Rule(
+            "one gzip stream of a tar archive, complete, with correct checksums",
+            "what follows the damage would be missing on the endpoint",
+            "pack the model again; if the file was copied, copy it again",
+        ),
+        "archive-ambiguous": _Rule(
+            "headers that GNU tar and Python's tarfile read alike",
+            "the endpoint could unpack something else than was checked",
+            _AGAIN,
+        ),
+        "archive-name": _Rule(
+            "relative paths in UTF-8, without '..' or a NUL",
+            "unpacking could write outside the model's folder",
+            f"rename the file, and {_AGAIN}",
+        ),
+        "archive-link": _Rule(
+            "files and folders",
+            "a link may lead outside the model, and not every unpacker keeps links",
+            f"unpack it and {_AGAIN}, which packs what a link leads to",
+        ),
+        "archive-kind": _Rule(
+            "files and folders",
+            "devices, pipes, sparse files and labels are not unpacked alike everywhere",
+            f"unpack it, remove what is not a file or a folder, and {_AGAIN}",
+        ),
+        "archive-clash": _Rule(
+            "each path once, and folders above files only",
+            "the result depends on which of the two is unpacked last",
+            f"remove one of them, and {_AGAIN}",
+        ),
+        "archive-limit": _Rule(
+            "an archive within the limits of `triton_models.artifact.archive.Limits`",
+            "the endpoint cannot unpack it, or its disk fills up",
+            "shorten the path, or split the model",
+        ),
+        "archive-trailing": _Rule(
+            "nothing after the end of the archive but zeros",
+            "some readers unpack what follows, others ignore it",
+            f"{_AGAIN}; `cat` does not join archives",
+        ),
+    }
+)
+
+
+class RefusedError(Exception):
+    """An archive that cannot be read any further.
+
+    Attributes:
+        rule: The id of the broken rule.
+        what: What was found.
+    """
+
+    def __init__(self, rule: str, what: str) -> None:
+        super().__init__(what)
+        self.rule = rule
+        self.what = what
+
+
+def problem(rule: str, what: str, *, where: str) -> Problem:
+    """The problem with an archive that breaks a rule."""
+    said = RULES[rule]
+    return Problem(what=what, where=where, expected=said.expected, why=said.why, fix=said.fix, rule=rule)
+
+
+def shown(name: bytes | str) -> str:
+    """A name as an error shows it: short, and without control characters."""
+    text = name if isinstance(name, str) else name.decode(errors="backslashreplace")
+    printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: _SHOWN_CHARACTERS + 1])
+    return printable if len(text) <= _SHOWN_CHARACTERS else f"{printable[:_SHOWN_CHARACTERS]}..."

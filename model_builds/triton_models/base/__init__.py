@@ -1,0 +1,1 @@
+"""Errors, names for messages, processes and files: what every room stands on."""

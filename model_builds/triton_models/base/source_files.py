@@ -1,0 +1,75 @@
+"""The files of a source folder: all of them, but for what tools leave behind."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from triton_models.base.digests import file_digest
+from triton_models.base.errors import FleetError
+
+LEFTOVERS: Final = (
+    "__pycache__",
+    "*.pyc",
+    ".*_cache",
+    "*.egg-info",
+    ".DS_Store",
+    ".git",
+    ".ipynb_checkpoints",
+)
+"""The names of files and folders that tools leave behind: shell patterns, which gitignore reads alike."""
+
+_LEFTOVER = re.compile("|".join(map(fnmatch.translate, LEFTOVERS)))
+
+
+def source_files(folder: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
+    """The files in a folder and below it, in an order that is the same on every machine.
+
+    Args:
+        folder: The folder.
+        without: Names in the folder itself that do not count.
+
+    Raises:
+        OSError: A folder cannot be read.
+    """
+    return (Path(path) for _, path in _walk(str(folder), "", without))
+
+
+def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
+    """The digest of each file's content, by its path in the folder.
+
+    Args:
+        folder: The folder.
+        without: Names in the folder itself that do not count.
+
+    Raises:
+        FleetError: A file or folder cannot be read.
+    """
+    try:
+        return {name: file_digest(path) for name, path in _walk(str(folder), "", without)}
+    except OSError as error:
+        raise FleetError.of(
+            what=f"a file of the source folder cannot be read: {error.strerror or error}",
+            where=str(error.filename or folder),
+            expected="files that can be read",
+            why="builds are made from all of them, and whether a model has changed depends on them",
+            fix="fix or remove it",
+            rule="unreadable",
+        ) from None
+
+
+def _walk(folder: str, prefix: str, without: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The path of each file in the folder, and its own."""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if _LEFTOVER.fullmatch(entry.name) or entry.name in without:
+            continue
+        if entry.is_dir():
+            yield from _walk(entry.path, f"{prefix}{entry.name}/", ())
+        else:
+            yield f"{prefix}{entry.name}", entry.path

@@ -1,0 +1,1 @@
+"""Builds a model directory from its declaration."""

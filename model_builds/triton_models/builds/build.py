@@ -1,0 +1,218 @@
+"""`fleet build`: from a declaration to an artifact root on disk, whole or not at all."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from triton_models.artifact.layout import BUILD_FILE
+from triton_models.artifact.plans import is_rehearsal
+from triton_models.artifact.staging import refuse_foreign, replace_folder, staging_folder
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.builds.job import BuildJob
+from triton_models.builds.making import make
+from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
+from triton_models.builds.tensorrt.machine import find_compiler
+from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
+from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
+from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.reading import blame, folder_of, load_build, load_builds
+from triton_models.declare.weights import SeededWeights
+from triton_models.facts.image_contents import OWN_IMAGE_ADDS
+from triton_models.facts.instances import gpu as gpu_named
+from triton_models.facts.releases import DEFAULT_RELEASE
+from triton_models.facts.releases import release as release_named
+
+LOGS = ".logs"
+"""The folder beside the artifact roots with what compilers said, by model: a "*" does not match it."""
+
+
+# What exporters colour their messages with.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What a run of `fleet build` made.
+
+    Attributes:
+        roots: The artifact roots, in the order of the names given.
+    """
+
+    roots: tuple[Path, ...]
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready: each artifact root with the content of its build.json."""
+        return {
+            "built": [
+                {"path": str(root), **json.loads((root / BUILD_FILE).read_text())} for root in self.roots
+            ]
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The path of each artifact root."""
+        return map(str, self.roots)
+
+
+def run(arguments: argparse.Namespace) -> Built:
+    """Build every model named, one after the other in this process, so that frameworks are imported once.
+
+    All declarations are read first, so that a mistake in the last one is told before the first is exported.
+    A model that fails later does not keep the others from being built.
+
+    Raises:
+        FleetError: What was wrong with each model that failed.
+    """
+    roots: list[Path] = []
+    problems: list[Problem] = []
+    load_builds(dict.fromkeys(arguments.names), arguments.models)
+    for name in dict.fromkeys(arguments.names):
+        if sys.stderr.isatty():
+            sys.stderr.write(f"building {name} ...\n")
+        try:
+            roots.append(
+                build(
+                    name,
+                    output=arguments.output,
+                    release=arguments.release,
+                    gpu=arguments.gpu,
+                    cpu=arguments.cpu,
+                    models=arguments.models,
+                    timing_cache=arguments.timing_cache,
+                    compile_timeout_s=arguments.compile_timeout or COMPILE_TIMEOUT_S,
+                )
+            )
+        except FleetError as error:
+            problems.extend(error.problems)
+    raise_if_any(dict.fromkeys(problems))  # an unknown GPU would otherwise be told once for each model
+    return Built(roots=tuple(roots))
+
+
+def build(
+    name: str,
+    *,
+    output: Path,
+    release: str = DEFAULT_RELEASE,
+    gpu: str | None = None,
+    cpu: bool = False,
+    models: Path | None = None,
+    timing_cache: str | None = None,
+    compile_timeout_s: float = COMPILE_TIMEOUT_S,
+) -> Path:
+    """Build one model.
+
+    Args:
+        name: The model: the name of its folder, or `folder:form`.
+        output: The folder that gets the artifact root, under the model's name. An earlier build there is
+            replaced once the new one is complete.
+        release: The Triton release that will serve it.
+        gpu: Compile plans for this GPU, which the machine must have. None makes a portable build: encoders
+            stay ONNX files, for a server that has a stand-in for TensorRT.
+        cpu: The model is served without a GPU: encoders stay ONNX files, and ONNX Runtime serves them.
+        models: The folder of model builds; by default the one beside this package.
+        timing_cache: Where TensorRT's measured times are kept: a folder, or s3://bucket/prefix/. None takes
+            the environment variable FLEET_TIMING_CACHE; without that there is none.
+        compile_timeout_s: For how long a plan may be compiled, in seconds.
+
+    Returns:
+        The artifact root. trtexec's logs are beside it, in .logs/.
+
+    Raises:
+        FleetError: The model, release or GPU is unknown, the machine cannot compile for it, or the model's
+            own code failed. Nothing but logs is left behind then, and an earlier build stays as it was.
+    """
+    declaration = load_build(name, models)
+    served_by = release_named(release)
+    rehearsed = is_rehearsal()
+    compiler: Compiler | StandIn | None = None
+    if gpu and rehearsed:
+        compiler = stand_in(release=served_by, gpu=gpu_named(gpu))
+    elif gpu:
+        cache = timing_cache or os.environ.get(TIMING_CACHE_VARIABLE)
+        compiler = find_compiler(
+            release=served_by,
+            gpu=gpu_named(gpu),
+            logs=output / LOGS / declaration.name,
+            timing_cache=TimingCache.at(cache) if cache else None,
+            timeout_s=compile_timeout_s,
+        )
+    target = output / declaration.name
+    refuse_foreign(target)
+    with staging_folder(output, declaration.name) as staging:
+        root = staging / declaration.name
+        root.mkdir()
+        source = folder_of(name, models)
+        job = BuildJob(
+            root=root,
+            release=served_by,
+            source=source,
+            compiler=compiler,
+            cpu=cpu,
+            rehearsed=rehearsed,
+            check_tolerance=declaration.check_tolerance,
+        )
+        _write(declaration, job)
+        if isinstance(declaration.weights, SeededWeights):
+            sys.stderr.write(f"warning: {name} has random weights, so its answers mean nothing\n")
+        (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")
+        replace_folder(root, target, aside=staging / "earlier")
+    return target
+
+
+def _write(declaration: ModelBuild, job: BuildJob) -> None:
+    try:
+        # Exporters print; standard output belongs to the command's result.
+        with contextlib.redirect_stdout(sys.stderr):
+            make(declaration, job)
+    except FleetError as error:
+        raise FleetError(
+            replace(problem, where=f"model {declaration.name!r}: {problem.where}")
+            for problem in error.problems
+        ) from error
+    except Exception as error:
+        said = _COLOUR.sub("", str(error))
+        raise FleetError.of(
+            what=f"building {declaration.name!r} failed: {type(error).__name__}: {said}",
+            where=blame(error, job.source),
+            expected="write() to fill the model directories",
+            fix="install what models are built with: python -m triton_models.builds.locked build"
+            if isinstance(error, ModuleNotFoundError)
+            else "fix that line, then build again; nothing of this attempt was kept",
+            rule="build-failed",
+        ) from error
+    if not any(job.root.glob("*/config.pbtxt")):
+        raise FleetError.of(
+            what=f"write() of {declaration.name!r} made no model directory",
+            where=str(job.source / "build.py"),
+            expected="at least one call of job.model(config)",
+            fix="make the model directory with job.model and put the model's file into the folder it returns",
+            rule="build-empty",
+        )
+
+
+def _about(declaration: ModelBuild, job: BuildJob) -> dict[str, Any]:
+    """What build.json says. Without a plan an artifact belongs to no GPU, whatever GPU was asked for.
+
+    Where something was left out, the artifact is portable: it belongs to no endpoint at all.
+    """
+    return {
+        "model": declaration.name,
+        "description": declaration.description,
+        "release": job.release.name,
+        "gpu": job.gpu.name if job.gpu and job.plans else None,
+        "tensorrt": next(iter(job.plans.values()))["tensorrt"] if job.plans else None,
+        **({"plans": dict(sorted(job.plans.items()))} if job.plans else {}),
+        "sources": dict(sorted(job.sources.items())),
+        **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
+        **({"left_out": sorted(job.left_out)} if job.left_out else {}),
+        **({OWN_IMAGE_ADDS: sorted(declaration.own_image_adds)} if declaration.own_image_adds else {}),
+    }

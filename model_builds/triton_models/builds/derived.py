@@ -1,0 +1,257 @@
+"""Configurations derived from what is served: a network's own inputs and outputs, an ensemble's steps.
+
+Nothing is guessed: what Triton cannot serve as it is, is an error that says so before anything is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from triton_models.artifact.signature import TYPES, NetworkTensor, Signature
+from triton_models.base.errors import Problem, raise_if_any
+from triton_models.declare.ensembles import Interface, connect
+from triton_models.declare.models import Ensemble
+from triton_models.declare.tensors import Tensor
+from triton_models.facts.releases import Release
+from triton_models.facts.tensorrt import PLAN_TYPES, major
+
+if TYPE_CHECKING:
+    from triton_models.config.pbtxt import ModelConfig
+
+# From here on a plan keeps the INT64 inputs of its ONNX file; before, they became INT32 (server issue 7307).
+_FIRST_WITH_INT64 = 10
+
+
+def served_tensors(
+    signature: Signature,
+    *,
+    name: str,
+    backend: str,
+    max_batch_size: int,
+    release: Release,
+    declared: Sequence[Tensor] | None = None,
+) -> tuple[list[Tensor], list[Tensor]]:
+    """The inputs and outputs of config.pbtxt for a network.
+
+    The batch dimension is found and left out, open sizes become -1, data types become Triton's.
+
+    Args:
+        signature: What the network takes and makes.
+        name: The model's name, for errors.
+        backend: What runs it: TensorRT takes fewer types than ONNX Runtime.
+        max_batch_size: 0 if the tensors have no batch dimension.
+        release: The Triton release, for what its TensorRT takes.
+        declared: The inputs as the declaration says them, to be compared.
+
+    Raises:
+        FleetError: Everything about the network that cannot be served like that.
+    """
+    problems = [
+        *_types(signature, backend=backend, release=release),
+        *_shape_problems(signature, batches=max_batch_size > 0),
+        *(_batch_problems(signature) if max_batch_size > 0 else ()),
+    ]
+    raise_if_any(_located(problems, name))
+    inputs = [_served(tensor, batches=max_batch_size > 0) for tensor in signature.inputs]
+    raise_if_any(_located(_declared_problems(inputs, declared), name) if declared is not None else ())
+    return inputs, [_served(tensor, batches=max_batch_size > 0) for tensor in signature.outputs]
+
+
+def type_problems(signature: Signature, *, name: str, backend: str, release: Release) -> Iterator[Problem]:
+    """The tensors of a network whose types a backend of a release cannot take.
+
+    Args:
+        signature: What the network takes and makes, as far as it is known.
+        name: The model's name, for errors.
+        backend: What runs it.
+        release: The Triton release.
+    """
+    yield from _located(_types(signature, backend=backend, release=release), name)
+
+
+def derived_ensemble(ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> ModelConfig:
+    """The configuration of an ensemble, whose tensors are those of its steps.
+
+    Args:
+        ensemble: The ensemble.
+        models: The configuration of each of its steps, by name.
+
+    Raises:
+        FleetError: Its steps do not fit together.
+    """
+    from triton_models.config import pbtxt as config
+
+    connected = connect(ensemble, {name: _interface(each) for name, each in models.items()})
+    raise_if_any(
+        Problem(
+            what=mistake.what,
+            where=f"the steps of {ensemble.name!r}, by their configurations",
+            expected=mistake.expected,
+            why="Triton refuses such an ensemble",
+            fix=mistake.fix,
+            rule="ensemble-steps",
+        )
+        for mistake in connected.mistakes
+    )
+    sizes = [models[step.model_name].max_batch_size for step in connected.steps]
+    return config.ensemble(
+        name=ensemble.name,
+        max_batch_size=min(sizes),
+        inputs=connected.inputs,
+        outputs=connected.outputs,
+        steps=connected.steps,
+    )
+
+
+def _interface(model: ModelConfig) -> Interface:
+    from triton_models.config.pbtxt import schema
+
+    def tensors(side: Iterable[ModelConfig]) -> list[Tensor]:
+        return [Tensor(each.name, schema().DataType.Name(each.data_type), tuple(each.dims)) for each in side]
+
+    return Interface(
+        inputs=tensors(model.input), outputs=tensors(model.output), batches=model.max_batch_size > 0
+    )
+
+
+def _served(tensor: NetworkTensor, *, batches: bool) -> Tensor:
+    dims = (tensor.dims or ())[1 if batches else 0 :]
+    return Tensor(
+        tensor.name, tensor.data_type, tuple(size if isinstance(size, int) else -1 for size in dims)
+    )
+
+
+def _sides(signature: Signature) -> Iterator[tuple[str, NetworkTensor]]:
+    yield from ((f"input {tensor.name!r}", tensor) for tensor in signature.inputs)
+    yield from ((f"output {tensor.name!r}", tensor) for tensor in signature.outputs)
+
+
+def _types(signature: Signature, *, backend: str, release: Release) -> Iterator[Problem]:
+    on_tensorrt = backend == "tensorrt"
+    for what, tensor in _sides(signature):
+        if tensor.data_type not in TYPES.values():
+            yield _problem(
+                "network-type",
+                f"{what} is of the type {tensor.data_type}",
+                expected="a tensor of a type that Triton has",
+                why="no configuration can name that type",
+                fix="cast or unpack it inside the network, and export again",
+            )
+        elif on_tensorrt and tensor.data_type not in PLAN_TYPES:
+            yield _problem(
+                "network-type",
+                f"{what} is {tensor.data_type}",
+                expected=f"one of {', '.join(sorted(PLAN_TYPES))}",
+                why="a TensorRT plan has no tensor of that type",
+                fix="cast it inside the network, or serve the model with ONNX Runtime",
+            )
+        elif on_tensorrt and tensor.data_type == "TYPE_INT64" and major(release) < _FIRST_WITH_INT64:
+            yield _problem(
+                "network-type",
+                f"{what} is TYPE_INT64, for TensorRT {release.tensorrt} of release {release.name}",
+                expected="TYPE_INT32",
+                why="TensorRT before 10 makes INT32 of it, and the plan would not fit the configuration",
+                fix="export it as INT32, which every TensorRT keeps",
+            )
+
+
+def _shape_problems(signature: Signature, *, batches: bool) -> Iterator[Problem]:
+    for what, tensor in _sides(signature):
+        if tensor.data_type not in TYPES.values():
+            continue  # told already, and has no shape
+        if tensor.dims is None:
+            yield _problem(
+                "network-shape",
+                f"{what} has no number of dimensions",
+                expected="a shape, open sizes included",
+                why="config.pbtxt says how many dimensions there are",
+                fix="run onnx.shape_inference.infer_shapes over the file, or export it with named dimensions",
+            )
+        elif len(tensor.dims) <= (1 if batches else 0):
+            yield _problem(
+                "network-shape",
+                f"{what} has the shape {_shown(tensor)}, which leaves no dimension for the configuration",
+                expected="one more dimension",
+                why="dims cannot be empty, and a reshape is not guessed",
+                fix="unsqueeze it inside the network; or write the configuration yourself, with dims [1] and "
+                "reshape { shape: [] }",
+            )
+        elif 0 in tensor.dims:
+            yield _problem(
+                "network-shape",
+                f"{what} has the shape {_shown(tensor)}, with nothing in it",
+                expected="sizes of 1 or more",
+                why="Triton refuses a dimension of 0",
+                fix="export it with an example that has data in it",
+            )
+
+
+def _batch_problems(signature: Signature) -> Iterator[Problem]:
+    """The first dimension of every tensor is open, and is the same one."""
+    first = [tensor.dims[0] for tensor in signature.inputs if tensor.dims]
+    batch = next((size for size in first if isinstance(size, str)), None)
+    others = {
+        size
+        for tensor in signature.inputs
+        for size in (tensor.dims or ())[1:]
+        if isinstance(size, str) and size != batch
+    }
+    for what, tensor in _sides(signature):
+        if not tensor.dims:
+            continue
+        size, is_input = tensor.dims[0], what.startswith("input")
+        if isinstance(size, int):
+            yield _problem(
+                "network-batch",
+                f"{what} has the shape {_shown(tensor)}: its first size is fixed to {size}",
+                expected="an open first dimension, for the batch",
+                why="with a max_batch_size above 0 the first dimension is the batch, and must take any",
+                fix="export it with a dynamic first dimension, or declare max_batch_size 0",
+            )
+        elif isinstance(size, str) and (size in others or (is_input and size != batch)):
+            yield _problem(
+                "network-batch",
+                f"the first size of {what} is {size!r}, not {batch!r}",
+                expected="one size, first in every input and output: the batch",
+                why="Triton joins requests along the first dimension of all tensors",
+                fix="move the batch to the front inside the network, or declare max_batch_size 0",
+            )
+
+
+def _declared_problems(inputs: Sequence[Tensor], declared: Sequence[Tensor]) -> Iterator[Problem]:
+    by_name = {tensor.name: tensor for tensor in inputs}
+    for tensor in declared:
+        own = by_name.pop(tensor.name, None)
+        if own is None or own.full_type != tensor.full_type or own.sizes != tensor.sizes:
+            has = f"{own.full_type} {list(own.sizes)}" if own else "none of that name"
+            yield _problem(
+                "network-declared",
+                f"input {tensor.name!r} is declared as {tensor.full_type} {list(tensor.sizes)}",
+                expected=f"what the network has: {has}",
+                why="a request as declared would be refused",
+                fix="correct the declaration, or cast inside the network",
+            )
+    for name in by_name:
+        yield _problem(
+            "network-declared",
+            f"the network has an input {name!r} that is not declared",
+            expected=f"inputs {', '.join(tensor.name for tensor in declared)}",
+            why="a request without it would be refused",
+            fix="declare it",
+        )
+
+
+def _problem(rule: str, what: str, *, expected: str, why: str, fix: str) -> Problem:
+    return Problem(what=what, where="", expected=expected, why=why, fix=fix, rule=rule)
+
+
+def _located(problems: Iterable[Problem], name: str) -> Iterator[Problem]:
+    for problem in problems:
+        yield replace(problem, where=f"the network of {name!r}")
+
+
+def _shown(tensor: NetworkTensor) -> str:
+    sizes = ("?" if size is None else str(size) for size in tensor.dims or ())
+    return f"[{', '.join(sizes)}]"

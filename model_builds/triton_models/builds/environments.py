@@ -1,0 +1,204 @@
+"""The environments of a declaration: checked for the release, laid into the artifact, and named to Triton.
+
+An environment lies in its model's directory. Steps of an ensemble that have equal ones share one, beside
+their directories: EXECUTION_ENV_PATH may lead up from a model's directory (tried with Triton 24.10, packed
+and unpacked), and SageMaker ignores a folder beside an ensemble. Beside a plain model it could take that
+folder for the model, so nothing is shared there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from triton_models.base.digests import file_digest
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.builds.job import BuildJob
+from triton_models.config.pbtxt import CONFIG_FILE, read_config, write_config
+from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.environments import PackedEnvironment, Wheels, pin_mistakes, pins
+from triton_models.declare.mistakes import Mistake
+from triton_models.declare.models import Ensemble, PythonModel
+from triton_models.environments.packed import packed_problems
+from triton_models.environments.slim import make_environment
+from triton_models.facts.releases import Release
+
+FOLDER = "environment"
+_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slim:
+    """An environment to be made of wheels.
+
+    Attributes:
+        wheels: As name==version.
+        python: The release's.
+        suffix: What its name ends with.
+    """
+
+    wheels: tuple[str, ...]
+    python: str
+    suffix: str = ""
+
+    def lay(self, place: Path) -> None:
+        """Make it."""
+        make_environment(place, wheels=self.wheels, python=self.python)
+
+    def describe(self) -> str:
+        """What build.json says about it."""
+        return ", ".join(self.wheels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Packed:
+    """An environment that is packed already.
+
+    Attributes:
+        archive: The file.
+        suffix: What its name ends with.
+    """
+
+    archive: Path
+    suffix: str = ".tar.gz"
+
+    def lay(self, place: Path) -> None:
+        """Copy it."""
+        shutil.copyfile(self.archive, place)
+
+    def describe(self) -> str:
+        """What build.json says about it."""
+        return f"sha256:{file_digest(self.archive)}"
+
+
+_Content: TypeAlias = _Slim | _Packed
+
+
+def check_environments(build: ModelBuild, job: BuildJob) -> None:
+    """Check what can be checked before anything is exported or fetched.
+
+    Raises:
+        FleetError: Environments that the release cannot run; all of them.
+    """
+    raise_if_any(problem for model in _with_environment(build) for problem in _problems(model, job))
+
+
+def lay_environments(build: ModelBuild, job: BuildJob) -> None:
+    """Lay the environments of a declaration whose model directories are made, and name them to Triton.
+
+    Raises:
+        FleetError: pip cannot get a wheel.
+    """
+    users: dict[_Content, list[str]] = {}
+    for model in _with_environment(build):
+        users.setdefault(_content(model, job), []).append(model.name)
+    ensembles = any(isinstance(model, Ensemble) for model in build.models)
+    free = _free_names({model.name for model in build.models})
+    for content, names in users.items():
+        if len(names) > 1 and ensembles:
+            name = f"{next(free)}{content.suffix}"
+            content.lay(job.root / name)
+            job.sources[f"environment:{name}"] = content.describe()
+            for user in names:
+                _name(job.root / user, f"../{name}")
+            continue
+        for user in names:
+            name = f"{FOLDER}{content.suffix}"
+            content.lay(job.root / user / name)
+            job.sources[f"environment:{user}"] = content.describe()
+            _name(job.root / user, name)
+
+
+def _with_environment(build: ModelBuild) -> Iterator[PythonModel]:
+    for model in build.models:
+        if isinstance(model, PythonModel) and model.environment is not None:
+            yield model
+
+
+def _free_names(taken: set[str]) -> Iterator[str]:
+    """Names for folders beside the models."""
+    number = 1
+    while True:
+        name = FOLDER if number == 1 else f"{FOLDER}-{number}"
+        if name not in taken:
+            yield name
+        number += 1
+
+
+def _name(model: Path, path: str) -> None:
+    config = read_config(model / CONFIG_FILE)
+    config.parameters["EXECUTION_ENV_PATH"].string_value = f"{_MODEL_DIRECTORY}/{path}"
+    write_config(config, model / CONFIG_FILE)
+
+
+def _content(model: PythonModel, job: BuildJob) -> _Content:
+    if isinstance(model.environment, PackedEnvironment):
+        return _Packed(archive=job.source / model.environment.path)
+    return _Slim(wheels=tuple(_wheels(model, job)), python=job.release.python)
+
+
+def _wheels(model: PythonModel, job: BuildJob) -> Sequence[str]:
+    """The wheels that a declaration has for a job.
+
+    Raises:
+        FleetError: It has none for the release's Python.
+    """
+    environment, python = model.environment, job.release.python
+    if not isinstance(environment, Wheels):
+        msg = f"{model.name!r} has no wheels"
+        raise TypeError(msg)
+    if isinstance(environment.wheels, Mapping):
+        if python in environment.wheels:
+            return environment.wheels[python]
+        raise FleetError.of(
+            what=f"no wheels for Python {python}, only for {', '.join(environment.wheels) or 'none'}",
+            where=_where(model, job.release),
+            expected=f"wheels for the Python of release {job.release.name}",
+            why="a package that is built for one Python does not load in another",
+            fix=f"add {python!r}: [...] to the wheels, or build for a release with the other Python",
+            rule="environment-python",
+        )
+    if callable(environment.wheels):
+        return environment.wheels(job)
+    return environment.wheels
+
+
+def _problems(model: PythonModel, job: BuildJob) -> Iterator[Problem]:
+    where = _where(model, job.release)
+    if isinstance(model.environment, PackedEnvironment):
+        archive = job.source / model.environment.path
+        yield from packed_problems(archive, release=job.release, where=where)
+        return
+    try:
+        wheels = _wheels(model, job)
+    except FleetError as error:
+        yield from error.problems
+        return
+    yield from (_as_problem(mistake, where) for mistake in pin_mistakes(wheels))
+    numpy, below = pins(wheels).get("numpy"), job.release.numpy_below
+    if numpy is not None and below is not None and int(numpy.partition(".")[0]) >= below:
+        yield Problem(
+            what=f"numpy=={numpy} with release {job.release.name}",
+            where=where,
+            expected=f"numpy<{below}, such as numpy==1.26.4",
+            why="the model would load, and answer with empty tensors and status 200",
+            fix=f"pin an older one, or give each Python its own: Wheels({{{job.release.python!r}: [...]}})",
+            rule="environment-numpy",
+        )
+
+
+def _as_problem(mistake: Mistake, where: str) -> Problem:
+    return Problem(
+        what=mistake.what,
+        where=where,
+        expected=mistake.expected,
+        fix=mistake.fix,
+        rule="environment-wheels",
+    )
+
+
+def _where(model: PythonModel, release: Release) -> str:
+    return f"the environment of {model.name!r}, for release {release.name}"

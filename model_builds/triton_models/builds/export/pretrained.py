@@ -1,0 +1,89 @@
+"""Networks of the transformers library with trained weights, or with the same random ones everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from triton_models.base.errors import FleetError
+from triton_models.builds.export.weights import fetch
+from triton_models.declare.weights import SeededWeights, Weights
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    Network = TypeVar("Network", bound=PreTrainedModel)
+
+_SHOWN = 3  # names in an error; a wrong network has hundreds
+
+
+def load_pretrained(
+    architecture: type[Network],
+    weights: Weights,
+    *,
+    untrained: PreTrainedConfig,
+    may_lack: Sequence[str] = (),
+) -> Network:
+    """A network in FP32, ready to predict.
+
+    Args:
+        architecture: Its class, such as transformers.BertModel.
+        weights: A folder that `save_pretrained` wrote, a repository of the hub, or a seed.
+        untrained: The network's configuration if there is only a seed; trained weights bring their own.
+        may_lack: Beginnings of the names of parameters that trained weights may be without, such as
+            "pooler."; those get seeded values, where transformers would make them up anew each time.
+
+    Raises:
+        FleetError: The weights cannot be had or read, or are those of another network.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(weights.seed if isinstance(weights, SeededWeights) else 0)
+        if isinstance(weights, SeededWeights):
+            network = architecture(untrained)
+        else:
+            network, missing = _load(architecture, weights)
+            _refuse_missing([name for name in missing if not name.startswith(tuple(may_lack))], weights)
+    network.train(mode=False)
+    return network
+
+
+def _load(architecture: type[Network], weights: Weights) -> tuple[Network, list[str]]:
+    """The network, and the names of what the weights did not have, for which values were made up."""
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoConfig
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    folder = fetch(weights)
+    loaded: Any
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        if not isinstance(config, architecture.config_class or type(config)):
+            wanted = getattr(architecture.config_class, "model_type", "")
+            raise _unusable(weights, f"weights of the architecture {config.model_type!r}, not {wanted!r}")
+        loaded = architecture.from_pretrained(
+            folder, local_files_only=True, dtype=torch.float32, output_loading_info=True
+        )
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        raise _unusable(weights, str(error).strip().partition("\n")[0]) from error
+    network, report = loaded
+    return network, sorted(report["missing_keys"])
+
+
+def _refuse_missing(names: Sequence[str], weights: Weights) -> None:
+    if names:
+        more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        raise _unusable(weights, f"the weights lack {', '.join(names[:_SHOWN])}{more}")
+
+
+def _unusable(weights: Weights, what: str) -> FleetError:
+    return FleetError.of(
+        what=what,
+        where=f"the weights {weights}",
+        expected="a folder with config.json and all weights of this network, as save_pretrained writes it",
+        fix="check the path or the hub id, and that the weights belong to this network",
+        rule="weights",
+    )

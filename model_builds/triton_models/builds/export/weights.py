@@ -1,0 +1,197 @@
+"""Fetching weights from where a declaration says they are, and loading them into a PyTorch network."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import pickle
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from triton_models.base.errors import FleetError
+from triton_models.declare.weights import (
+    HubWeights,
+    LocalWeights,
+    PackageWeights,
+    S3Weights,
+    SeededWeights,
+    Weights,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+_SHOWN = 3  # names in an error; a wrong network has hundreds
+
+# The same weights for other frameworks, which many a repository of the hub has too: gigabytes.
+_FOR_OTHERS = ["*.h5", "*.msgpack", "*.ot", "*.tflite", "coreml/*", "onnx/*", "openvino/*"]
+
+
+def load_weights(module: torch.nn.Module, weights: Weights) -> None:
+    """Load every parameter and buffer of a network.
+
+    Args:
+        module: The network.
+        weights: Where a state_dict is that `torch.save` wrote, or a .safetensors file.
+
+    Raises:
+        FleetError: The file cannot be had, holds no state_dict, or one of another network.
+    """
+    source = _address(weights)
+    state = _read(fetch(weights), source)
+    _compare(module.state_dict(), state, source)
+    module.load_state_dict(dict(state))
+
+
+def fetch(weights: Weights) -> Path:
+    """The file or folder of weights on this machine; what is downloaded is downloaded once a process.
+
+    Raises:
+        FleetError: It cannot be had.
+    """
+    if isinstance(weights, LocalWeights):
+        return Path(weights.path)
+    if isinstance(weights, SeededWeights):
+        return Path()
+    return _fetch_once(weights)
+
+
+def described(weights: Weights) -> str:
+    """What build.json says of weights: equal for equal weights, with no path and no time in it.
+
+    Raises:
+        FleetError: They cannot be had.
+    """
+    if isinstance(weights, SeededWeights):
+        return f"untrained, seed {weights.seed}"
+    if isinstance(weights, HubWeights):
+        return f"{weights.id}@{weights.revision}"
+    if isinstance(weights, PackageWeights):
+        return f"{weights.package} {importlib.metadata.version(weights.package)}"
+    try:
+        return f"sha256:{_digest(fetch(weights))}"
+    except OSError as error:
+        raise _unusable(_address(weights), error.strerror or str(error)) from error
+
+
+def _digest(path: Path) -> str:
+    """The digest of a file, or of the names and contents of all files in a folder."""
+    digest = hashlib.sha256()
+    for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if each != path:
+            digest.update(f"{each.relative_to(path).as_posix()}\0".encode())
+        if each == path or each.is_file():
+            with each.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
+    return digest.hexdigest()
+
+
+@functools.cache
+def _fetch_once(weights: HubWeights | S3Weights | PackageWeights) -> Path:
+    if isinstance(weights, PackageWeights):
+        return _installed(weights)
+    if isinstance(weights, HubWeights):
+        return _from_hub(weights)
+    return _from_s3(weights.url)
+
+
+def _installed(weights: PackageWeights) -> Path:
+    """A folder of an installed package, found without importing the package."""
+    spec = importlib.util.find_spec(weights.package)
+    if spec is None or spec.origin is None:
+        raise FleetError.of(
+            what=f"the package {weights.package} is not installed",
+            where=f"the weights {_address(weights)!r}",
+            expected="the package that carries the weights",
+            fix="python -m triton_models.builds.locked build",
+            rule="weights",
+        )
+    return Path(spec.origin).parent / weights.folder
+
+
+def _from_hub(weights: HubWeights) -> Path:
+    from huggingface_hub import hf_hub_download, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        if weights.file is None:
+            folder = snapshot_download(weights.id, revision=weights.revision, ignore_patterns=_FOR_OTHERS)
+            return Path(folder)
+        return Path(hf_hub_download(weights.id, weights.file, revision=weights.revision))
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        first_line = str(error).strip().partition("\n")[0]
+        raise _unusable(_address(weights), f"the download failed: {first_line}") from error
+
+
+def _from_s3(url: str) -> Path:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    folder = tempfile.mkdtemp(prefix="fleet-weights-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / (Path(key).name or "weights")
+    try:
+        boto3.client("s3").download_file(bucket, key, str(path))
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise _unusable(url, f"the download failed: {error}") from error
+    return path
+
+
+def _address(weights: Weights) -> str:
+    if isinstance(weights, S3Weights):
+        return weights.url
+    if isinstance(weights, LocalWeights):
+        return weights.path
+    return str(weights)
+
+
+def _read(path: Path, source: str) -> Mapping[str, torch.Tensor]:
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise _unusable(source, error.strerror or str(error)) from error
+    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, SafetensorError) as error:
+        raise _unusable(source, f"no file of weights: {str(error).partition(chr(10))[0]}") from error
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise _unusable(source, "it holds something else than tensors by name")
+    return state
+
+
+def _compare(expected: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor], source: str) -> None:
+    shapes = {
+        name: (tuple(given[name].shape), tuple(expected[name].shape))
+        for name in expected
+        if name in given and given[name].shape != expected[name].shape
+    }
+    differences = [
+        *(f"{name} is missing" for name in expected if name not in given),
+        *(f"{name} is not in the network" for name in given if name not in expected),
+        *(f"{name} is {have}, not {want}" for name, (have, want) in shapes.items()),
+    ]
+    if differences:
+        more = f", and {len(differences) - _SHOWN} more" if len(differences) > _SHOWN else ""
+        raise _unusable(source, "weights of another network: " + ", ".join(differences[:_SHOWN]) + more)
+
+
+def _unusable(source: str, what: str) -> FleetError:
+    return FleetError.of(
+        what=what,
+        where=f"the weights {source!r}",
+        expected="exactly this network's weights: a state_dict, or a folder of save_pretrained",
+        fix="check the path, the permission to read it, and that it was saved from the same network",
+        rule="weights",
+    )

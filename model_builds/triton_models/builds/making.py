@@ -1,0 +1,287 @@
+"""From a declaration to model directories: each declared model, then what its own write() adds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from triton_models.artifact.signature import Signature, onnx_signature
+from triton_models.base.errors import FleetError
+from triton_models.builds.derived import derived_ensemble, served_tensors
+from triton_models.builds.environments import check_environments, lay_environments
+from triton_models.builds.job import BuildJob
+from triton_models.builds.tensorrt.options import check_precision
+from triton_models.builds.warmup import add_warm_up
+from triton_models.config.pbtxt import CONFIG_FILE, plain, write_config
+from triton_models.declare.backends import LibTorch, OnnxRuntime, TensorRt
+from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.models import (
+    DaliPipeline,
+    Ensemble,
+    OnnxFile,
+    PythonModel,
+    PyTorchNetwork,
+    ServedModel,
+    TensorFlowGraph,
+)
+from triton_models.declare.requires import check_backends, check_requires
+from triton_models.declare.tensors import OpenSize, ShapeRange, Tensor
+from triton_models.facts.tensorrt import Precision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from triton_models.config.pbtxt import ModelConfig
+
+BATCH = "batch"
+
+
+def make(build: ModelBuild, job: BuildJob) -> None:
+    """Make every model directory of a declaration.
+
+    What needs no export is checked first: the precision and its tolerance, the environments, and that the
+    weights can be had.
+
+    Raises:
+        FleetError: A network cannot be served as declared, or its weights cannot be had.
+    """
+    from triton_models.builds.export.weights import described, fetch
+
+    check_backends(build, job.release)
+    check_requires(build.requires, release=job.release)
+    compiles = job.compiler is not None and not job.rehearsed
+    for model in build.models:
+        if compiles and not isinstance(model, Ensemble) and isinstance(model.backend, TensorRt):
+            check_precision(job.release, model.backend.precision)
+    check_environments(build, job)
+    build.check_tolerance(_precisions(build, job))
+    if build.weights is not None:
+        fetch(build.weights)
+        job.sources["weights"] = described(build.weights)
+    configs: dict[str, ModelConfig] = {}
+    ensembles = [model for model in build.models if isinstance(model, Ensemble)]
+    for model in build.models:
+        if not isinstance(model, Ensemble):
+            configs[model.name] = _MAKERS[type(model)](model, build, job)
+    for ensemble in ensembles:
+        job.model(derived_ensemble(ensemble, configs))
+    lay_environments(build, job)
+    if build.write is not None:
+        build.write(job)
+        build.check_tolerance(job.precisions or ["fp32"])
+
+
+def _precisions(build: ModelBuild, job: BuildJob) -> set[Precision]:
+    """What the build will calculate in, as far as it is declared: without a GPU, FP32."""
+    declared = set(build.precisions) if job.compiler else set()
+    if job.rehearsed:  # what stands in for a plan calculates in FP32
+        declared.add("fp32")
+    return declared or ({"fp32"} if build.write is None else set())
+
+
+def _make_python(model: PythonModel, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.builds.export.weights import fetch
+
+    version = job.folder(model.name)
+    _copy(job.source / model.code, version / "model.py", model)
+    for name in model.files:
+        _copy(job.source / name, version / Path(name).name, model)
+    for name in model.weights_files:
+        if build.weights is not None:  # a declaration without is refused when it is read
+            _copy(fetch(build.weights) / name, version / Path(name).name, model)
+    job.add_packages(version, *model.packages)
+    parameters = {name: str(value) for name, value in model.parameters.items()}
+    return _configure(model, build, job, tensors=(model.inputs, model.outputs), parameters=parameters)
+
+
+def _make_pytorch(model: PyTorchNetwork, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.builds.export.onnx import OPSET, example_tensors, export_onnx
+
+    if isinstance(model.backend, LibTorch):
+        return _make_torchscript(model, model.backend, build, job)
+    path = job.folder(model.name) / "model.onnx"
+    batches = model.max_batch_size > 0
+    export_onnx(
+        model.network(),
+        path,
+        inputs=example_tensors(model.inputs, batches=batches),
+        outputs=model.outputs,
+        dynamic={tensor.name: _open_axes(tensor, batches=batches) for tensor in model.inputs},
+        opset=job.release.plan_opset if isinstance(model.backend, TensorRt) else OPSET,
+    )
+    config = _configure_network(model, build, job, onnx_signature(path))
+    if isinstance(model.backend, TensorRt):
+        shapes = {tensor.name: _range(tensor, model) for tensor in model.inputs}
+        _compile(job, path, shapes, model.backend)
+    return config
+
+
+def _make_torchscript(
+    model: PyTorchNetwork, backend: LibTorch, build: ModelBuild, job: BuildJob
+) -> ModelConfig:
+    from triton_models.builds.export.torchscript import export_torchscript
+
+    signature = export_torchscript(
+        model.network(),
+        job.folder(model.name) / "model.pt",
+        name=model.name,
+        inputs=model.inputs,
+        outputs=model.outputs,
+        batches=model.max_batch_size > 0,
+        how=backend.export,
+        cpu=job.cpu,
+        tf32=backend.tf32,
+        cudnn=backend.cudnn is not False,
+    )
+    return _configure_network(model, build, job, signature)
+
+
+def _make_onnx(model: OnnxFile, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.builds.export.onnx import check_onnx, optimize_onnx
+    from triton_models.builds.export.weights import described, fetch
+
+    path = job.folder(model.name) / "model.onnx"
+    weights = model.weights or build.weights
+    if weights is None:
+        msg = "a declaration without weights for an ONNX file is refused when it is read"
+        raise AssertionError(msg)
+    _copy(fetch(weights), path, model)
+    check_onnx(path)
+    if model.optimize:
+        optimize_onnx(path)
+    if model.weights is not None:
+        job.sources[f"weights:{model.name}"] = described(model.weights)
+    config = _configure_network(model, build, job, onnx_signature(path))
+    if isinstance(model.backend, TensorRt):
+        _compile(job, path, model.profile, model.backend)
+    return config
+
+
+def _make_dali(model: DaliPipeline, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.builds.export.dali import make_pipeline
+
+    make_pipeline(model, job.folder(model.name) / "model.dali", job)
+    return _configure(model, build, job, tensors=(model.inputs, model.outputs))
+
+
+def _make_graph(model: TensorFlowGraph, build: ModelBuild, job: BuildJob) -> ModelConfig:
+    from triton_models.builds.export.weights import described, fetch
+
+    weights = model.weights or build.weights
+    if weights is None:
+        msg = "a declaration without weights for a frozen graph is refused when it is read"
+        raise AssertionError(msg)
+    _copy(fetch(weights), job.folder(model.name) / "model.graphdef", model)
+    if model.weights is not None:
+        job.sources[f"weights:{model.name}"] = described(model.weights)
+    return _configure(model, build, job, tensors=(model.inputs, model.outputs))
+
+
+_MAKERS: Mapping[type, Callable[[Any, ModelBuild, BuildJob], ModelConfig]] = MappingProxyType(
+    {
+        PythonModel: _make_python,
+        PyTorchNetwork: _make_pytorch,
+        OnnxFile: _make_onnx,
+        DaliPipeline: _make_dali,
+        TensorFlowGraph: _make_graph,
+    }
+)
+
+
+def _compile(job: BuildJob, onnx: Path, shapes: Mapping[str, ShapeRange], backend: TensorRt) -> None:
+    job.compile_plan(
+        onnx,
+        shapes=shapes,
+        precision=backend.precision,
+        hardware=backend.hardware,
+        workspace_mb=backend.workspace_mb,
+        optimization_level=backend.optimization_level,
+    )
+
+
+def _copy(source: Path, target: Path, model: ServedModel) -> None:
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise FleetError.of(
+            what=f"{source.name!r} cannot be copied: {error.strerror}",
+            where=f"the files of the model {model.name!r}: {source}",
+            expected="a file that can be read",
+            fix="correct its name in the declaration, or add the file",
+            rule="model-file",
+        ) from error
+
+
+def _configure_network(
+    model: PyTorchNetwork | OnnxFile,
+    build: ModelBuild,
+    job: BuildJob,
+    signature: Signature,
+) -> ModelConfig:
+    inputs, outputs = served_tensors(
+        signature,
+        name=model.name,
+        backend="onnxruntime" if job.cpu else model.backend.backend,
+        max_batch_size=model.max_batch_size,
+        release=job.release,
+        declared=model.inputs if isinstance(model, PyTorchNetwork) else None,
+    )
+    return _configure(model, build, job, tensors=(inputs, outputs))
+
+
+def _configure(
+    model: ServedModel,
+    build: ModelBuild,
+    job: BuildJob,
+    *,
+    tensors: tuple[Sequence[Tensor], Sequence[Tensor]],
+    parameters: Mapping[str, str] | None = None,
+) -> ModelConfig:
+    config = plain(
+        name=model.name,
+        backend=model.backend.backend,
+        max_batch_size=model.max_batch_size,
+        inputs=tensors[0],
+        outputs=tensors[1],
+        instances=model.instances.count,
+        kind=model.instances.kind,
+        dynamic_batching=model.batching,
+        parameters=parameters,
+    )
+    backend = OnnxRuntime() if job.cpu and isinstance(model.backend, TensorRt) else model.backend
+    backend.configure(config)
+    if isinstance(backend, OnnxRuntime) and not job.cpu and job.release.switches_tf32:
+        backend.configure_cuda(config)
+    if isinstance(backend, OnnxRuntime | LibTorch) and backend.tf32 and job.compiler and not job.rehearsed:
+        job.precisions.append(backend.precision)
+    directory = job.root / model.name
+    add_warm_up(model, config, directory, examples=build.examples)
+    write_config(config, directory / CONFIG_FILE)
+    return config
+
+
+def _open_axes(tensor: Tensor, *, batches: bool) -> dict[int, str]:
+    """The dimensions of an input that vary, with their names."""
+    sizes = enumerate(tensor.dims, start=1 if batches else 0)
+    names = {axis: size.name for axis, size in sizes if isinstance(size, OpenSize)}
+    return {0: BATCH, **names} if batches else names
+
+
+def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
+    """The shapes of one input that a plan takes: every batch, and every size from its smallest on."""
+    sizes = [size if isinstance(size, OpenSize) else _fixed(size) for size in tensor.dims]
+    if model.max_batch_size:
+        best = model.backend.opt_batch if isinstance(model.backend, TensorRt) else None
+        sizes.insert(0, OpenSize(name=BATCH, opt=best, max=model.max_batch_size))
+    return ShapeRange(
+        min=tuple(size.min for size in sizes),
+        opt=tuple(size.usual for size in sizes),
+        max=tuple(size.max for size in sizes),
+    )
+
+
+def _fixed(size: int) -> OpenSize:
+    return OpenSize(name="fixed", min=size, max=size)

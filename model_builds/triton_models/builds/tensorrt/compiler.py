@@ -1,0 +1,229 @@
+"""One compilation: from an ONNX file to a plan, with a log, a limit in time, and errors that name a cause."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from triton_models.artifact.plan_header import HEADER_BYTES, PlanHeader, read_plan_header
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.processes import end_group, tie_to_parent
+from triton_models.builds.tensorrt import autocast
+from triton_models.builds.tensorrt.complaints import first_complaints, unknown_operators
+from triton_models.builds.tensorrt.options import CommandLine, PlanOptions, check_precision, way
+from triton_models.builds.tensorrt.timing_cache import TimingCache
+from triton_models.declare.tensors import ShapeRange
+from triton_models.facts.instances import Gpu
+from triton_models.facts.releases import Release
+from triton_models.facts.tensorrt import LEVELS, hardware_problems
+
+COMPILE_TIMEOUT_S = 3600.0
+"""For how long a plan may be compiled: most take minutes, a large one with all optimisations half an hour."""
+
+# Of a failed run's log, for standard error that nobody watches: a build machine and its files are gone soon.
+_SHOWN_LINES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """A trtexec that is known to fit a release, on a machine that has the GPU. `find_compiler` makes it.
+
+    Attributes:
+        trtexec: The executable.
+        gpu: The GPU it compiles for.
+        release: The release whose TensorRT it has.
+        device: The GPU as the machine itself names it, such as "NVIDIA A10G".
+        tensorrt: Its TensorRT, to the last number that is known.
+        logs: The folder that gets trtexec's logs, one for each model.
+        timing_cache: Where measured times are kept from one build to the next.
+        timeout_s: For how long a plan may be compiled, in seconds.
+    """
+
+    trtexec: Path
+    gpu: Gpu
+    release: Release
+    device: str = ""
+    tensorrt: str = ""
+    logs: Path = field(default_factory=lambda: Path(tempfile.gettempdir()) / "fleet-logs")
+    timing_cache: TimingCache | None = None
+    timeout_s: float = COMPILE_TIMEOUT_S
+
+    def compile(
+        self,
+        onnx: Path,
+        plan: Path,
+        *,
+        shapes: Mapping[str, ShapeRange],
+        options: PlanOptions = PlanOptions(),  # noqa: B008  frozen
+    ) -> dict[str, str]:
+        """Compile an ONNX file into a plan.
+
+        Args:
+            onnx: The ONNX file.
+            plan: What to write.
+            shapes: The ranges of the inputs that the network leaves open.
+            options: What to compile with.
+
+        Returns:
+            What build.json keeps about the plan: the GPU, its name on the machine, the TensorRT version in
+            the plan's head, such as "10.13.3.9", the precision, and the hardware where it is
+            more than the GPU.
+
+        Raises:
+            FleetError: The precision cannot be had, trtexec failed or took too long, or the plan has another
+                version.
+        """
+        check_precision(self.release, options.precision)
+        where = f"the plan of {onnx.parent.parent.name}"
+        raise_if_any(hardware_problems(options.hardware, release=self.release, gpu=self.gpu, where=where))
+        self.logs.mkdir(parents=True, exist_ok=True)
+        log = self.logs / f"{onnx.parent.parent.name}.log"
+        about = {"gpu": self.gpu.name, "device": self.device, "precision": options.precision}
+        if options.hardware in LEVELS:
+            about["hardware"] = LEVELS[options.hardware]
+        try:
+            with log.open("wb") as output, contextlib.ExitStack() as stack:
+                if way(self.release, options.precision).autocast:
+                    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-autocast-")))
+                    about["autocast"], onnx = self._cast(onnx, folder, output)
+                cache = stack.enter_context(self._times())
+                command = CommandLine(
+                    trtexec=self.trtexec,
+                    onnx=onnx,
+                    plan=plan,
+                    release=self.release,
+                    shapes=shapes,
+                    options=options,
+                    timing_cache=cache,
+                ).arguments()
+                self._run(command, output, what=f"compiling {onnx.name}")
+            version = plan_version(plan)
+            where = f"the plan that {self.trtexec} wrote"
+            raise_if_any(version_problems(version, self.release, where=where))
+        except FleetError:
+            plan.unlink(missing_ok=True)
+            _show(log)
+            raise
+        return {**about, "tensorrt": version}
+
+    def _cast(self, onnx: Path, folder: Path, output: IO[bytes]) -> tuple[str, Path]:
+        """What converted the ONNX file to FP16, and the converted file in a folder."""
+        converted = folder / onnx.name
+        self._run(autocast.command(onnx, converted), output, what=f"converting {onnx.name} to FP16")
+        autocast.check_converted(onnx, converted, log=Path(output.name))
+        return autocast.version(), converted
+
+    def _times(self) -> contextlib.AbstractContextManager[Path | None]:
+        if self.timing_cache is None:
+            return contextlib.nullcontext()
+        return self.timing_cache.used(tensorrt=self.tensorrt, gpu=self.gpu.name)
+
+    def _run(self, command: Sequence[str], output: IO[bytes], *, what: str) -> None:
+        output.write(f"$ {' '.join(command)}\n".encode())
+        output.flush()
+        log = Path(output.name)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=tie_to_parent,  # noqa: PLW1509  it calls one function of the C library
+        )
+        try:
+            status = process.wait(timeout=self.timeout_s)
+        except subprocess.TimeoutExpired:
+            raise _timed_out(what, log, self.timeout_s) from None
+        finally:
+            end_group(process)
+        if status:
+            raise self._failed(what, log, status)
+
+    def _failed(self, what: str, log: Path, status: int) -> FleetError:
+        text = log.read_text(errors="replace")
+        operators = unknown_operators(text)
+        if operators:
+            return FleetError.of(
+                what=f"TensorRT {self.tensorrt or self.release.tensorrt} has no operator "
+                + ", ".join(map(repr, operators)),
+                where=f"the network of {log.stem!r}; the log is {log}",
+                expected="a network of operators that TensorRT knows",
+                why="trtexec looked for a plugin of that name, and found none",
+                fix="replace the operator in the network, or serve the model with OnnxRuntime()",
+                rule="plan-operator",
+            )
+        return FleetError.of(
+            what=f"{what} failed (exit status {status}): {first_complaints(text)}",
+            where=f"the network of {log.stem!r}; the log is {log}",
+            expected=f"a plan for {self.gpu.name} with TensorRT {self.tensorrt or self.release.tensorrt}",
+            fix="read the log, whose first line is the command; by hand, --verbose makes trtexec say more",
+            rule="plan-compile",
+        )
+
+
+def plan_version(plan: Path) -> str:
+    """The TensorRT version that compiled a plan, from its first bytes.
+
+    Raises:
+        FleetError: The file is not a plan, or not there.
+    """
+    header: PlanHeader | None = None
+    with contextlib.suppress(FileNotFoundError), plan.open("rb") as file:
+        header = read_plan_header(file.read(HEADER_BYTES))
+    if header is not None:
+        return header.tensorrt
+    raise FleetError.of(
+        what=f"{plan.name} is not a TensorRT plan",
+        where=str(plan),
+        expected="a file that starts with 'ftrt', as trtexec --saveEngine writes it",
+        why="Triton would refuse it when the model is first invoked",
+        fix="build the model again with `fleet build --gpu ...`",
+        rule="not-a-plan",
+    )
+
+
+def version_problems(version: str, release: Release, *, where: str) -> Iterator[Problem]:
+    """What is wrong with a TensorRT version, as far as both are known: some rows have three parts.
+
+    Args:
+        version: Such as "10.13.3.9".
+        release: The release that has to load the plan.
+        where: What has that version.
+    """
+    if not PlanHeader(tensorrt=version).loads_in(release.tensorrt):
+        yield Problem(
+            what=f"TensorRT {version}",
+            where=where,
+            expected=f"TensorRT {release.tensorrt}, which release {release.name} loads",
+            why="a plan loads only in the TensorRT version that compiled it",
+            fix=f"build inside the image of release {release.name}",
+            rule="tensorrt-version",
+        )
+
+
+def _timed_out(what: str, log: Path, timeout_s: float) -> FleetError:
+    return FleetError.of(
+        what=f"{what} took longer than {timeout_s:g} seconds, and was ended",
+        where=f"the network of {log.stem!r}; the log is {log}",
+        expected="a plan within --compile-timeout",
+        why="a build that hangs would keep its machine, and the models after it, waiting",
+        fix="look at the end of the log; a lower optimization_level compiles faster, a greater "
+        "--compile-timeout waits longer",
+        rule="compile-timeout",
+    )
+
+
+def _show(log: Path) -> None:
+    """Put the end of a log where a build machine keeps it."""
+    if sys.stderr.isatty():
+        return
+    with log.open(errors="replace") as lines:
+        sys.stderr.writelines(deque(lines, maxlen=_SHOWN_LINES))
+    sys.stderr.flush()

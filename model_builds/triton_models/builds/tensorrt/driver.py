@@ -1,0 +1,114 @@
+"""What a build asks of its machine before it installs anything: the GPU, and a driver for the release's CUDA.
+
+A build job runs `python3 -m triton_models.builds.tensorrt.driver` and puts what it prints into
+LD_LIBRARY_PATH. AWS documents the driver of no build host. Where it is older than the CUDA of the image asks
+for, CUDA's forward compatibility may help: a newer user-mode driver, which NVIDIA's images bring in a folder.
+Their entry point looks whether it works, and puts the folder first; CodeBuild and Processing replace that
+entry point. Their bash does the same by /etc/shinit_v2 (BASH_ENV), unless that was changed. Source, read on
+2026-11-22: https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
+
+It runs with nothing but Python: no package is installed yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.builds.tensorrt.machine import gpu_problems, query_gpus
+from triton_models.facts.instances import Gpu
+from triton_models.facts.instances import gpu as gpu_named
+from triton_models.facts.releases import RELEASES, Release
+from triton_models.facts.releases import release as release_named
+
+IMAGE_COMPAT = Path("/usr/local/cuda/compat/lib.real")
+"""Where NVIDIA's images have the newer user-mode driver."""
+
+_VARIABLE = "LD_LIBRARY_PATH"
+_INITIALIZE = "import ctypes, sys; sys.exit(ctypes.CDLL('libcuda.so.1').cuInit(0) != 0)"
+
+
+def library_path(
+    *,
+    gpu: Gpu,
+    release: Release,
+    compat: Path = IMAGE_COMPAT,
+    environment: Mapping[str, str] = os.environ,
+    initializes: Callable[[str], bool] | None = None,
+) -> str:
+    """The search path for libraries with which this machine runs the CUDA of a release.
+
+    Args:
+        gpu: The GPU that it must have.
+        release: Whose image this runs in.
+        compat: Where the image has a newer user-mode driver.
+        environment: The variables that there are.
+        initializes: Says whether CUDA starts with a search path; asks libcuda if None.
+
+    Raises:
+        FleetError: The machine has another GPU, or none, or its driver is too old and nothing helps.
+    """
+    devices = query_gpus("name", "driver_version")
+    raise_if_any(gpu_problems(gpu, release, [name for name, _ in devices]))
+    given = environment.get(_VARIABLE, "")
+    oldest = min((driver for _, driver in devices), key=_numbers)
+    if _numbers(oldest) >= _numbers(release.min_driver):
+        return given
+    helped = given if str(compat) in given.split(":") else ":".join(filter(None, (str(compat), given)))
+    if compat.is_dir() and (initializes or _cuda_initializes)(helped):
+        sys.stderr.write(f"driver {oldest} is older than {release.min_driver}: CUDA runs by {compat}\n")
+        return helped
+    raise FleetError(_too_old(oldest, release, compat))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the search path; 1 with the reason on standard error if the machine will not do."""
+    parser = argparse.ArgumentParser(prog="python3 -m triton_models.builds.tensorrt.driver")
+    parser.add_argument("--gpu", required=True)
+    parser.add_argument("--release", required=True)
+    given = parser.parse_args(arguments)
+    try:
+        found = library_path(gpu=gpu_named(given.gpu), release=release_named(given.release))
+    except FleetError as error:
+        sys.stderr.write("".join(f"error: {problem}\n" for problem in error.problems))
+        return 1
+    sys.stdout.write(f"{found}\n")
+    return 0
+
+
+def _cuda_initializes(path: str) -> bool:
+    command = [sys.executable, "-c", _INITIALIZE]
+    run = subprocess.run(command, env={**os.environ, _VARIABLE: path}, capture_output=True, check=False)
+    return run.returncode == 0
+
+
+def _too_old(driver: str, release: Release, compat: Path) -> Iterator[Problem]:
+    fitting = [
+        each.name
+        for each in RELEASES.values()
+        if each.on_sagemaker and _numbers(each.min_driver) <= _numbers(driver)
+    ]
+    yield Problem(
+        what=f"the machine has driver {driver}",
+        where=f"`nvidia-smi --query-gpu=driver_version`, and {compat}",
+        expected=f"driver {release.min_driver} or newer for CUDA {release.cuda} of release {release.name}, "
+        "or a machine on which forward compatibility works",
+        why="CUDA would not start, and nothing could be compiled",
+        fix=f"build and serve with release {fitting[-1]}, whose CUDA runs on it"
+        if fitting
+        else "build on another machine: ProcessingJob() or ReservedMachines()",
+        rule="driver-too-old",
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

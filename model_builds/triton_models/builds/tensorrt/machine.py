@@ -1,0 +1,153 @@
+"""What this machine compiles with: its GPU, its trtexec, and whether both are the wanted ones."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from triton_models.base.errors import Problem, raise_if_any
+from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler, version_problems
+from triton_models.builds.tensorrt.options import WAYS
+from triton_models.builds.tensorrt.timing_cache import TimingCache
+from triton_models.facts.instances import Gpu
+from triton_models.facts.releases import Release
+from triton_models.facts.tensorrt import major
+
+Version: TypeAlias = tuple[int, ...]
+
+IMAGE_TRTEXEC = Path("/usr/src/tensorrt/bin/trtexec")
+"""Where the Triton images have trtexec; it is not on their PATH."""
+
+# "&&&& RUNNING TensorRT.trtexec [TensorRT v101303] [b9] # ..." is the first line of every run: 10.13.3.9.
+# Before 10.4 the build number is missing, and TensorRT 8 writes v8601 for 8.6.1 (samples/common/logging.h).
+_BANNER = re.compile(r"\[TensorRT v(\d+)\](?: \[b(\d+)\])?")
+_FIRST_WITH_TWO_DIGITS = 100_000
+
+
+def find_compiler(
+    *,
+    release: Release,
+    gpu: Gpu,
+    logs: Path,
+    timing_cache: TimingCache | None = None,
+    timeout_s: float = COMPILE_TIMEOUT_S,
+) -> Compiler:
+    """The compiler for a release and a GPU on this machine.
+
+    Args:
+        release: What will load the plans.
+        gpu: What will run them.
+        logs: The folder that gets trtexec's logs.
+        timing_cache: Where measured times are kept.
+        timeout_s: For how long a plan may be compiled, in seconds.
+
+    Raises:
+        FleetError: The machine has not that GPU, trtexec is missing, or it belongs to another TensorRT; all
+            that is wrong is named together.
+    """
+    trtexec = find_trtexec()
+    devices = [each[0] for each in query_gpus("name")]
+    version = trtexec_version(trtexec) if trtexec else "unknown"
+    raise_if_any([*gpu_problems(gpu, release, devices), *_trtexec_problems(trtexec, version, release)])
+    return Compiler(
+        trtexec=trtexec or IMAGE_TRTEXEC,
+        gpu=gpu,
+        release=release,
+        device=devices[0],
+        # Older ones do not say their build number; then the table knows more.
+        tensorrt=max(version, release.tensorrt, key=lambda each: each.count(".")),
+        logs=logs,
+        timing_cache=timing_cache,
+        timeout_s=timeout_s,
+    )
+
+
+def find_trtexec() -> Path | None:
+    """The trtexec on PATH, else the image's; None without one."""
+    found = shutil.which("trtexec") or shutil.which(IMAGE_TRTEXEC)
+    return Path(found) if found else None
+
+
+def capability_problems(gpu: Gpu, release: Release) -> Iterator[Problem]:
+    """What keeps the TensorRT of a release from compiling for a GPU, wherever it runs."""
+    if _number(gpu.compute_capability) < _number(release.min_compute_capability):
+        yield Problem(
+            what=f"release {release.name} has no TensorRT for {gpu.name} ({gpu.compute_capability})",
+            where=f"--gpu {gpu.name} --release {release.name}",
+            expected=f"a GPU of capability {release.min_compute_capability} or newer",
+            fix="build for another GPU or with an older release",
+            rule="gpu-too-old",
+        )
+
+
+def gpu_problems(gpu: Gpu, release: Release, devices: Sequence[str]) -> Iterator[Problem]:
+    """What is wrong with this machine's GPUs, by the names that nvidia-smi gives them."""
+    yield from capability_problems(gpu, release)
+    if not devices or not all(is_model(name, gpu) for name in devices):
+        yield Problem(
+            what=f"this machine has {', '.join(map(repr, devices)) or 'no NVIDIA GPU'}, not {gpu.name}",
+            where=f"--gpu {gpu.name}, and `nvidia-smi --query-gpu=name`",
+            expected=f"every GPU of the machine to be {gpu.name}",
+            why="a plan runs only on the GPU model that compiled it",
+            fix="build on such a machine, or leave --gpu out for a portable build",
+            rule="gpu-absent",
+        )
+
+
+def query_gpus(*facts: str) -> list[list[str]]:
+    """What nvidia-smi says of each GPU of the machine, such as its "name"; nothing without a GPU."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(facts)}", "--format=csv,noheader"]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return []
+    lines = [line for line in run.stdout.splitlines() if line.strip()] if run.returncode == 0 else []
+    return [[value.strip() for value in line.split(",")] for line in lines]
+
+
+def is_model(marketing_name: str, gpu: Gpu) -> bool:
+    """Whether nvidia-smi's name, such as "NVIDIA A100-SXM4-40GB", is that GPU, such as "A100-40GB"."""
+    return set(gpu.name.split("-")) <= set(re.split(r"[ -]", marketing_name))
+
+
+def _trtexec_problems(trtexec: Path | None, version: str, release: Release) -> Iterator[Problem]:
+    if major(release) not in WAYS:
+        yield Problem(
+            what=f"no trtexec flags are known for TensorRT {release.tensorrt}",
+            where=f"--release {release.name}",
+            expected=f"a release with TensorRT {' or '.join(map(str, WAYS))}",
+            fix="choose a newer release, or add a row to WAYS in triton_models/builds/tensorrt/options.py",
+            rule="tensorrt-unknown",
+        )
+    if trtexec is None:
+        yield Problem(
+            what="trtexec not found",
+            where=f"PATH and {IMAGE_TRTEXEC}",
+            expected=f"the trtexec of TensorRT {release.tensorrt}",
+            fix=f"build inside the image of release {release.name}, or leave --gpu out for a portable build",
+            rule="trtexec-missing",
+        )
+    else:
+        yield from version_problems(version, release, where=f"{trtexec} --help")
+
+
+def trtexec_version(trtexec: Path) -> str:
+    """The TensorRT of a trtexec, as its banner says it."""
+    run = subprocess.run(
+        [str(trtexec), "--help"], capture_output=True, text=True, errors="replace", check=False
+    )
+    match = _BANNER.search(run.stdout + run.stderr)
+    if not match:
+        return "unknown"
+    number, build = int(match[1]), match[2]
+    base = 100 if number >= _FIRST_WITH_TWO_DIGITS else 10
+    parts = [number // 100 // base, number // 100 % base, number % 100]
+    return ".".join(map(str, [*parts, build] if build else parts))
+
+
+def _number(version: str) -> Version:
+    return tuple(map(int, version.split(".")))

@@ -1,0 +1,211 @@
+"""Times that TensorRT measured, kept from one build to the next: the next one need not measure them again.
+
+One file for each TensorRT version and GPU model, such as tensorrt-10.13.3.9-A10G.cache, in a folder or under
+a prefix of S3. It is fetched before a plan is compiled and kept afterwards if it has changed. Of builds at
+the same time the last one to finish wins; a cache is whole or not there.
+
+trtexec does not protect itself: it loads the times of another GPU without a word (setTimingCache with
+ignoreMismatch, "may lead to functional/performance bugs"), and a damaged file may end it (cacheUtils.cpp and
+NvInfer.h of NVIDIA/TensorRT v10.13.3, sampleEngines.cpp of v8.6.1; read on 2026-11-21). So the file begins
+with a line that says what it is and its digest, and what does not fit is left aside.
+
+A cache is no reason to fail: what cannot be read or kept is said on standard error, and the build goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from triton_models.base.errors import FleetError
+
+TIMING_CACHE_VARIABLE = "FLEET_TIMING_CACHE"
+
+_KIND = "Triton Fleet timing cache"
+
+
+class Place(Protocol):
+    """Where caches are kept."""
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if there is none.
+
+        Raises:
+            FleetError: It cannot be read.
+            OSError: It cannot be read.
+        """
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace a file at once, so that nobody ever reads half of it.
+
+        Raises:
+            FleetError: It cannot be written.
+            OSError: It cannot be written.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """Caches in a folder, which is made when the first one is kept."""
+
+    path: Path
+
+    def read(self, name: str) -> bytes | None:
+        """See `Place`."""
+        try:
+            return (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """See `Place`."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{name}-", dir=self.path)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            Path(temporary).replace(self.path / name)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """Caches under a prefix of S3, where an object is replaced at once.
+
+    Attributes:
+        bucket: The bucket's name.
+        prefix: "" or a prefix that ends with a slash.
+    """
+
+    bucket: str
+    prefix: str
+
+    def read(self, name: str) -> bytes | None:
+        """See `Place`."""
+        from botocore.exceptions import ClientError
+
+        from triton_models.repository.s3 import NOT_FOUND, aws_errors, error_code, repository_client
+
+        with aws_errors(f"s3://{self.bucket}/{self.prefix}"):
+            try:
+                answer = repository_client().get_object(Bucket=self.bucket, Key=f"{self.prefix}{name}")
+                return answer["Body"].read()
+            except ClientError as error:
+                if error_code(error) in NOT_FOUND:
+                    return None
+                raise
+
+    def write(self, name: str, content: bytes) -> None:
+        """See `Place`."""
+        from triton_models.repository.s3 import aws_errors, repository_client
+
+        with aws_errors(f"s3://{self.bucket}/{self.prefix}"):
+            repository_client().put_object(Bucket=self.bucket, Key=f"{self.prefix}{name}", Body=content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimingCache:
+    """Measured times, kept in one place.
+
+    Attributes:
+        place: Where.
+        where: The same as it was given.
+    """
+
+    place: Place
+    where: str
+
+    @classmethod
+    def at(cls, where: str) -> TimingCache:
+        """The caches in a folder, or under s3://bucket/prefix/.
+
+        Raises:
+            FleetError: It is neither.
+        """
+        if "://" not in where:
+            return cls(place=Folder(path=Path(where).expanduser()), where=where)
+        from triton_models.repository.manifest import Repository
+
+        try:
+            parsed = Repository.parse(where)
+        except FleetError:
+            raise FleetError.of(
+                what=f"{where!r} is no place for timing caches",
+                where=f"--timing-cache, or {TIMING_CACHE_VARIABLE}",
+                expected="a folder, or s3://bucket/prefix/",
+                fix="leave it out to build without one",
+                rule="timing-cache",
+            ) from None
+        return cls(place=Bucket(bucket=parsed.bucket, prefix=parsed.prefix), where=where)
+
+    @contextlib.contextmanager
+    def used(self, *, tensorrt: str, gpu: str) -> Iterator[Path]:
+        """A file for trtexec with the times that were kept; it is kept again if the body ends well.
+
+        Args:
+            tensorrt: The TensorRT version that measures.
+            gpu: The GPU model that it measures.
+        """
+        header = {"kind": _KIND, "tensorrt": tensorrt, "gpu": gpu}
+        name = f"tensorrt-{tensorrt}-{gpu}.cache"
+        with tempfile.TemporaryDirectory(prefix="fleet-times-") as folder:
+            file = Path(folder) / name
+            before = self._fetch(name, header)
+            if before:
+                file.write_bytes(before)
+            yield file
+            after = file.read_bytes() if file.is_file() else b""
+            if after and after != before:
+                self._keep(name, _wrapped(after, header))
+
+    def _fetch(self, name: str, header: dict[str, str]) -> bytes:
+        try:
+            kept = self.place.read(name)
+        except (FleetError, OSError) as error:
+            _say(f"{self.where}: {name} cannot be read, so times are measured anew: {_reason(error)}")
+            return b""
+        times = _unwrapped(kept, header) if kept is not None else b""
+        if times is None:
+            _say(f"{self.where}: {name} is damaged or no timing cache of that TensorRT and GPU: left aside")
+        return times or b""
+
+    def _keep(self, name: str, content: bytes) -> None:
+        try:
+            self.place.write(name, content)
+        except (FleetError, OSError) as error:
+            _say(f"{self.where}: {name} cannot be kept for the next build: {_reason(error)}")
+
+
+def _wrapped(times: bytes, header: dict[str, str]) -> bytes:
+    said = {**header, "sha256": hashlib.sha256(times).hexdigest()}
+    return json.dumps(said, sort_keys=True).encode() + b"\n" + times
+
+
+def _unwrapped(content: bytes, header: dict[str, str]) -> bytes | None:
+    """The times in a cache's file; None if it is damaged, or of another GPU or TensorRT."""
+    times = content.partition(b"\n")[2]
+    return times if times and content == _wrapped(times, header) else None
+
+
+def _reason(error: FleetError | OSError) -> str:
+    if isinstance(error, FleetError):
+        return error.problems[0].why or error.problems[0].what
+    return error.strerror or str(error)
+
+
+@functools.cache
+def _say(message: str) -> None:
+    """Say it on standard error, once in a run of many models."""
+    sys.stderr.write(f"timing cache {message}\n")
+    sys.stderr.flush()

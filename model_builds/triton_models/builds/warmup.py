@@ -1,0 +1,125 @@
+"""Triton's model_warmup, written from a declaration.
+
+A request of batch size N is N requests of one row that are run together, all of the same data
+(GenerateWarmupData in src/backend_model_instance.cc of Triton core, main, read on 2026-11-21).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare.declaration import Example, Tensors
+from triton_models.declare.models import OnnxFile, ServedModel
+from triton_models.declare.tensors import OpenSize, Tensor
+
+if TYPE_CHECKING:
+    from triton_models.config.pbtxt import ModelConfig
+
+FOLDER = "warmup"
+"""Where Triton looks for the data, inside the model directory."""
+
+
+def add_warm_up(
+    model: ServedModel, config: ModelConfig, directory: Path, *, examples: Callable[[], list[Example]]
+) -> None:
+    """Add a model's warm-up to its configuration, and the data of an example to its directory.
+
+    Raises:
+        FleetError: There is no such example, it does not fit the model's inputs, or a size is open that
+            nothing gives a value for.
+    """
+    if model.warm_up is None:
+        return
+    name = model.warm_up.example
+    rows = _first_row(_find(model, name, examples()), config, model) if name is not None else None
+    data = {tensor.name: _data(tensor, rows) for tensor in config.input}
+    sizes = _usual_sizes(model)
+    for batch in model.warm_up.batch_sizes:
+        sample = config.model_warmup.add(name=f"batch of {batch}", batch_size=batch)
+        for tensor in config.input:
+            entry = sample.inputs[tensor.name]
+            entry.data_type = tensor.data_type
+            if rows is not None:
+                entry.dims.extend(rows[tensor.name].shape)
+                entry.input_data_file = tensor.name
+            else:
+                entry.dims.extend(_dims(tensor, sizes.get(tensor.name), model))
+                entry.zero_data = True
+    for tensor_name, content in data.items():
+        if content is not None:
+            (directory / FOLDER).mkdir(exist_ok=True)
+            (directory / FOLDER / tensor_name).write_bytes(content)
+
+
+def _usual_sizes(model: ServedModel) -> dict[str, Sequence[int]]:
+    if isinstance(model, OnnxFile):
+        skip = 1 if model.max_batch_size else 0
+        return {name: shapes.opt[skip:] for name, shapes in model.profile.items()}
+    return {
+        tensor.name: [size.usual if isinstance(size, OpenSize) else size for size in tensor.dims]
+        for tensor in model.inputs
+        if isinstance(tensor, Tensor)
+    }
+
+
+def _dims(tensor: Any, usual: Sequence[int] | None, model: ServedModel) -> list[int]:
+    dims = list(usual if usual is not None else tensor.dims)
+    if -1 in dims:
+        raise _unfit(
+            model,
+            f"input {tensor.name!r} has the dims {dims}",
+            expected="a size for every dimension",
+            fix="use an OpenSize in its place, give a profile, or warm up with an example",
+        )
+    return dims
+
+
+def _find(model: ServedModel, name: str, examples: Sequence[Example]) -> Example:
+    known = {example.name: example for example in examples}
+    if name not in known:
+        raise _unfit(
+            model,
+            f"there is no example {name!r}",
+            expected=f"one of {', '.join(known)}",
+            fix=did_you_mean(name, known, otherwise="name one of examples()"),
+        )
+    return known[name]
+
+
+def _first_row(example: Example, config: ModelConfig, model: ServedModel) -> Tensors:
+    names = [tensor.name for tensor in config.input]
+    if missing := [name for name in names if name not in example.inputs]:
+        raise _unfit(
+            model,
+            f"the example {example.name!r} has no {', '.join(missing)}",
+            expected=f"an example with {', '.join(names)}",
+            fix="warm up without an example: zeros of the usual sizes are sent",
+        )
+    return {
+        name: example.inputs[name][0] if config.max_batch_size else example.inputs[name] for name in names
+    }
+
+
+def _data(tensor: Any, rows: Tensors | None) -> bytes | None:
+    if rows is None:
+        return None
+    row = rows[tensor.name]
+    if row.dtype == object:  # text: each with its length in front, as in Triton's own binary requests
+        return b"".join(struct.pack("<I", len(text)) + text for text in row.ravel())
+    return bytes(row.tobytes())
+
+
+def _unfit(model: ServedModel, what: str, *, expected: str, fix: str) -> FleetError:
+    return FleetError.of(
+        what=f"{model.name!r} cannot be warmed up: {what}",
+        where="WarmUp(...) of its declaration",
+        expected=expected,
+        why="a warm-up that fails keeps the model from loading",
+        fix=fix,
+        rule="warm-up-example",
+    )

@@ -1,0 +1,1 @@
+"""Finds what Triton or SageMaker would refuse."""

@@ -1,0 +1,169 @@
+"""What Triton or SageMaker would refuse or silently get wrong, found in milliseconds and without either.
+
+A model is checked for a target: what nobody said about the release, the GPU or the endpoint is not checked.
+What only loading can show is not found here: a file that the backend cannot read, a GPU or a library that the
+host lacks, and what a model's own code does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from triton_models.artifact.layout import BUILD_FILE, Layout, read_layout
+from triton_models.base.errors import FleetError, Problem
+from triton_models.check import (
+    calls,
+    ensemble,
+    environment,
+    images,
+    imports,
+    instances,
+    layout,
+    networks,
+    parameters,
+    release,
+    sagemaker,
+    scheduling,
+    shared_memory,
+    warm_up,
+)
+from triton_models.check import configuration as config
+from triton_models.check.subject import Subject, subject_of
+from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, Target, target
+from triton_models.config.pbtxt import CONFIG_FILE
+
+RULES = (
+    *layout.RULES,
+    *sagemaker.RULES,
+    *calls.RULES,
+    *config.RULES,
+    *scheduling.RULES,
+    *images.RULES,
+    *instances.RULES,
+    *warm_up.RULES,
+    *parameters.RULES,
+    *release.RULES,
+    *ensemble.RULES,
+    *environment.RULES,
+    *networks.RULES,
+    *imports.RULES,
+    *shared_memory.RULES,
+)
+
+
+def check_layout(content: Layout, *, target: Target = MULTI_MODEL) -> list[Problem]:
+    """Everything wrong with what was read; empty if it is accepted.
+
+    Args:
+        content: What was read.
+        target: What it is checked for. What build.json says is added to it.
+    """
+    return _problems(subject_of(content, target))
+
+
+def check_path(path: Path, *, target: Target = MULTI_MODEL) -> list[Problem]:
+    """Everything wrong with what is at a path; empty if it is accepted.
+
+    Args:
+        path: An artifact root, a bare model directory, a model repository, or a .tar.gz, which is not
+            unpacked to disk.
+        target: What it is checked for. For a plain Triton server links are followed wherever they lead, as
+            it does, and the composing models of an ensemble are looked for beside it.
+    """
+    try:
+        content = read_layout(path, follow_links=target.endpoint is None)
+        subject = subject_of(content, target)
+        if target.endpoint is None:
+            subject = _with_composing_models(subject, path, target)
+    except FleetError as error:
+        return list(error.problems)
+    return _problems(subject)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """The outcome of `fleet check`: each path with what is wrong with it."""
+
+    problems: Mapping[str, tuple[Problem, ...]]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every path is accepted."""
+        return 1 if any(self.problems.values()) else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Each path with its problems."""
+        return {
+            "accepted": self.exit_code == 0,
+            "paths": {
+                path: [problem.as_dict() for problem in found] for path, found in self.problems.items()
+            },
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The problems in full, then one line for each path."""
+        for path, found in self.problems.items():
+            for problem in found:
+                yield from (str(problem), "")
+            count = len(found)
+            yield f"{path}: {count} problem{'s' * (count != 1)}" if found else f"{path}: accepted"
+
+
+def run(arguments: argparse.Namespace) -> Checked:
+    """`fleet check PATH... [--release R] [--gpu G | --instance-type T] [--endpoint E]`.
+
+    Without --endpoint, what `fleet build` made, packed or not, is checked for the multi-model endpoint that
+    it is made for, and everything else for a plain Triton server.
+    """
+    asked = target(
+        release=arguments.release,
+        gpu=arguments.gpu,
+        instance_type=arguments.instance_type,
+        endpoint=arguments.endpoint,
+    )
+    paths: list[Path] = arguments.paths
+    return Checked(problems={str(path): tuple(_check_as_asked(path, asked)) for path in paths})
+
+
+def _check_as_asked(path: Path, asked: Target) -> list[Problem]:
+    if asked.endpoint is not None or not path.exists():
+        return check_path(path, target=asked)
+    if path.is_dir():
+        return check_path(path, target=_ours(asked) if (path / BUILD_FILE).is_file() else asked)
+    try:
+        content = read_layout(path)
+    except FleetError as error:
+        return list(error.problems)
+    return check_layout(content, target=_ours(asked) if BUILD_FILE in content.texts else asked)
+
+
+def _ours(asked: Target) -> Target:
+    return replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=False)
+
+
+def _problems(subject: Subject) -> list[Problem]:
+    return [
+        replace(problem, rule=problem.rule or rule.id)
+        for rule in RULES
+        if rule.applies(subject.target)
+        for problem in rule.find(subject)
+    ]
+
+
+def _with_composing_models(subject: Subject, path: Path, target: Target) -> Subject:
+    """The same with the models beside a bare model directory that its ensemble runs."""
+    beside = path.absolute().parent
+    if len(subject.models) != 1 or not path.is_dir() or not (path / CONFIG_FILE).is_file():
+        return subject
+    content, tried = subject.layout, {subject.models[0].folder}
+    while missing := subject.step_names() - tried - {model.folder for model in subject.models}:
+        tried |= missing
+        for name in sorted(missing):
+            if name and "/" not in name and (beside / name).is_dir():
+                content = content.joined(read_layout(beside / name, follow_links=True))
+        subject = subject_of(content, target)
+    return subject

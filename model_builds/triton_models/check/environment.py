@@ -1,0 +1,215 @@
+"""Rules about the Python environments that models bring: what would not load, or load and answer nothing.
+
+GetPythonEnvironment in src/stub_launcher.cc and src/pb_env.cc of python_backend (main of 2026-07-17, read
+2026-11-21) take a folder as it is, and ask only whether it has bin/activate. The interpreter then looks for
+python3 on PATH and for pyvenv.cfg next to it (Modules/getpath.py of CPython).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from triton_models.base.errors import Problem
+from triton_models.check.subject import Model, Rule, Subject
+from triton_models.check.target import ENDPOINTS
+from triton_models.environments.packages import loads_in
+from triton_models.environments.packed import problems_of
+
+_PARAMETER = "EXECUTION_ENV_PATH"
+_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
+_LIBRARY = re.compile(r"python(\d+\.\d+)")
+_NUMPY = re.compile(r"numpy-([0-9]+)[^/-]*\.dist-info")
+_TAG = re.compile(rb"^Tag:\s*(\S+)", re.MULTILINE)
+_WHEEL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Environment:
+    """An unpacked environment of an artifact.
+
+    Attributes:
+        model: The first model that runs in it.
+        path: Its folder in the layout.
+        pythons: The versions of Python that it has packages for.
+    """
+
+    model: Model
+    path: str
+    pythons: tuple[str, ...]
+
+    def packages(self, python: str) -> str:
+        """The folder with the packages for a version of Python."""
+        return f"{self.path}/lib/python{python}/site-packages"
+
+
+def environment_outside(subject: Subject) -> Iterator[Problem]:
+    """An environment is in the artifact that names it."""
+    for model, value in _named(subject):
+        if _inside(subject, model, value) is None:
+            yield subject.refuse(
+                model,
+                f"parameters: {_PARAMETER}",
+                f"the environment {value!r} is outside of the artifact",
+                expected=f"{_MODEL_DIRECTORY}/environment; for steps also {_MODEL_DIRECTORY}/../environment",
+                why="on an endpoint nothing is there",
+                fix="put the environment into the artifact",
+            )
+
+
+def environment_files(subject: Subject) -> Iterator[Problem]:
+    """Triton and Python recognise an environment by its files."""
+    for each in _environments(subject):
+        for name, why in (
+            ("bin/activate", "Triton refuses the model"),
+            ("bin/python3", "Python looks for packages next to it, and without it uses the image's"),
+        ):
+            if f"{each.path}/{name}" not in subject.layout.files:
+                yield _problem(
+                    subject,
+                    each.path,
+                    f"no {name} in the environment {each.path!r}",
+                    expected="an environment with bin/activate, bin/python3 and lib/python3.X/site-packages",
+                    why=why,
+                    fix="declare it as Wheels and build the model again, or unpack a complete one there",
+                )
+
+
+def environment_python(subject: Subject) -> Iterator[Problem]:
+    """An environment is of the release's Python."""
+    release = subject.target.release
+    for each in _environments(subject):
+        if release is not None and release.python not in each.pythons:
+            had = f"is of Python {', '.join(each.pythons)}" if each.pythons else "has no lib/python3.X"
+            yield _problem(
+                subject,
+                f"{each.path}/lib",
+                f"the environment {each.path!r} {had}",
+                expected=f"Python {release.python}, which release {release.name} runs models with",
+                why="the model's process does not look there, and finds no package",
+                fix=f"build the model again for release {release.name}, or serve it with its own",
+            )
+
+
+def environment_numpy(subject: Subject) -> Iterator[Problem]:
+    """An environment has NumPy, and one that the release can use."""
+    release = subject.target.release
+    below = release.numpy_below if release is not None else None
+    for each in _environments(subject):
+        for python in _pythons(subject, each):
+            folder = each.packages(python)
+            names = subject.layout.children(folder)
+            majors = [int(match[1]) for match in map(_NUMPY.fullmatch, names) if match]
+            if not majors and "numpy" not in names and not _leads_elsewhere(subject, folder):
+                yield _problem(
+                    subject,
+                    folder,
+                    f"no NumPy in the environment {each.path!r}",
+                    expected="numpy among its packages",
+                    why="the Python backend itself imports it, and the image's own is not seen",
+                    fix="add numpy==version to its wheels, and build the model again",
+                )
+            if release is not None and below is not None and any(major >= below for major in majors):
+                yield _problem(
+                    subject,
+                    folder,
+                    f"NumPy {max(majors)} in the environment {each.path!r}",
+                    expected=f"numpy<{below} with release {release.name}",
+                    why="the model loads, and answers with empty tensors and status 200",
+                    fix=f"pin numpy<{below}, and build the model again; or serve with release 24.12 or newer",
+                )
+
+
+def packed_environment(subject: Subject) -> Iterator[Problem]:
+    """An environment that is still packed is complete, of the release's Python, and has a NumPy for it."""
+    seen: set[str] = set()
+    for model, value in _named(subject):
+        path = _inside(subject, model, value)
+        if path is None or path in seen or path not in subject.layout.files:
+            continue
+        seen.add(path)
+        name, where = posixpath.basename(path), subject.layout.place(path)
+        with suppress(OSError), subject.layout.opened(path) as content:
+            yield from problems_of(content, name=name, release=subject.target.release, where=where)
+
+
+def environment_wheel(subject: Subject) -> Iterator[Problem]:
+    """The packages of an environment are built for the images' platform and Python."""
+    for each in _environments(subject):
+        for python in _pythons(subject, each):
+            folder = each.packages(python)
+            for name in subject.layout.children(folder):
+                path = f"{folder}/{name}/WHEEL"
+                if not name.endswith(".dist-info") or path not in subject.layout.files:
+                    continue
+                said = subject.layout.beginning(path, _WHEEL_BYTES) or b""
+                tags = [tag.decode(errors="replace") for tag in _TAG.findall(said)]
+                if tags and not any(_loads(tag, python) for tag in tags):
+                    yield _problem(
+                        subject,
+                        path,
+                        f"{name.removesuffix('.dist-info')} is built for {', '.join(tags)}",
+                        expected=f"a wheel for Python {python} on Linux x86-64 with glibc",
+                        why="importing it fails, and the model does not load",
+                        fix="declare the environment as Wheels: pip then fetches those for the image",
+                    )
+
+
+def _named(subject: Subject) -> Iterator[tuple[Model, str]]:
+    """The Python models that name an environment relative to their directory, with what they say."""
+    for model, config in subject.having("parameters"):
+        if model.backend.name == "python" and _PARAMETER in config.parameters:
+            value = config.parameters[_PARAMETER].string_value
+            if value.startswith(_MODEL_DIRECTORY):
+                yield model, value
+
+
+def _inside(subject: Subject, model: Model, value: str) -> str | None:
+    return subject.inside(model, value.removeprefix(_MODEL_DIRECTORY).lstrip("/") or ".")
+
+
+def _environments(subject: Subject) -> Iterator[_Environment]:
+    """Every unpacked environment, once."""
+    seen: set[str] = set()
+    for model, value in _named(subject):
+        path = _inside(subject, model, value)
+        if path is None or path in seen or path not in subject.layout.directories:
+            continue
+        seen.add(path)
+        matches = map(_LIBRARY.fullmatch, subject.layout.children(posixpath.join(path, "lib")))
+        yield _Environment(model=model, path=path, pythons=tuple(match[1] for match in matches if match))
+
+
+def _pythons(subject: Subject, environment: _Environment) -> tuple[str, ...]:
+    """The Pythons whose packages are looked at: the release's, or each one where it is not known."""
+    release = subject.target.release
+    if release is None:
+        return environment.pythons
+    return tuple(python for python in environment.pythons if python == release.python)
+
+
+def _leads_elsewhere(subject: Subject, folder: str) -> bool:
+    """Whether a .pth file may add more folders with packages."""
+    return any(path.endswith(".pth") and posixpath.dirname(path) == folder for path in subject.layout.files)
+
+
+def _loads(tag: str, python: str) -> bool:
+    """Whether a package of that tag can be imported; what was built on the spot is tagged linux_x86_64."""
+    return tag.count("-") == 2 and loads_in(tag.replace("-linux_", "-manylinux_"), python)  # noqa: PLR2004
+
+
+def _problem(subject: Subject, path: str, what: str, *, expected: str, why: str, fix: str) -> Problem:
+    return Problem(what=what, where=subject.layout.place(path), expected=expected, why=why, fix=fix)
+
+
+RULES = (
+    Rule(id="environment-outside", find=environment_outside, endpoints=ENDPOINTS),
+    Rule(id="environment-files", find=environment_files),
+    Rule(id="environment-python", find=environment_python),
+    Rule(id="environment-numpy", find=environment_numpy),
+    Rule(id="packed-environment", find=packed_environment),
+    Rule(id="environment-wheel", find=environment_wheel),
+)

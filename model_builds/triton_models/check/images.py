@@ -1,0 +1,105 @@
+"""Rules about what the image brings: the backends and their libraries, and agents of the model repository.
+
+The server looks for a backend as GetBackendLibraryProperties of Triton core says (src/backend_model.cc), and
+for an agent as CreateAgent does (src/repo_agent.cc); r25.09, read 2026-11-22.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from triton_models.artifact.layout import BUILD_FILE
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import CLOSER, close_to, did_you_mean
+from triton_models.check.subject import Model, Rule, Subject
+from triton_models.config.pbtxt import ModelConfig
+from triton_models.facts.image_contents import (
+    BACKEND_LIBRARIES,
+    OWN_IMAGE_ADDS,
+    REPOSITORY_AGENTS,
+    added,
+    backends,
+)
+from triton_models.facts.releases import REMOVED_BACKENDS
+
+_PYTHON_LIBRARY = "model.py"
+
+
+def backend_unknown(subject: Subject) -> Iterator[Problem]:
+    """The image has the backend, or the model brings its library."""
+    target = subject.target
+    known = backends(target.release, cpu=target.gpu_count == 0)
+    for model, config in subject.served():
+        name = model.backend.name
+        if (
+            not name
+            or name in known | added(subject.record) | set(REMOVED_BACKENDS)
+            or _brings_library(subject, model, config)
+        ):
+            continue
+        if target.endpoint is None and not close_to(name, known, cutoff=CLOSER):
+            continue  # it may be the server's own
+        image = f"the image of release {target.release.name}" if target.release else "Triton's images"
+        elsewhere = (
+            f'put libtriton_{name}.so into the model, or name it in "{OWN_IMAGE_ADDS}" of {BUILD_FILE}'
+        )
+        yield subject.refuse(
+            model,
+            "backend",
+            f"the backend {name!r}, which {image}{' for CPUs' if name in BACKEND_LIBRARIES else ''} lacks",
+            expected=f"one of {', '.join(sorted(known))}",
+            why="the model does not load: unable to find backend library",
+            fix=did_you_mean(name, known, otherwise=f"if an image of your own has it, {elsewhere}"),
+        )
+
+
+def runtime(subject: Subject) -> Iterator[Problem]:
+    """The library that runs the model is one that the container has, or the model brings."""
+    for model, config in subject.having("runtime"):
+        libraries = BACKEND_LIBRARIES.get(model.backend.name, ())
+        if not config.runtime or config.runtime in libraries or not libraries:
+            continue
+        if not _brings_library(subject, model, config):
+            yield subject.refuse(
+                model,
+                "runtime",
+                f"runtime {config.runtime!r} for the backend {model.backend.name!r}",
+                expected=f"no runtime, or {' or '.join(libraries)}",
+                fix=did_you_mean(config.runtime, libraries, otherwise="leave runtime out"),
+            )
+
+
+def repository_agent(subject: Subject) -> Iterator[Problem]:
+    """Agents of the model repository are listed, have names, and are there."""
+    known = REPOSITORY_AGENTS | added(subject.record)
+    for model, config in subject.having("model_repository_agents"):
+        names = [agent.name for agent in config.model_repository_agents.agents]
+        absent = [name for name in names if name not in known]
+        if names and not absent:
+            continue
+        what = f"the agent {absent[0]!r}" if absent else "model_repository_agents without an agent"
+        yield subject.refuse(
+            model,
+            "model_repository_agents",
+            what if all(names) else "an agent without a name",
+            expected=f"the name of an agent that the server has, such as {' or '.join(sorted(known))}",
+            why="Triton refuses the model" if names else "it ends the server, which expects one",
+            fix="name one of them, or leave it out",
+        )
+
+
+def _brings_library(subject: Subject, model: Model, config: ModelConfig) -> bool:
+    """Whether the backend's library is in the model; a backend in Python can only be in the image."""
+    name = config.runtime or f"libtriton_{model.backend.name}.so"
+    folders = [model.path, *(posixpath.join(model.path, str(each)) for each in model.available_versions())]
+    return name != _PYTHON_LIBRARY and any(
+        posixpath.join(folder, name) in subject.layout.files for folder in folders
+    )
+
+
+RULES = (
+    Rule(id="backend-unknown", find=backend_unknown),
+    Rule(id="runtime", find=runtime),
+    Rule(id="repository-agent", find=repository_agent),
+)

@@ -1,0 +1,110 @@
+"""Rules about instance groups.
+
+They follow NormalizeInstanceGroup and ValidateInstanceGroup of Triton core (src/model_config_utils.cc,
+release 24.10, read 2026-11-21). Which GPUs the host has is known with its instance type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from triton_models.base.errors import Problem
+from triton_models.check.subject import Rule, Subject
+from triton_models.check.target import MULTI_MODEL_ENDPOINT
+from triton_models.config.pbtxt import schema
+
+# As std::stoi reads it: a number in front is enough.
+_INDEX = re.compile(r"\s*([+-]?[0-9]+)")
+_MAX_INDEX = 2**31 - 1
+
+# Of the types that AWS lists for multi-model endpoints; the constructs refuse others (`multi-model-one-gpu`).
+# https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html, read 2026-11-21.
+_MULTI_MODEL_GPUS = 1
+
+
+def instance_kind(subject: Subject) -> Iterator[Problem]:
+    """A group that names GPUs runs on GPUs."""
+    kinds = schema().ModelInstanceGroup.Kind
+    named = kinds.DESCRIPTOR.values_by_number
+    for model, config in subject.served():
+        for number, group in enumerate(config.instance_group):
+            where = f"instance_group {number}"
+            if group.kind not in named:
+                yield subject.refuse(
+                    model,
+                    where,
+                    f"an instance_group of the kind {group.kind}",
+                    expected=f"one of {', '.join(kinds.keys())}",
+                    fix="leave kind out: the server chooses",
+                )
+            elif group.gpus and named[group.kind].name in {"KIND_CPU", "KIND_MODEL"}:
+                yield subject.refuse(
+                    model,
+                    where,
+                    f"{named[group.kind].name} with gpus {list(group.gpus)}",
+                    expected="gpus only with KIND_GPU, or with no kind",
+                    fix="leave gpus out, or say KIND_GPU",
+                )
+            elif any(gpu < 0 for gpu in group.gpus):
+                yield subject.refuse(
+                    model,
+                    where,
+                    f"gpus {list(group.gpus)}",
+                    expected="numbers from 0 up",
+                    fix="leave gpus out: the server uses every GPU",
+                )
+
+
+def instance_gpu(subject: Subject) -> Iterator[Problem]:
+    """The GPUs that a group names are on the machine, and one that needs a GPU has one."""
+    count = subject.target.gpu_count
+    if count is None and subject.target.endpoint == MULTI_MODEL_ENDPOINT:
+        count = _MULTI_MODEL_GPUS
+    if count is None:
+        return
+    needs_gpu = schema().ModelInstanceGroup.KIND_GPU
+    for model, config in subject.served():
+        for number, group in enumerate(config.instance_group):
+            absent = [gpu for gpu in group.gpus if gpu >= count]
+            if absent or (group.kind == needs_gpu and not count):
+                named = f"gpus {list(group.gpus)}" if absent else "KIND_GPU"
+                has = f"{count} GPU{'s' * (count != 1)}" if count else "no GPU"
+                yield subject.refuse(
+                    model,
+                    f"instance_group {number}",
+                    f"{named} on instances with {has}",
+                    expected=f"gpus from 0 to {count - 1}" if count else "KIND_CPU, or no kind",
+                    fix="leave gpus out: the server uses every GPU" if count else "leave kind and gpus out",
+                )
+
+
+def instance_profile(subject: Subject) -> Iterator[Problem]:
+    """Optimization profiles are numbers, and TensorRT's."""
+    for model, config in subject.served():
+        for number, group in enumerate(config.instance_group):
+            wrong = [profile for profile in group.profile if not _is_index(profile)]
+            told = bool(model.backend.name)  # else it is refused for that
+            foreign = bool(group.profile) and told and model.backend.platform != "tensorrt_plan"
+            if foreign or wrong:
+                yield subject.refuse(
+                    model,
+                    f"instance_group {number}: profile",
+                    f"profile {list(group.profile)} for the backend {model.backend.name!r}"
+                    if foreign
+                    else f"profile {wrong[0]!r}",
+                    expected="the number of a profile of a TensorRT plan, from 0 up, in quotes",
+                    fix="leave profile out" if foreign else "give the number, such as profile: [ '0' ]",
+                )
+
+
+def _is_index(profile: str) -> bool:
+    match = _INDEX.match(profile)
+    return match is not None and 0 <= int(match[1]) <= _MAX_INDEX
+
+
+RULES = (
+    Rule(id="instance-kind", find=instance_kind),
+    Rule(id="instance-gpu", find=instance_gpu),
+    Rule(id="instance-profile", find=instance_profile),
+)

@@ -1,0 +1,304 @@
+"""Rules about folders and files: what Triton must find in a model directory."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from triton_models.artifact.built_for import built_gpus
+from triton_models.artifact.layout import BUILD_FILE
+from triton_models.base.errors import FleetError, Problem
+from triton_models.base.suggest import did_you_mean
+from triton_models.check.backend import MODEL_FILES
+from triton_models.check.release import refuses_outside
+from triton_models.check.subject import PORTABLE_FILES, Model, Rule, Subject, version_number
+from triton_models.config.pbtxt import CONFIG_FILE
+from triton_models.facts.instances import GPUS
+from triton_models.facts.releases import RELEASES
+
+_MAX_VERSION = 2**63 - 1
+_LFS_POINTER = b"version https://git-lfs"
+_LFS_POINTER_BYTES = range(100, 300)  # three short lines: a version, a digest and a size
+
+
+def no_model(subject: Subject) -> Iterator[Problem]:
+    """There is something to load."""
+    if not (subject.models or subject.unconfigured() or _nested(subject)):
+        yield Problem(
+            what="no model directory",
+            where=subject.layout.where,
+            expected=f"a folder with {CONFIG_FILE} and a version folder such as 1/",
+            why="there is nothing to load",
+            fix="`fleet build NAME` writes one",
+        )
+
+
+def too_deep(subject: Subject) -> Iterator[Problem]:
+    """Model directories are at the top, not below another folder."""
+    nested = _nested(subject)
+    if nested and not subject.models:
+        yield Problem(
+            what=f"a model directory one level too deep: {', '.join(nested)}",
+            where=subject.layout.where,
+            expected="model directories at the top",
+            why="Triton and SageMaker look for models only in the top-level folders",
+            fix=f"give {posixpath.join(subject.layout.where, posixpath.dirname(nested[0]))} instead"
+            if subject.layout.sources
+            else "pack the folder that holds the model directories",
+        )
+
+
+def config_missing(subject: Subject) -> Iterator[Problem]:
+    """Every model directory has a configuration, unless the backend makes one."""
+    if subject.target.auto_complete:
+        for model in subject.models:
+            if (
+                model.text is None
+                and model.backend.name
+                and not model.completes
+                and model.backend.name != "python"
+            ):
+                yield _no_config(
+                    subject,
+                    model.path,
+                    why=f"the backend {model.backend.name!r} cannot tell inputs and outputs",
+                )
+        return
+    steps = subject.step_names()
+    for folder in subject.unconfigured():
+        if not subject.ensembles or folder in steps:
+            yield _no_config(
+                subject,
+                folder,
+                why="Triton refuses the model: the endpoint has configuration auto-complete off, so nothing "
+                "stands in for the file",
+            )
+
+
+def config_syntax(subject: Subject) -> Iterator[Problem]:
+    """Every configuration can be parsed."""
+    yield from subject.unreadable
+
+
+def build_record(subject: Subject) -> Iterator[Problem]:
+    """What was built for can be read, and is known unless another release and GPU were given."""
+    try:
+        subject.layout.build()
+    except FleetError as error:
+        yield from error.problems
+        return
+    release, gpus = subject.record.get("release"), built_gpus(subject.record)
+    if release is not None and subject.target.release is None:
+        yield _unknown_in_record(
+            subject,
+            "release",
+            "Triton release",
+            str(release),
+            known=tuple(RELEASES),
+            why="it cannot be told whether its server loads the model's plans, environments and backends",
+        )
+    # Several leave the GPU open anyway, see `Target.with_record`.
+    if len(gpus) == 1 and subject.target.gpu is None:
+        yield _unknown_in_record(
+            subject,
+            "gpu",
+            "GPU",
+            gpus[0],
+            known=tuple(GPUS),
+            why="it cannot be told whether the GPU that serves the model loads its plans",
+        )
+
+
+def version_missing(subject: Subject) -> Iterator[Problem]:
+    """Every model has a version that its policy makes available."""
+    for model in subject.models:
+        if not (model.available_versions() or model.is_replaced):
+            what, expected, fix = _no_version(subject, model)
+            yield Problem(
+                what=what,
+                where=subject.layout.place(model.path),
+                expected=expected,
+                why="Triton refuses the model: "
+                '"at least one version must be available under the version policy"',
+                fix=fix,
+            )
+
+
+def version_number_size(subject: Subject) -> Iterator[Problem]:
+    """A version's number is one that a server can count to."""
+    for model in subject.models:
+        for name in subject.layout.children(model.path):
+            number = version_number(name)
+            if number is not None and abs(number) > _MAX_VERSION:
+                yield Problem(
+                    what=f"a version folder {name!r}",
+                    where=subject.layout.place(model.path),
+                    expected=f"a number of at most {_MAX_VERSION}",
+                    why="it ends the whole server, which does not expect a number above 2^63 - 1",
+                    fix="use a shorter number",
+                )
+
+
+def model_file_missing(subject: Subject) -> Iterator[Problem]:
+    """Every available version holds what its backend opens."""
+    for model, config in subject.served():
+        names = _opened(subject, model)
+        # A file for a compute capability replaces the default one on that GPU, so the default may be absent.
+        alternatives = tuple(config.cc_model_filenames.values()) if names else ()
+        for version in model.available_versions():
+            folder = posixpath.join(model.path, str(version))
+            if names and not any(subject.layout.has(posixpath.join(folder, n)) for n in names + alternatives):
+                yield _file_missing(subject, model, folder=folder, names=names)
+            for name in alternatives:
+                if not subject.layout.has(posixpath.join(folder, name)):
+                    yield _file_missing(subject, model, folder=folder, names=(name,))
+
+
+def label_file(subject: Subject) -> Iterator[Problem]:
+    """The files of labels that outputs name are there."""
+    for model, config in subject.parsed():
+        labelled: set[str] = set()
+        for output in config.output:
+            name = output.label_filename
+            if not name:
+                continue
+            where = f"output {output.name!r}: label_filename"
+            path = subject.inside(model, name)
+            if output.name in labelled:
+                yield subject.refuse(
+                    model,
+                    where,
+                    f"two files of labels for {output.name!r}",
+                    expected="one",
+                    fix="list the output once",
+                )
+            labelled.add(output.name)
+            if refuses_outside(subject.target.release, name):
+                continue  # wherever it is: see `release.label_outside`
+            if path is not None and path not in subject.layout.files:
+                folder = path in subject.layout.directories
+                yield subject.refuse(
+                    model,
+                    where,
+                    f"{name!r} is a folder" if folder else f"there is no file {name!r}",
+                    expected=f"a text file {path}, a label on each line",
+                    why="it ends the whole server" if folder else "Triton refuses the model",
+                    fix="put it beside config.pbtxt, or leave label_filename out",
+                )
+
+
+def lfs_pointer(subject: Subject) -> Iterator[Problem]:
+    """A model's file is the file, and not what stands for it in Git."""
+    for model, config in subject.served():
+        names = (*_opened(subject, model), *config.cc_model_filenames.values())
+        for version in model.available_versions():
+            for name in names:
+                path = posixpath.join(model.path, str(version), name)
+                if subject.layout.files.get(path, 0) not in _LFS_POINTER_BYTES:
+                    continue
+                if subject.layout.beginning(path, len(_LFS_POINTER)) == _LFS_POINTER:
+                    yield Problem(
+                        what=f"{name} is a Git LFS pointer, not the file itself",
+                        where=subject.layout.place(path),
+                        expected="the model's own content",
+                        why="the backend cannot read it",
+                        fix="run `git lfs pull` and pack the model again",
+                    )
+
+
+def _opened(subject: Subject, model: Model) -> tuple[str, ...]:
+    """The files of which a model's backend opens one in a version folder; empty if it may need none."""
+    config, backend = model.config, model.backend.name
+    named = config.default_model_filename if config is not None else ""
+    if named:
+        names: tuple[str, ...] = (named,) if backend in MODEL_FILES else ()
+    elif model.backend.filename and backend != "pytorch":
+        names = (model.backend.filename,) if backend in MODEL_FILES else ()
+    else:
+        names = MODEL_FILES.get(backend, ())
+    return names + PORTABLE_FILES.get(backend, ()) if subject.portable else names
+
+
+def _unknown_in_record(
+    subject: Subject, field: str, called: str, given: str, *, known: tuple[str, ...], why: str
+) -> Problem:
+    otherwise = f"if newer tools built it, update these, or check it for another one with --{field}"
+    close = did_you_mean(given, known, otherwise="")
+    return Problem(
+        what=f"unknown {called} {given!r}",
+        where=f"{subject.layout.place(BUILD_FILE)}: {field}",
+        expected=f"one of {', '.join(known)}",
+        why=why,
+        fix=f"{close} Otherwise, {otherwise}" if close else otherwise,
+    )
+
+
+def _no_version(subject: Subject, model: Model) -> tuple[str, str, str]:
+    """What is wrong with the version folders of a model that has none available, what is right, the fix."""
+    expected = "a folder whose name is a number, such as 1/; an ensemble needs one as well"
+    if model.versions:
+        return (
+            f"no version of {model.folder!r} is available under its version_policy",
+            f"a policy that makes one of {', '.join(map(str, model.versions))} available",
+            "leave version_policy out, or let it name a version that is there",
+        )
+    for name in subject.layout.children(model.path):
+        if len(name) > 1 and name.startswith("0") and name.isascii() and name.isdecimal():
+            return (
+                f"no version folder in {model.folder!r}; {name!r} begins with a zero",
+                expected,
+                f"rename {name}/ to {name.lstrip('0') or '0'}/: Triton takes no leading zero",
+            )
+    content = "an empty file .keep" if model.is_ensemble else "the model's file"
+    return (
+        f"no version folder in {model.folder!r}",
+        expected,
+        f"make {posixpath.join(model.path, '1')}/ and put {content} into it",
+    )
+
+
+def _no_config(subject: Subject, folder: str, *, why: str) -> Problem:
+    return Problem(
+        what=f"no {CONFIG_FILE} in {folder!r}",
+        where=subject.layout.place(folder),
+        expected=f"{folder}/{CONFIG_FILE}",
+        why=why,
+        fix=f"write {CONFIG_FILE} with name, backend, max_batch_size, inputs and outputs",
+    )
+
+
+def _file_missing(subject: Subject, model: Model, *, folder: str, names: tuple[str, ...]) -> Problem:
+    return Problem(
+        what=f"no {' or '.join(names)} in {folder}/",
+        where=subject.layout.place(folder),
+        expected=f"the file that the backend {model.backend.name!r} opens",
+        why="Triton refuses the model",
+        fix=f"put it there, or name another one with default_model_filename in {CONFIG_FILE}",
+    )
+
+
+def _nested(subject: Subject) -> tuple[str, ...]:
+    """Folders one level down that hold a configuration."""
+    if subject.models:
+        return ()
+    return tuple(
+        sorted(
+            posixpath.dirname(path)
+            for path in subject.layout.files
+            if path.count("/") == 2 and posixpath.basename(path) == CONFIG_FILE  # noqa: PLR2004 (folder/model/file)
+        )
+    )
+
+
+RULES = (
+    Rule(id="no-model", find=no_model),
+    Rule(id="too-deep", find=too_deep),
+    Rule(id="config-missing", find=config_missing),
+    Rule(id="config-syntax", find=config_syntax),
+    Rule(id="build-record", find=build_record),
+    Rule(id="version-missing", find=version_missing),
+    Rule(id="version-number", find=version_number_size),
+    Rule(id="model-file-missing", find=model_file_missing),
+    Rule(id="label-file", find=label_file),
+    Rule(id="lfs-pointer", find=lfs_pointer),
+)

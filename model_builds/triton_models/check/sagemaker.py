@@ -1,0 +1,155 @@
+"""Rules about SageMaker: what its hosting picks from an artifact, and what it cannot serve.
+
+The multi-model front end of Triton takes the last directory that the file system lists, unless one says it
+is an ensemble (server, src/sagemaker_server.cc of 2026-08-19). So an artifact must leave it no choice. What
+starts the server on a single-model endpoint is docker/sagemaker/serve of the same date.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from triton_models.base.errors import Problem
+from triton_models.check.subject import Rule, Subject
+from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT
+from triton_models.config.pbtxt import CONFIG_FILE
+
+# It becomes an object key and SageMaker's TargetModel. Releases from 26.03 refuse a slash there.
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+_MULTI = (MULTI_MODEL_ENDPOINT,)
+_SINGLE = (SINGLE_MODEL_ENDPOINT,)
+
+
+def model_name(subject: Subject) -> Iterator[Problem]:
+    """The model's name can be an object key and a target model."""
+    if not _MODEL_NAME.fullmatch(subject.layout.model):
+        yield Problem(
+            what=f"the name {subject.layout.model!r}",
+            where=subject.layout.where,
+            expected="a letter or digit, then up to 199 letters, digits, dots, underscores and hyphens",
+            why="the name becomes an S3 key and SageMaker's TargetModel",
+            fix="rename the folder or file",
+        )
+
+
+def several_models(subject: Subject) -> Iterator[Problem]:
+    """One plain model, or one ensemble."""
+    plain = [model.folder for model in subject.models]
+    if len(plain) > 1 and not subject.ensembles:
+        yield Problem(
+            what=f"{len(plain)} plain models in one artifact: {', '.join(plain)}",
+            where=subject.layout.where,
+            expected="exactly one plain model, or one ensemble with its composing models",
+            why="SageMaker would serve only the one that the file system lists last, whichever that is",
+            fix="make one artifact of each, or an ensemble of them",
+        )
+
+
+def several_ensembles(subject: Subject) -> Iterator[Problem]:
+    """One ensemble."""
+    names = [model.folder for model in subject.ensembles]
+    if len(names) > 1:
+        yield Problem(
+            what=f"{len(names)} ensembles in one artifact: {', '.join(names)}",
+            where=subject.layout.where,
+            expected="exactly one ensemble with its composing models",
+            why="SageMaker would serve the one that the file system lists last, whichever that is",
+            fix="make one artifact of each, with its own copies of the composing models",
+        )
+
+
+def stray_directory(subject: Subject) -> Iterator[Problem]:
+    """Nothing beside a plain model that SageMaker could take for it."""
+    if subject.ensembles or not subject.models or subject.models[0].path == "":
+        return
+    known = {model.folder for model in subject.models} | set(subject.unconfigured())
+    for folder in subject.layout.children(""):
+        if folder not in known:
+            yield Problem(
+                what=f"a folder {folder!r} beside a plain model",
+                where=subject.layout.place(folder),
+                expected="the model directory and loose files, no other folder",
+                why="SageMaker may take the other folder for the model, and the load fails",
+                fix=f"move {folder!r} into the model directory, or remove it",
+            )
+
+
+def ensemble_undetected(subject: Subject) -> Iterator[Problem]:
+    """An ensemble is declared so that SageMaker sees it."""
+    for model in subject.ensembles:
+        if not model.looks_like_ensemble:
+            yield Problem(
+                what=f"{model.folder!r} is an ensemble that SageMaker does not recognise as one",
+                where=subject.place(model, "platform"),
+                expected='exactly platform: "ensemble", in double quotes and with no space before the colon',
+                why="SageMaker would serve one of the composing models instead, without an error",
+                fix='write platform: "ensemble" and leave backend out',
+            )
+
+
+def ensemble_in_comment(subject: Subject) -> Iterator[Problem]:
+    """A plain model's text is not taken for an ensemble's."""
+    for model, _ in subject.parsed():
+        if model.looks_like_ensemble and not model.is_ensemble and len(subject.models) > 1:
+            yield Problem(
+                what=f'{model.folder!r} is no ensemble but its text holds platform: "ensemble"',
+                where=subject.place(model),
+                expected="that text only in the ensemble's configuration, not even in a comment elsewhere",
+                why="SageMaker searches the raw text, and may serve this model instead of the ensemble",
+                fix="reword the comment",
+            )
+
+
+def decoupled(subject: Subject) -> Iterator[Problem]:
+    """A model answers once, because SageMaker's multi-model hosting cannot stream."""
+    served = subject.step_names() | {model.folder for model in subject.ensembles or subject.models}
+    for model, config in subject.parsed():
+        if config.model_transaction_policy.decoupled and model.folder in served:
+            yield Problem(
+                what=f"{model.folder!r} is decoupled",
+                where=subject.place(model, "model_transaction_policy"),
+                expected="one response for each request",
+                why="the model loads, and then every invocation is answered with 400",
+                fix="leave model_transaction_policy out, or host the model on an endpoint of its own",
+            )
+
+
+def composing_cache(subject: Subject) -> Iterator[Problem]:
+    """No composing model caches its answers: the cache's key has its name, and not the artifact's."""
+    for model, config in subject.parsed():
+        if config.response_cache.enable and model.folder in subject.step_names():
+            yield Problem(
+                what=f"{model.folder!r} caches its answers",
+                where=subject.place(model, "response_cache"),
+                expected="no response_cache in a composing model",
+                why="the cache knows no artifacts, and outlives an unloaded model: after an update, or "
+                "beside an ensemble with a step of that name, requests get another model's results",
+                fix="leave response_cache out",
+            )
+
+
+def root_config(subject: Subject) -> Iterator[Problem]:
+    """On a single-model endpoint the model has a folder of its own."""
+    if any(model.path == "" for model in subject.models):
+        yield Problem(
+            what=f"{CONFIG_FILE} at the top",
+            where=subject.layout.place(CONFIG_FILE),
+            expected=f"a folder with the model's name that holds {CONFIG_FILE} and the version folders",
+            why="the container of a single-model endpoint does not start with it",
+            fix="pack the model with `fleet pack`, which gives it a folder",
+        )
+
+
+RULES = (
+    Rule(id="model-name", find=model_name, endpoints=ENDPOINTS),
+    Rule(id="several-models", find=several_models, endpoints=_MULTI),
+    Rule(id="several-ensembles", find=several_ensembles, endpoints=_MULTI),
+    Rule(id="stray-directory", find=stray_directory, endpoints=_MULTI),
+    Rule(id="ensemble-undetected", find=ensemble_undetected, endpoints=_MULTI),
+    Rule(id="ensemble-in-comment", find=ensemble_in_comment, endpoints=_MULTI),
+    Rule(id="decoupled", find=decoupled, endpoints=_MULTI),
+    Rule(id="composing-cache", find=composing_cache, endpoints=_MULTI),
+    Rule(id="root-config", find=root_config, endpoints=_SINGLE),
+)

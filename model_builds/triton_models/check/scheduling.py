@@ -1,0 +1,321 @@
+"""Rules about schedulers: dynamic and sequence batching, their controls and states, the response cache.
+
+They follow ValidateModelConfig and Get...SequenceControlProperties of Triton core
+(src/model_config_utils.cc) and SequenceBatchScheduler::Create and GenerateInitialStateData
+(src/sequence_batch_scheduler/sequence_batch_scheduler.cc), release 24.10, read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import did_you_mean
+from triton_models.check.configuration import dims_count
+from triton_models.check.subject import Model, Rule, Subject, type_name
+from triton_models.config.pbtxt import ModelConfig, schema
+from triton_models.declare.tensors import ELEMENT_BYTES
+
+_CORRELATION_TYPES = ("TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING")
+_VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
+_PAIR = 2
+_NO_SIZE = -1
+
+
+def preferred_batch_size(subject: Subject) -> Iterator[Problem]:
+    """Preferred batch sizes are batches that the model takes."""
+    for model, config in subject.having("dynamic_batching", "sequence_batching"):
+        preferred = {
+            "dynamic_batching": config.dynamic_batching.preferred_batch_size,
+            "sequence_batching.oldest": config.sequence_batching.oldest.preferred_batch_size,
+        }
+        for part, sizes in preferred.items():
+            wrong = [size for size in sizes if not 0 < size <= max(config.max_batch_size, 0)]
+            if wrong:
+                yield subject.refuse(
+                    model,
+                    part,
+                    f"preferred_batch_size {wrong} with max_batch_size {config.max_batch_size}",
+                    expected="every preferred size from 1 to max_batch_size",
+                    fix="raise max_batch_size or drop the size",
+                )
+
+
+def priority_levels(subject: Subject) -> Iterator[Problem]:
+    """Priorities that are named are among those that there are."""
+    for model, config in subject.having("dynamic_batching"):
+        batching = config.dynamic_batching
+        levels = batching.priority_levels
+        if not levels:
+            continue
+        if not 1 <= batching.default_priority_level <= levels:
+            yield subject.refuse(
+                model,
+                "dynamic_batching: default_priority_level",
+                f"default_priority_level {batching.default_priority_level} of {levels} priority_levels",
+                expected=f"a level from 1 to {levels}",
+                fix="set it: requests without a priority get it",
+            )
+        for level in sorted(batching.priority_queue_policy):
+            if not 1 <= level <= levels:
+                yield subject.refuse(
+                    model,
+                    "dynamic_batching: priority_queue_policy",
+                    f"a policy for priority {level} of {levels}",
+                    expected=f"a level from 1 to {levels}",
+                    fix="correct the key, or raise priority_levels",
+                )
+
+
+def preserve_ordering(subject: Subject) -> Iterator[Problem]:
+    """What keeps the order of requests neither ranks nor delays them."""
+    for model, config in subject.having("dynamic_batching"):
+        batching = config.dynamic_batching
+        if not batching.preserve_ordering:
+            continue
+        policies = (batching.default_queue_policy, *batching.priority_queue_policy.values())
+        delays = any(
+            policy.default_timeout_microseconds
+            and policy.timeout_action == schema().ModelQueuePolicy.TimeoutAction.DELAY
+            for policy in policies
+        )
+        if batching.priority_levels > 1 or delays:
+            yield subject.refuse(
+                model,
+                "dynamic_batching: preserve_ordering",
+                f"preserve_ordering with {'timeout_action DELAY' if delays else 'several priority levels'}",
+                expected="one priority level, and no queue policy that delays",
+                fix="leave preserve_ordering or the other out",
+            )
+
+
+def response_cache(subject: Subject) -> Iterator[Problem]:
+    """Only models that answer each request by itself, once, are cached."""
+    for model, config in subject.having("response_cache"):
+        if not config.response_cache.enable:
+            continue
+        decoupled = config.model_transaction_policy.decoupled
+        if config.HasField("sequence_batching") or decoupled:
+            yield subject.refuse(
+                model,
+                "response_cache",
+                f"response_cache for a model with {'decoupled responses' if decoupled else 'sequences'}",
+                expected="the cache only for models that answer each request by itself, once",
+                fix="leave response_cache out",
+            )
+
+
+def slot_utilization(subject: Subject) -> Iterator[Problem]:
+    """The smallest share of used slots is a share."""
+    for model, config in subject.having("sequence_batching"):
+        share = config.sequence_batching.direct.minimum_slot_utilization
+        if share < 0.0 or share > 1.0:  # Triton does not mind "nan", of which neither is true
+            yield subject.refuse(
+                model,
+                "sequence_batching: direct",
+                f"minimum_slot_utilization: {share:g}",
+                expected="a number from 0 to 1",
+                fix="set it to a share of the slots",
+            )
+
+
+def control_input(subject: Subject) -> Iterator[Problem]:
+    """Every control tensor has a name of its own, and every control one tensor."""
+    for model, config in subject.having("sequence_batching"):
+        controls = config.sequence_batching.control_input
+        kinds = Counter(control.kind for entry in controls for control in entry.control)
+        names = Counter(entry.name for entry in controls)
+        for name, count in names.items():
+            if count > 1 or not name:
+                yield subject.refuse(
+                    model,
+                    "sequence_batching: control_input",
+                    f"{count} control tensors called {name!r}" if name else "a control tensor without a name",
+                    expected="a name of its own for every control tensor",
+                    fix="name the tensor that the model reads; two controls need two tensors",
+                )
+        for kind, count in kinds.items():
+            if count > 1:
+                yield subject.refuse(
+                    model,
+                    "sequence_batching: control_input",
+                    f"{_kind(kind)} {count} times",
+                    expected="each kind of control once",
+                    fix="keep one of them",
+                )
+
+
+def control_values(subject: Subject) -> Iterator[Problem]:
+    """A control says its values, or its type where it carries the correlation id."""
+    for model, config in subject.having("sequence_batching"):
+        for entry in config.sequence_batching.control_input:
+            for control in entry.control:
+                yield from _control(subject, model, entry.name, control)
+
+
+def state(subject: Subject) -> Iterator[Problem]:
+    """A state starts from a tensor of its own type and shape."""
+    for model, config in subject.having("sequence_batching"):
+        started: set[str] = set()
+        for entry in config.sequence_batching.state:
+            yield from _state(subject, model, entry)
+            if len(entry.initial_state) == 1:
+                if entry.input_name in started:
+                    yield _bad_state(
+                        subject, model, entry, "it has an initial_state twice", "each state once"
+                    )
+                started.add(entry.input_name)
+
+
+def custom_batching(subject: Subject) -> Iterator[Problem]:
+    """A sequence batcher has no batching strategy of the user's own."""
+    for model, config in subject.having("sequence_batching"):
+        name = "TRITON_BATCH_STRATEGY_PATH"
+        if config.HasField("sequence_batching") and name in config.parameters:
+            yield subject.refuse(
+                model,
+                f"parameters: {name}",
+                f"{name} with sequence_batching",
+                expected="a batching library only with dynamic_batching",
+                fix="leave one of the two out",
+            )
+
+
+def _control(subject: Subject, model: Model, name: str, control: Any) -> Iterator[Problem]:
+    where = f"sequence_batching: control_input {name!r}"
+    given = [values for values in _VALUES if len(getattr(control, values))]
+    kind = _kind(control.kind)
+    if kind == "CONTROL_SEQUENCE_CORRID":
+        if given or type_name(control.data_type) not in _CORRELATION_TYPES:
+            yield subject.refuse(
+                model,
+                where,
+                f"{kind} with {given[0]}" if given else f"{kind} of {type_name(control.data_type)}",
+                expected=f"data_type: one of {', '.join(_CORRELATION_TYPES)}, and no false and true values",
+                fix="give the type of the correlation id",
+            )
+    elif len(given) != 1 or len(getattr(control, given[0])) != _PAIR:
+        if kind.isdigit():
+            return  # a control that no release knows is looked at by none
+        values = list(getattr(control, given[0])) if len(given) == 1 else []
+        count = f"{len(values)} value{'s' * (len(values) != 1)}"
+        yield subject.refuse(
+            model,
+            where,
+            f"{kind} with {count} of {given[0]}: {values}"
+            if values
+            else f"{kind} with {' and '.join(given) or 'no values'}",
+            expected=f"one of {', '.join(_VALUES)}, with two values: for no and for yes",
+            fix=f"write two values, such as {given[0]}: [ 0, 1 ]"
+            if values
+            else "write a line such as fp32_false_true: [ 0, 1 ]",
+        )
+
+
+def _state(subject: Subject, model: Model, entry: Any) -> Iterator[Problem]:
+    if len(entry.initial_state) > 1:
+        yield _bad_state(subject, model, entry, "it has several initial_state", "at most one")
+    if len(entry.initial_state) != 1:
+        return
+    initial = entry.initial_state[0]
+    if initial.data_type != entry.data_type:
+        yield _bad_state(subject, model, entry, "its initial_state has another type", "one data_type")
+    if not initial.name:
+        yield _bad_state(subject, model, entry, "its initial_state has no name", "a name, for messages")
+    if not _dims_fit(list(initial.dims), list(entry.dims)):
+        yield _bad_state(
+            subject,
+            model,
+            entry,
+            f"its dims are {list(entry.dims)} and its initial_state's {list(initial.dims)}",
+            "the same dims, and in the initial_state no variable one",
+        )
+    choice = initial.WhichOneof("state_data")
+    if choice is None:
+        yield _bad_state(
+            subject, model, entry, "its initial_state has no data", "zero_data: true, or data_file"
+        )
+    elif choice == "data_file":
+        least = 0 if type_name(initial.data_type) == "TYPE_STRING" else least_bytes(initial)
+        yield from data_file(
+            subject, model, "initial_state", initial.data_file, least=least, where="sequence_batching: state"
+        )
+
+
+def least_bytes(tensor: Any) -> int:
+    """How many bytes a file must have at least to fill a tensor with a data_type and dims."""
+    return dims_count(list(tensor.dims)) * ELEMENT_BYTES.get(type_name(tensor.data_type), 0)
+
+
+def data_file(
+    subject: Subject, model: Model, folder: str, name: str, *, least: int, where: str
+) -> Iterator[Problem]:
+    """A problem if a model directory's data file is missing or too short.
+
+    Args:
+        subject: What is checked.
+        model: The model that names the file.
+        folder: The folder of the model directory that it lies in.
+        name: The file, as the configuration names it.
+        least: How many bytes are read from it.
+        where: The part of the configuration that names it.
+    """
+    path = subject.inside(model, name if name.startswith("/") else posixpath.join(folder, name))
+    if path is None:
+        return  # outside of what was read
+    if path not in subject.layout.files:
+        near = [
+            posixpath.basename(p) for p in subject.layout.files if p.startswith(f"{posixpath.dirname(path)}/")
+        ]
+        yield subject.refuse(
+            model,
+            where,
+            f"there is no file {name!r}",
+            expected=f"{path}",
+            fix=did_you_mean(name, near, otherwise=f"put it into the folder {folder}/ of the model"),
+        )
+    elif subject.layout.files[path] < least:
+        yield subject.refuse(
+            model,
+            where,
+            f"{name!r} has {subject.layout.files[path]} bytes",
+            expected=f"at least {least} bytes, for the data_type and the dims",
+            fix="write the tensor's raw bytes into it",
+        )
+
+
+def _dims_fit(initial: list[int], declared: list[int]) -> bool:
+    return len(initial) == len(declared) and all(
+        own != _NO_SIZE and size in {_NO_SIZE, own} for own, size in zip(initial, declared, strict=True)
+    )
+
+
+def _bad_state(subject: Subject, model: Model, entry: Any, what: str, expected: str) -> Problem:
+    return subject.refuse(
+        model,
+        "sequence_batching: state",
+        f"state {entry.input_name!r}: {what}",
+        expected=expected,
+        fix="correct the initial_state, or leave it out to start from zeros",
+    )
+
+
+def _kind(kind: int) -> str:
+    kinds: ModelConfig = schema().ModelSequenceBatching.Control.Kind.DESCRIPTOR.values_by_number
+    return str(kinds[kind].name) if kind in kinds else str(kind)
+
+
+RULES = (
+    Rule(id="preferred-batch-size", find=preferred_batch_size),
+    Rule(id="priority-levels", find=priority_levels),
+    Rule(id="preserve-ordering", find=preserve_ordering),
+    Rule(id="response-cache", find=response_cache),
+    Rule(id="slot-utilization", find=slot_utilization),
+    Rule(id="control-input", find=control_input),
+    Rule(id="control-values", find=control_values),
+    Rule(id="state", find=state),
+    Rule(id="custom-batching", find=custom_batching),
+)

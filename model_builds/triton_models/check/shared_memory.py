@@ -1,0 +1,32 @@
+"""Rules about /dev/shm, which the instances of Python models share; see `facts.shared_memory`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from triton_models.base.errors import Problem
+from triton_models.check.subject import Rule, Subject
+from triton_models.check.target import ENDPOINTS
+from triton_models.config.pbtxt import ModelConfig
+from triton_models.facts.shared_memory import RULE, too_many_instances
+
+
+def python_instances(subject: Subject) -> Iterator[Problem]:
+    """The instances of the Python models fit into a container with the smallest regions that there are.
+
+    Instances on a GPU are counted once: how many GPUs there are is known only where they are served.
+    """
+    counts = {
+        model.folder: _instances(config)
+        for model, config in subject.served()
+        if model.backend.name == "python"
+    }
+    yield from too_many_instances(counts, where=subject.layout.where)
+
+
+def _instances(config: ModelConfig) -> int:
+    """How many instances a model has; Triton makes one where nothing is said."""
+    return sum(max(group.count, 1) for group in config.instance_group) or 1
+
+
+RULES = (Rule(id=RULE, find=python_instances, endpoints=ENDPOINTS),)

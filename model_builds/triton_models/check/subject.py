@@ -1,0 +1,318 @@
+"""What the rules look at: the models inside an artifact or a repository, as Triton and SageMaker see them."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from triton_models.artifact.layout import Layout
+from triton_models.base.errors import FleetError, Problem
+from triton_models.check.backend import Backend, backend_of
+from triton_models.check.target import MULTI_MODEL_ENDPOINT, Target
+from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig, schema
+from triton_models.config.spelling import read_text, text_of
+from triton_models.facts.image_contents import REPOSITORY_AGENTS, added
+
+# What SageMaker's front end in Triton searches for in the raw text (server, src/sagemaker_server.cc of
+# 2026-08-19): double quotes only, no space before the colon, and a comment counts too.
+_SAGEMAKER_ENSEMBLE = re.compile(r'platform:\s*"ensemble"')
+
+# What stands in for a file that needs a GPU in a build that named none: a build record with "gpu": null.
+PORTABLE_FILES: Mapping[str, tuple[str, ...]] = MappingProxyType({"tensorrt": ("model.onnx",)})
+
+# VersionsToLoad of Triton core (src/model_repository_manager/model_lifecycle.cc, release 24.10): folders that
+# are never versions; of the others it reads a number from the front, as std::stoll does, and takes no
+# leading zero.
+_NO_VERSIONS = frozenset({"warmup", "initial_state", "configs"})
+_VERSION_NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
+_MAX_VERSION = 2**63 - 1
+
+_REFUSED = "Triton refuses the model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """One model directory.
+
+    Attributes:
+        folder: Its name; the model's name to the other models beside it.
+        path: Its path in the layout; "" when the layout's top is the model directory itself.
+        text: Its config.pbtxt as written; None without one.
+        config: The same, parsed; None if that failed. Empty where Triton does without a config.pbtxt.
+        versions: The numbers of its version folders, in ascending order.
+        is_ensemble: It is meant as an ensemble, however it says so.
+        backend: What Triton makes of the backend, the platform and the file names.
+        completes: What the configuration leaves out may be filled in by the backend.
+        is_replaced: An agent of the model repository may let the server load other files in its place. The
+            configuration is then None.
+    """
+
+    folder: str
+    path: str
+    text: str | None
+    config: ModelConfig | None
+    versions: tuple[int, ...]
+    is_ensemble: bool
+    backend: Backend
+    completes: bool
+    is_replaced: bool = False
+
+    @property
+    def config_path(self) -> str:
+        """The path of its config.pbtxt in the layout."""
+        return posixpath.join(self.path, CONFIG_FILE)
+
+    @property
+    def looks_like_ensemble(self) -> bool:
+        """Whether SageMaker takes it for an ensemble."""
+        return _looks_like_ensemble(self.text)
+
+    def available_versions(self) -> tuple[int, ...]:
+        """The versions that the version policy makes available, in ascending order."""
+        if self.config is None or not self.config.HasField("version_policy"):
+            return self.versions[-1:]
+        policy = self.config.version_policy
+        choice = policy.WhichOneof("policy_choice")
+        if choice == "specific":
+            return tuple(version for version in self.versions if version in policy.specific.versions)
+        if choice == "latest":
+            count = policy.latest.num_versions
+            return self.versions[-count:] if count else ()
+        return self.versions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """An artifact or a repository with its models.
+
+    Attributes:
+        layout: What it holds.
+        target: What it is checked for.
+        models: Its model directories: every top-level folder with a config.pbtxt, or the top itself; where
+            Triton does without a config.pbtxt, every top-level folder with a version folder as well.
+        ensembles: Those of them that are meant as ensembles.
+        unreadable: What is wrong with configurations that could not be parsed.
+        portable: It was built for no GPU, so what stands in for a plan will do.
+        record: What build.json says; empty without one.
+        by_field: Field of the configuration -> the models that set it. Most rules are about a field that
+            most models lack.
+    """
+
+    layout: Layout
+    target: Target
+    models: tuple[Model, ...]
+    ensembles: tuple[Model, ...]
+    unreadable: tuple[Problem, ...]
+    portable: bool
+    record: Mapping[str, Any]
+    by_field: Mapping[str, Sequence[tuple[Model, ModelConfig]]]
+
+    def unconfigured(self) -> tuple[str, ...]:
+        """Top-level folders that are model directories in all but the configuration."""
+        if CONFIG_FILE in self.layout.files:
+            return ()
+        return tuple(
+            folder
+            for folder in self.layout.children("")
+            if f"{folder}/{CONFIG_FILE}" not in self.layout.files and version_numbers(self.layout, folder)
+        )
+
+    def is_renamed(self, model: Model) -> bool:
+        """Whether SageMaker's multi-model hosting gives a model the target model's name.
+
+        It does that with the ensemble itself, or with the only model.
+        """
+        multi_model = self.target.endpoint == MULTI_MODEL_ENDPOINT
+        return multi_model and (model.is_ensemble or not self.ensembles)
+
+    def step_names(self) -> set[str]:
+        """The names of the models that the ensembles' steps run."""
+        return {
+            step.model_name
+            for model in self.ensembles
+            if model.config is not None
+            for step in model.config.ensemble_scheduling.step
+        }
+
+    def parsed(self) -> Iterator[tuple[Model, ModelConfig]]:
+        """Every model whose configuration could be parsed, with it."""
+        for model in self.models:
+            if model.config is not None:
+                yield model, model.config
+
+    def served(self) -> Iterator[tuple[Model, ModelConfig]]:
+        """The same without the ensembles."""
+        for model, config in self.parsed():
+            if not model.is_ensemble:
+                yield model, config
+
+    def having(self, *fields: str) -> Iterator[tuple[Model, ModelConfig]]:
+        """Every model whose configuration sets one of these fields, with it."""
+        seen: set[str] = set()
+        for field in fields:
+            for model, config in self.by_field.get(field, ()):
+                if model.path not in seen:
+                    seen.add(model.path)
+                    yield model, config
+
+    def place(self, model: Model, part: str = "") -> str:
+        """A part of a model's configuration, as an error names it."""
+        place = self.layout.place(model.config_path)
+        return f"{place}: {part}" if part else place
+
+    def refuse(
+        self, model: Model, part: str, what: str, *, expected: str, fix: str, why: str = _REFUSED
+    ) -> Problem:
+        """A problem with a part of a model's configuration."""
+        return Problem(what=what, where=self.place(model, part), expected=expected, why=why, fix=fix)
+
+    def inside(self, model: Model, path: str) -> str | None:
+        """A path below the model's directory as a path of the layout; None if it leads out of the layout."""
+        if path.startswith("/"):
+            return None
+        found = posixpath.normpath(posixpath.join(model.path, path))
+        return None if found.split("/")[0] == ".." else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One thing that is checked.
+
+    Attributes:
+        id: Stable: it is printed with every problem and may be searched for.
+        find: Yields a problem for each place that breaks the rule. Problems need not carry the id.
+        endpoints: The kinds of endpoint that it is about; empty for every server.
+    """
+
+    id: str
+    find: Callable[[Subject], Iterator[Problem]]
+    endpoints: tuple[str, ...] = ()
+
+    def applies(self, target: Target) -> bool:
+        """Whether the rule is about that target."""
+        return not self.endpoints or target.endpoint in self.endpoints
+
+
+def subject_of(layout: Layout, target: Target) -> Subject:
+    """The models in a layout, each configuration parsed once."""
+    record = _record(layout)
+    known = target.with_record(record)
+    problems: list[Problem] = []
+    models = tuple(_model(layout, path, known, record, problems) for path in _model_paths(layout, known))
+    return Subject(
+        layout=layout,
+        target=known,
+        models=models,
+        ensembles=tuple(model for model in models if model.is_ensemble),
+        unreadable=tuple(problems),
+        portable="gpu" in record and record["gpu"] is None,
+        record=record,
+        by_field=_by_field(models),
+    )
+
+
+def version_numbers(layout: Layout, folder: str) -> tuple[int, ...]:
+    """The numbers that Triton reads from a model directory's folders, in ascending order."""
+    numbers = set()
+    for name in layout.children(folder):
+        number = version_number(name)
+        if number is not None and abs(number) <= _MAX_VERSION:
+            numbers.add(number)
+    return tuple(sorted(numbers))
+
+
+def version_number(name: str) -> int | None:
+    """The number that Triton reads from a folder's name; None if it is no version to it."""
+    if name in _NO_VERSIONS or (len(name) > 1 and name.startswith("0")):
+        return None
+    match = _VERSION_NUMBER.match(name)
+    return int(match[1]) if match else None
+
+
+@functools.cache
+def type_name(data_type: int) -> str:
+    """A data type as config.pbtxt spells it, or its number if there is no such type."""
+    known = schema().DataType.DESCRIPTOR.values_by_number
+    return str(known[data_type].name) if data_type in known else str(data_type)
+
+
+def _model_paths(layout: Layout, target: Target) -> Iterator[str]:
+    if CONFIG_FILE in layout.files:
+        yield ""
+        return
+    for folder in layout.children(""):
+        configured = f"{folder}/{CONFIG_FILE}" in layout.files
+        if configured or (target.auto_complete and version_numbers(layout, folder)):
+            yield folder
+
+
+def _model(
+    layout: Layout, path: str, target: Target, record: Mapping[str, Any], problems: list[Problem]
+) -> Model:
+    text, config = None, None
+    config_path = posixpath.join(path, CONFIG_FILE)
+    if config_path in layout.files:
+        try:
+            text = text_of(layout.texts.get(config_path, b""))
+            config = read_text(text, where=layout.place(config_path))
+        except FleetError as error:
+            problems.extend(error.problems)
+    else:
+        config = schema().ModelConfig()
+    is_replaced = config is not None and _has_own_agent(config, target, record)
+    if is_replaced:
+        config = None
+    folder = path or layout.model
+    backend = Backend() if config is None else backend_of(config, folder=folder, path=path, layout=layout)
+    return Model(
+        folder=folder,
+        path=path,
+        text=text,
+        config=config,
+        versions=version_numbers(layout, path),
+        is_ensemble=_is_ensemble(text, config),
+        backend=backend,
+        completes=target.auto_complete and backend.completes(layout, path),
+        is_replaced=is_replaced,
+    )
+
+
+def _by_field(models: Iterable[Model]) -> Mapping[str, Sequence[tuple[Model, ModelConfig]]]:
+    found: dict[str, list[tuple[Model, ModelConfig]]] = {}
+    for model in models:
+        if model.config is not None:
+            for field, _ in model.config.ListFields():
+                found.setdefault(field.name, []).append((model, model.config))
+    return found
+
+
+def _has_own_agent(config: ModelConfig, target: Target, record: Mapping[str, Any]) -> bool:
+    """Whether an agent of the user's own is asked for the model: it may have the server load another."""
+    own = {agent.name for agent in config.model_repository_agents.agents} - REPOSITORY_AGENTS
+    return bool(own) and all(own) and (target.endpoint is None or own <= added(record))
+
+
+def _is_ensemble(text: str | None, config: ModelConfig | None) -> bool:
+    if config is None:
+        return _looks_like_ensemble(text)
+    return bool(
+        config.platform == "ensemble"
+        or config.backend == "ensemble"
+        or config.HasField("ensemble_scheduling")
+    )
+
+
+def _looks_like_ensemble(text: str | None) -> bool:
+    return text is not None and _SAGEMAKER_ENSEMBLE.search(text) is not None
+
+
+def _record(layout: Layout) -> Mapping[str, Any]:
+    try:
+        return layout.build()
+    except FleetError:
+        return {}

@@ -1,0 +1,98 @@
+"""What a model is checked for: the release, the GPU and the kind of endpoint, as far as they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from triton_models.artifact.built_for import built_gpus
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
+from triton_models.facts.instances import GPUS, Gpu
+from triton_models.facts.instances import gpu as gpu_named
+from triton_models.facts.instances import instance_type as instance_type_named
+from triton_models.facts.releases import RELEASES, Release
+from triton_models.facts.releases import release as release_named
+
+MULTI_MODEL_ENDPOINT = "multi-model"
+SINGLE_MODEL_ENDPOINT = "single-model"
+ENDPOINTS = (MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where a model is to be served. What is not known is not checked.
+
+    Attributes:
+        release: The Triton release; None if any may serve it.
+        gpu: The GPU of the machines; None if it is not known or there is none.
+        gpu_count: How many GPUs a machine has; 0 without one, None if it is not known.
+        endpoint: "multi-model" or "single-model" on SageMaker; None for a Triton server of the user's own,
+            with a model repository.
+        auto_complete: The server lets backends fill in what a configuration leaves out, as it does unless it
+            is told not to. The endpoints of this project are told not to: loading is ten times faster.
+    """
+
+    release: Release | None = None
+    gpu: Gpu | None = None
+    gpu_count: int | None = None
+    endpoint: str | None = None
+    auto_complete: bool = True
+
+    def with_record(self, record: Mapping[str, Any]) -> Target:
+        """This target, completed by what a build.json says. What was given stays.
+
+        A release or GPU that these tools do not know stays open. The rule "build-record" tells it, unless
+        another one was given: a record of newer tools must not keep anybody from checking for what is known.
+
+        An artifact for several GPUs leaves the GPU open: what is wrong with one of them is told when it is
+        asked for.
+        """
+        release = RELEASES.get(str(record.get("release")))
+        gpus = built_gpus(record)
+        gpu = GPUS.get(gpus[0]) if len(gpus) == 1 else None
+        return replace(self, release=self.release or release, gpu=self.gpu or gpu)
+
+
+PLAIN = Target()
+MULTI_MODEL = Target(endpoint=MULTI_MODEL_ENDPOINT, auto_complete=False)
+SINGLE_MODEL = Target(endpoint=SINGLE_MODEL_ENDPOINT, auto_complete=False)
+
+
+def target(
+    *,
+    release: str | None = None,
+    gpu: str | None = None,
+    instance_type: str | None = None,
+    endpoint: str | None = None,
+) -> Target:
+    """A target by the names that a person gives.
+
+    Args:
+        release: Such as "25.09".
+        gpu: Such as "A10G".
+        instance_type: Such as "ml.g5.2xlarge", which says the GPU as well.
+        endpoint: One of `ENDPOINTS`, or None for a plain Triton server.
+
+    Raises:
+        FleetError: One of them is unknown.
+    """
+    if endpoint is not None and endpoint not in ENDPOINTS:
+        raise FleetError.of(
+            what=f"unknown kind of endpoint {endpoint!r}",
+            where="the target of the check",
+            expected=f"one of {', '.join(ENDPOINTS)}, or none for a plain Triton server",
+            why="every kind refuses something else, so it cannot be told what to check",
+            fix=did_you_mean(endpoint, ENDPOINTS, otherwise="leave it out for a plain Triton server"),
+            rule="unknown-endpoint",
+        )
+    instance = instance_type_named(instance_type) if instance_type else None
+    named = gpu_named(gpu) if gpu else None
+    return Target(
+        release=release_named(release) if release else None,
+        gpu=instance.gpu if instance else named,
+        gpu_count=instance.gpu_count if instance else None,
+        endpoint=endpoint,
+        auto_complete=endpoint is None,
+    )

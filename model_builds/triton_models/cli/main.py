@@ -1,0 +1,233 @@
+"""The `fleet` command: a table of verbs, each naming the function that does it, imported only when used."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from triton_models.cli import (
+    account,
+    comparing,
+    delivering,
+    making,
+    probing,
+    rehearsing,
+    reporting,
+    repository,
+)
+
+if TYPE_CHECKING:
+    from triton_models.base.errors import FleetError
+    from triton_models.base.outcome import Outcome
+
+PROGRAM = "fleet"
+DISTRIBUTION = "triton-fleet"
+
+EXIT_MISTAKE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+class Verb(NamedTuple):
+    """A verb: what `--help` says about it, its arguments, and the "module:function" that does it."""
+
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    does: str
+
+
+VERBS = {
+    "new": Verb(
+        "begin a model build as a copy of the nearest one", making.new, "triton_models.declare.new:run"
+    ),
+    "build": Verb("build models from their declarations", making.build, "triton_models.builds.build:run"),
+    "check": Verb(
+        "find what Triton or SageMaker would refuse", making.check, "triton_models.check.check:run"
+    ),
+    "verify": Verb(
+        "compare what models answer with their source", making.verify, "triton_models.verify.verify:run"
+    ),
+    "merge": Verb(
+        "put the plans of several GPU models into one artifact",
+        making.merge,
+        "triton_models.builds.merge:run",
+    ),
+    "pack": Verb("pack models into immutable artifacts", making.pack, "triton_models.pack.pack:run"),
+    "publish": Verb(
+        "upload artifacts and make them current", repository.publish, "triton_models.repository.publish:run"
+    ),
+    "deliver": Verb(
+        "build, check, verify, pack and publish many models, each on its own",
+        delivering.deliver,
+        "triton_models.deliver.deliver:run",
+    ),
+    "changed": Verb(
+        "list the models that must be built again", delivering.changed, "triton_models.deliver.changed:run"
+    ),
+    "verdicts": Verb(
+        "sum up what became of the models of many deliveries",
+        delivering.verdicts,
+        "triton_models.deliver.summary:run",
+    ),
+    "releases": Verb(
+        "show what was published", repository.releases, "triton_models.repository.published:run"
+    ),
+    "rollback": Verb(
+        "make a model's earlier artifact current",
+        repository.rollback,
+        "triton_models.repository.rollback:run",
+    ),
+    "prune": Verb(
+        "delete artifacts that nothing uses any more", repository.prune, "triton_models.repository.prune:run"
+    ),
+    "preflight": Verb(
+        "find what an endpoint could not load", repository.preflight, "triton_models.repository.preflight:run"
+    ),
+    "quotas": Verb(
+        "find service quotas that are too low for a fleet", account.quotas, "triton_models.facts.quotas:run"
+    ),
+    "probe": Verb(
+        "decide what only a GPU or an account can decide", probing.probe, "triton_models.probe.command:run"
+    ),
+    "compare": Verb(
+        "measure models side by side: size, cold start, latency",
+        comparing.compare,
+        "triton_rehearsal.compare:run",
+    ),
+    "report": Verb(
+        "say what a change does to what is deployed, as Markdown",
+        reporting.report,
+        "triton_report.command:run",
+    ),
+    "rehearse": Verb(
+        "deploy, build, serve and verify on this machine", rehearsing.rehearse, "triton_rehearsal.story:run"
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: The arguments; the process's if None.
+
+    Returns:
+        The exit code: 0 done, 1 a mistake or a refusal, 2 wrong usage, 130 interrupted.
+    """
+    given = sys.argv[1:] if argv is None else list(argv)
+    parser = _parser()
+    _refuse_unknown_verb(parser, given)
+    arguments = parser.parse_args(given)
+    try:
+        return _do(arguments)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone; what Python still holds for it must not raise again at exit.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+
+
+def _do(arguments: argparse.Namespace) -> int:
+    from triton_models.base.errors import FleetError
+
+    try:
+        outcome = _function(arguments.verb)(arguments)
+    except FleetError as error:
+        _show_error(error, as_json=arguments.json)
+        return EXIT_MISTAKE
+    _show(outcome, as_json=arguments.json)
+    return outcome.exit_code
+
+
+def _show(outcome: Outcome, *, as_json: bool) -> None:
+    if as_json:
+        _write_json(outcome.as_dict())
+    else:
+        for line in outcome.lines():
+            sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _show_error(error: FleetError, *, as_json: bool) -> None:
+    if as_json:
+        _write_json({"error": [problem.as_dict() for problem in error.problems]})
+        sys.stdout.flush()
+    else:
+        for problem in error.problems:
+            sys.stderr.write(f"error: {problem}\n")
+
+
+def _write_json(document: object) -> None:
+    import json
+
+    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+
+def _function(verb: str) -> Callable[[argparse.Namespace], Outcome]:
+    """The function that does a verb.
+
+    Raises:
+        FleetError: A package that it needs is not installed.
+    """
+    from triton_models.base.errors import FleetError
+
+    module, _, name = VERBS[verb].does.partition(":")
+    try:
+        function: Callable[[argparse.Namespace], Outcome] = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing == "triton_models":
+            raise
+        raise FleetError.of(
+            what=f"the package {missing!r} is not installed",
+            where=f"`{PROGRAM} {verb}`",
+            expected="a checkout of Triton Fleet with the packages that this command needs",
+            fix="run `make setup` in the checkout, then .venv/bin/fleet",
+        ) from None
+    return function
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM, description="Thousands of Triton models behind one SageMaker GPU endpoint."
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, verb in VERBS.items():
+        below = verbs.add_parser(name, help=verb.help, description=f"{verb.help[0].upper()}{verb.help[1:]}.")
+        verb.add_arguments(below)
+        below.add_argument(
+            "--json", action="store_true", help="print the result, or the errors, as one JSON document"
+        )
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version. Finding it out takes longer than all of --help, so it waits until asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib import metadata
+
+        try:
+            version = metadata.version(DISTRIBUTION)
+        except metadata.PackageNotFoundError:
+            version = "(from source, not installed)"
+        sys.stdout.write(f"{PROGRAM} {version}\n")
+        parser.exit()
+
+
+def _refuse_unknown_verb(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
+    """Exit with a suggestion where argparse would only list the verbs."""
+    if given and not given[0].startswith("-") and given[0] not in VERBS:
+        from triton_models.base.suggest import did_you_mean
+
+        hint = did_you_mean(given[0], VERBS, otherwise=f"there are {', '.join(VERBS)}")
+        parser.error(f"unknown verb {given[0]!r}: {hint}")

@@ -1,0 +1,76 @@
+"""The arguments of `fleet probe`, which is two: on a machine with a GPU, and in an AWS account."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def probe(parser: argparse.ArgumentParser) -> None:
+    """`fleet probe`."""
+    places = parser.add_subparsers(dest="place", metavar="PLACE", required=True)
+    _gpu(_place(places, "gpu", "probe this machine's GPU, inside the image of a release"))
+    _account(_place(places, "account", "probe an AWS account, with things of its own that it removes again"))
+
+
+def _place(
+    places: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
+    """The parser of one place, with what every place takes."""
+    parser = places.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="ID",
+        help="run only these probes; an id of a probe or of a belief in docs/ledger.md",
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="write the transcript here (default: probe-*.json)"
+    )
+    # The verb has it as well, and has set its default.
+    parser.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="print the result as one JSON document"
+    )
+    return parser
+
+
+def _gpu(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--release", help="the release that this image should be (default: the one it is)")
+    parser.add_argument(
+        "--gpu", help="the GPU that this machine should have, such as A10G (default: the one it has)"
+    )
+    parser.add_argument("--models", type=Path, metavar="DIR", help="the folder that holds the model builds")
+    parser.add_argument(
+        "--names", nargs="+", metavar="NAME", help="the models to build and verify (default: all of them)"
+    )
+
+
+def _account(parser: argparse.ArgumentParser) -> None:
+    from triton_models.facts.releases import DEFAULT_RELEASE
+
+    parser.epilog = (
+        "It says first what it creates, how long it takes and what it costs, and asks. Without --only and "
+        "--all it runs the cheap probes: under 15 minutes and 2 USD. Whatever ends it, it removes what it "
+        "created; what a crash leaves, its journal in ~/.local/state/triton-fleet names: see --clean. "
+        "docs/probe.md lists the probes and the permissions that they need."
+    )
+    parser.add_argument("--region", help="where (default: the region of the AWS configuration)")
+    parser.add_argument("--profile", help="the profile of the AWS configuration")
+    parser.add_argument(
+        "--release", default=DEFAULT_RELEASE, help="the Triton release (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--instance-type",
+        default="ml.g5.2xlarge",
+        metavar="TYPE",
+        help="of the endpoint and the Processing job (default: %(default)s)",
+    )
+    parser.add_argument("--all", action="store_true", help="run every probe: under an hour and 10 USD")
+    parser.add_argument("--yes", action="store_true", help="agree to what it creates, and do not ask")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--resume", action="store_true", help="go on with the latest run of the account that broke off"
+    )
+    instead.add_argument(
+        "--clean", action="store_true", help="remove what any run left in the account, and probe nothing"
+    )

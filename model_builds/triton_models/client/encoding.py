@@ -1,0 +1,225 @@
+"""Tensors as they travel: requests from arrays, and arrays from answers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Tensors = Mapping[str, "np.ndarray[Any, Any]"]
+Content = Literal["binary", "json"]
+
+BINARY_TYPE = "application/vnd.sagemaker-triton.binary+json;json-header-size="
+JSON_TYPE = "application/json"
+
+_TEXT = "BYTES"
+_LENGTH_SIZE = 4
+
+# Up to this many bytes a copy is faster than what avoids it.
+_SMALL = 1 << 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tensor:
+    """An input: its values are an array, or the entries of a text."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    values: np.ndarray[Any, Any] | list[bytes]
+
+
+def encode(
+    inputs: Tensors, *, outputs: Sequence[str] | None, content: Content, where: str = "a request"
+) -> tuple[bytes, str]:
+    """A request's body and content type.
+
+    Raises:
+        FleetError: An input's element type has no counterpart in Triton; names every such input.
+    """
+    tensors = {name: _tensor(name, given) for name, given in inputs.items()}
+    raise_if_any(_no_datatype(name, inputs[name], where) for name, found in tensors.items() if found is None)
+    known = [tensor for tensor in tensors.values() if tensor is not None]
+    return _encode_binary(known, outputs) if content == "binary" else _encode_json(known, outputs)
+
+
+def _tensor(name: str, given: np.ndarray[Any, Any]) -> _Tensor | None:
+    import numpy as np
+    from tritonclient.utils import np_to_triton_dtype  # type: ignore[import-untyped]
+
+    array = np.asarray(given)
+    values: np.ndarray[Any, Any] | list[bytes] = array
+    datatype: str | None = _TEXT
+    if array.dtype.kind in "USO":
+        values = [entry.encode() if isinstance(entry, str) else entry for entry in array.ravel().tolist()]
+        if not all(isinstance(entry, bytes) for entry in values):
+            return None
+    else:
+        datatype = np_to_triton_dtype(array.dtype)
+    if datatype is None:
+        return None
+    return _Tensor(name=name, shape=list(array.shape), datatype=datatype, values=values)
+
+
+def _encode_binary(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tuple[bytes, str]:
+    parts = [_bytes_of(tensor.values) for tensor in tensors]
+    document: dict[str, Any] = {
+        "inputs": [
+            {**_declared(tensor), "parameters": {"binary_data_size": len(part)}}
+            for tensor, part in zip(tensors, parts, strict=True)
+        ]
+    }
+    if outputs:
+        document["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
+    else:
+        document["parameters"] = {"binary_data_output": True}
+    header = json.dumps(document).encode()
+    if not parts:
+        return header, JSON_TYPE
+    return b"".join([header, *parts]), f"{BINARY_TYPE}{len(header)}"
+
+
+def _bytes_of(values: np.ndarray[Any, Any] | list[bytes]) -> bytes | memoryview:
+    """The bytes of a tensor; those of a large array are not copied where they lie in order."""
+    import numpy as np
+
+    if isinstance(values, list):
+        lengths = (len(entry).to_bytes(_LENGTH_SIZE, "little") for entry in values)
+        return b"".join(chain.from_iterable(zip(lengths, values, strict=True)))
+    if values.nbytes < _SMALL:
+        return values.tobytes()
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+
+
+def _encode_json(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tuple[bytes, str]:
+    document: dict[str, Any] = {
+        "inputs": [{**_declared(tensor), "data": _plain(tensor.values)} for tensor in tensors]
+    }
+    if outputs:
+        document["outputs"] = [{"name": name} for name in outputs]
+    return json.dumps(document).encode(), JSON_TYPE
+
+
+def _declared(tensor: _Tensor) -> dict[str, Any]:
+    return {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
+
+
+def _plain(values: np.ndarray[Any, Any] | list[bytes]) -> list[Any]:
+    if isinstance(values, list):
+        return [entry.decode() for entry in values]
+    plain: list[Any] = values.ravel().tolist()
+    return plain
+
+
+def decode(body: bytes, content_type: str, *, where: str = "an answer") -> dict[str, np.ndarray[Any, Any]]:
+    """The tensors of an answer. Text is an array of bytes.
+
+    Raises:
+        FleetError: It is an error, or not a complete answer of Triton.
+    """
+    try:
+        return dict(_decoded(body, content_type, where))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        kind = f"the content type {content_type!r}" if content_type else "no content type"
+        raise FleetError.of(
+            what=f"{len(body)} bytes with {kind} are not an answer of Triton: {type(error).__name__} {error}",
+            where=where,
+            expected="a JSON document with outputs, and the bytes that it announces",
+            why=f"it begins with {body[:80]!r}",
+            fix="ask the model directly, and look for what answers in its place or cuts the answer",
+            rule="answer",
+        ) from error
+
+
+def _decoded(body: bytes, content_type: str, where: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    size = _header_size(body, content_type)
+    document = json.loads(body[:size])
+    if "error" in document:
+        raise FleetError.of(
+            what=str(document["error"]),
+            where=where,
+            expected="tensors",
+            why="the server calls it an answer, and says this",
+            fix="correct the inputs, or the model",
+            rule="answer-error",
+        )
+    at = size
+    for output in document["outputs"]:
+        count = output.get("parameters", {}).get("binary_data_size")
+        values = output["data"] if count is None else _part(body, at, count)
+        at += count or 0
+        yield output["name"], _array(values, output["datatype"], output["shape"])
+    if at != len(body):
+        msg = f"{at} bytes are announced"
+        raise ValueError(msg)
+
+
+def _header_size(body: bytes, content_type: str) -> int:
+    if not content_type.startswith(BINARY_TYPE):
+        return len(body)
+    return int(content_type.removeprefix(BINARY_TYPE))
+
+
+def _part(body: bytes, at: int, count: int) -> memoryview:
+    if not 0 <= count <= len(body) - at:
+        msg = f"an output has {count} bytes"
+        raise ValueError(msg)
+    return memoryview(body)[at : at + count]
+
+
+def _array(values: Any, datatype: str, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+    import numpy as np
+    from tritonclient.utils import triton_to_np_dtype
+
+    dtype = triton_to_np_dtype(datatype)
+    if dtype is None:
+        msg = f"no such data type: {datatype}"
+        raise ValueError(msg)
+    if datatype == _TEXT:
+        entries = list(_entries(values) if isinstance(values, memoryview) else _encoded(values))
+        array = np.empty(len(entries), dtype=np.object_)
+        array[:] = entries
+    elif isinstance(values, memoryview):
+        array = np.frombuffer(values, dtype=dtype)
+    else:
+        array = np.array(values, dtype=dtype)
+    if array.size != math.prod(shape):
+        msg = f"{array.size} elements for the shape {shape}"
+        raise ValueError(msg)
+    return array.reshape(shape)
+
+
+def _entries(values: memoryview) -> Iterator[bytes]:
+    at = 0
+    while at < len(values):
+        start = at + _LENGTH_SIZE
+        at = start + int.from_bytes(values[at:start], "little")
+        if at > len(values):
+            msg = f"a text ends {at - len(values)} bytes after the answer"
+            raise ValueError(msg)
+        yield values[start:at].tobytes()
+
+
+def _encoded(values: Iterable[Any]) -> Iterator[bytes]:
+    return (value.encode() for value in values)
+
+
+def _no_datatype(name: str, given: np.ndarray[Any, Any], where: str) -> Problem:
+    import numpy as np
+
+    return Problem(
+        what=f"input {name!r} has elements of type {np.asarray(given).dtype}",
+        where=where,
+        expected="bool, int8 to int64, uint8 to uint64, float16 to float64, or text",
+        why="Triton has no such data type",
+        fix="convert it with .astype()",
+        rule="datatype",
+    )

@@ -1,0 +1,106 @@
+"""Resolves the names of models to artifacts, by the manifest of their repository."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.client.deadline import Clock, Deadline
+from triton_models.client.remembered import Remembered
+from triton_models.repository.manifest import Manifest, Repository
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+    from triton_models.repository.stored_manifest import StoredManifest
+
+# For how long a name that the manifest lacks is not looked for again, in seconds.
+UNKNOWN_AGE_S = 5.0
+
+# Names are remembered as unknown up to this number; then all of them are forgotten.
+_MOST_UNKNOWN = 10_000
+
+_Name = tuple[str, ArtifactTarget | None]
+
+
+class Names:
+    """The names of a repository's models; safe to use from many threads.
+
+    Args:
+        repository: The repository.
+        s3: A boto3 client of S3.
+        age_s: For how long the manifest is taken from memory before it is read again.
+        clock: The clock of its age.
+    """
+
+    def __init__(self, repository: Repository, s3: S3Client, *, age_s: float, clock: Clock) -> None:
+        self._repository = repository
+        self._s3 = s3
+        self._clock = clock
+        self._stored = Remembered(
+            self._read, what=f"the manifest {repository.manifest_url}", age_s=age_s, clock=clock
+        )
+        self._unknown: dict[_Name, float] = {}
+        self._last: dict[str, str] = {}
+
+    def artifact(self, model: str, target: ArtifactTarget | None, deadline: Deadline) -> str:
+        """The artifact that a name stands for on a target.
+
+        A name that the manifest lacks is looked for in a new one at once, and then not for some seconds.
+
+        Raises:
+            FleetError: No model has that name, it has no artifact for the target, or the manifest cannot be
+                read.
+        """
+        first = self._stored.value is None
+        manifest = self._stored.get(deadline).manifest
+        if not manifest.knows(model, target) and not self._is_unknown((model, target)):
+            if not first:
+                manifest = self._stored.fresh(deadline).manifest
+            if not manifest.knows(model, target):
+                self._remember_unknown((model, target))
+        return self._found(manifest, model, target)
+
+    def another_artifact(
+        self, model: str, target: ArtifactTarget | None, than: str, deadline: Deadline
+    ) -> str | None:
+        """The artifact that a name stands for by now; None if it is still the same.
+
+        Raises:
+            FleetError: As `artifact`.
+        """
+        if self._stored.seconds_old >= UNKNOWN_AGE_S:
+            self._stored.fresh(deadline)
+        found = self.artifact(model, target, deadline)
+        return None if found == than else found
+
+    def manifest(self, deadline: Deadline) -> Manifest:
+        """The manifest as it is now.
+
+        Raises:
+            FleetError: It cannot be read.
+        """
+        return self._stored.fresh(deadline).manifest
+
+    def _found(self, manifest: Manifest, model: str, target: ArtifactTarget | None) -> str:
+        if target is not None:
+            return manifest.target_model(model, target)
+        if manifest.knows(model, None) or model not in self._last:
+            self._last[model] = manifest.target_model(model)
+        return self._last[model]
+
+    def _is_unknown(self, name: _Name) -> bool:
+        since = self._unknown.get(name)
+        return since is not None and self._clock.now() - since < UNKNOWN_AGE_S
+
+    def _remember_unknown(self, name: _Name) -> None:
+        if len(self._unknown) >= _MOST_UNKNOWN:
+            self._unknown.clear()
+        self._unknown[name] = self._clock.now()
+
+    def _read(self, known: StoredManifest | None) -> StoredManifest:
+        from triton_models.repository.s3 import aws_errors
+        from triton_models.repository.stored_manifest import read
+
+        with aws_errors(self._repository.url):
+            return read(self._repository, self._s3, known=known)

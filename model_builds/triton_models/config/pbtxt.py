@@ -1,0 +1,280 @@
+"""config.pbtxt, read and written through NVIDIA's own protobuf schema, and typed builders for usual models.
+
+The schema is `model_config_pb2` inside the installed tritonclient. It is loaded by file: importing
+`tritonclient.grpc` would need grpc, which nothing else here does.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from triton_models.base.errors import FleetError, Problem
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare.models import Step
+from triton_models.declare.serving import DynamicBatching
+from triton_models.declare.tensors import Tensor
+
+CONFIG_FILE = "config.pbtxt"
+
+# NVIDIA's generated message. It has no type stubs, and its fields are set up at run time.
+ModelConfig: TypeAlias = Any
+
+
+@functools.cache
+def schema() -> ModuleType:
+    """NVIDIA's generated module `model_config_pb2`.
+
+    Raises:
+        FleetError: tritonclient is not installed.
+    """
+    found = importlib.util.find_spec("tritonclient")
+    for folder in (found and found.submodule_search_locations) or ():
+        path = Path(folder) / "grpc" / "model_config_pb2.py"
+        spec = importlib.util.spec_from_file_location("triton_models._model_config_pb2", path)
+        if path.is_file() and spec is not None and spec.loader is not None:
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
+    raise FleetError.of(
+        what="the package tritonclient is not installed",
+        where="this Python environment",
+        expected="tritonclient, which carries the schema of config.pbtxt",
+        fix="python -m triton_models.builds.locked build",
+    )
+
+
+def data_types() -> tuple[str, ...]:
+    """Every data type a tensor can have, as config.pbtxt spells it."""
+    return tuple(name for name in schema().DataType.keys() if name != "TYPE_INVALID")  # noqa: SIM118 (an enum)
+
+
+def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
+    """An input or output, such as `tensor("input_ids", "INT32", [-1])`.
+
+    Args:
+        name: The tensor's name.
+        data_type: With or without the prefix "TYPE_".
+        dims: The shape without the batch dimension; -1 for a variable size.
+
+    Raises:
+        FleetError: There is no such data type.
+    """
+    full = data_type if data_type.startswith("TYPE_") else f"TYPE_{data_type}"
+    known = data_types()
+    if full not in known:
+        raise FleetError.of(
+            what=f"unknown data type {data_type!r}",
+            where=f"tensor {name!r}",
+            expected=f"one of {', '.join(known)}, the prefix may be left out",
+            fix=did_you_mean(full, known, otherwise="use one of the data types above"),
+        )
+    return Tensor(name, full, tuple(dims))
+
+
+def step(model_name: str, *, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Step:
+    """One composing model of an ensemble.
+
+    Args:
+        model_name: The composing model's name.
+        inputs: The composing model's input name -> the ensemble's tensor.
+        outputs: The composing model's output name -> the ensemble's tensor.
+    """
+    return Step(model_name=model_name, inputs=dict(inputs), outputs=dict(outputs))
+
+
+def plain(
+    *,
+    name: str,
+    backend: str,
+    max_batch_size: int,
+    inputs: Iterable[Tensor],
+    outputs: Iterable[Tensor],
+    instances: int = 1,
+    kind: str | None = None,
+    dynamic_batching: DynamicBatching | None = None,
+    parameters: Mapping[str, str] | None = None,
+) -> ModelConfig:
+    """The configuration of a model that a backend runs.
+
+    Args:
+        name: The model's name, which is its directory's.
+        backend: Such as "onnxruntime", "tensorrt" or "python".
+        max_batch_size: 0 if the model's tensors have no batch dimension.
+        inputs: The model's inputs.
+        outputs: The model's outputs.
+        instances: Copies that run at the same time, on each GPU or on the CPU.
+        kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU where there is one,
+            so the same artifact also runs on a host without.
+        dynamic_batching: None sends every request by itself.
+        parameters: What the backend reads from `parameters`.
+
+    Raises:
+        FleetError: `kind` is not one of Triton's.
+    """
+    message = _message(name=name, max_batch_size=max_batch_size, inputs=inputs, outputs=outputs)
+    message.backend = backend
+    group = message.instance_group.add(count=instances)
+    if kind is not None:
+        kinds = tuple(schema().ModelInstanceGroup.Kind.keys())
+        if kind not in kinds:
+            raise FleetError.of(
+                what=f"unknown instance kind {kind!r}",
+                where=f"model {name!r}",
+                expected=f"one of {', '.join(kinds)}",
+                fix=did_you_mean(kind, kinds, otherwise="leave it out: the server chooses"),
+            )
+        group.kind = schema().ModelInstanceGroup.Kind.Value(kind)
+    if dynamic_batching is not None:
+        message.dynamic_batching.preferred_batch_size.extend(dynamic_batching.preferred)
+        message.dynamic_batching.max_queue_delay_microseconds = dynamic_batching.max_delay_us
+    for key, value in (parameters or {}).items():
+        message.parameters[key].string_value = value
+    return message
+
+
+def ensemble(
+    *,
+    name: str,
+    max_batch_size: int,
+    inputs: Iterable[Tensor],
+    outputs: Iterable[Tensor],
+    steps: Iterable[Step],
+) -> ModelConfig:
+    """The configuration of an ensemble.
+
+    Args:
+        name: The ensemble's name.
+        max_batch_size: 0 if its tensors have no batch dimension.
+        inputs: The ensemble's inputs.
+        outputs: The ensemble's outputs.
+        steps: Its composing models; the order says nothing, the tensors' names do.
+    """
+    message = _message(name=name, max_batch_size=max_batch_size, inputs=inputs, outputs=outputs)
+    # SageMaker's front end finds the ensemble in a tarball by this very field, not by `backend`.
+    message.platform = "ensemble"
+    for each in steps:
+        added = message.ensemble_scheduling.step.add(model_name=each.model_name, model_version=-1)
+        added.input_map.update(each.inputs)
+        added.output_map.update(each.outputs)
+    return message
+
+
+def parse_config(text: str, *, where: str) -> ModelConfig:
+    """The message that a config.pbtxt's text says.
+
+    Args:
+        text: The content.
+        where: The file's name, for the error.
+
+    Raises:
+        FleetError: The text is not valid, with line and column.
+    """
+    from google.protobuf import text_format
+
+    message = schema().ModelConfig()
+    try:
+        text_format.Parse(text, message)
+    except text_format.ParseError as error:
+        raise FleetError([_syntax_problem(error, where=where)]) from None
+    return message
+
+
+def read_config(path: Path) -> ModelConfig:
+    """The message in a config.pbtxt.
+
+    Raises:
+        FleetError: The file is missing or not valid, with line and column.
+    """
+    try:
+        return parse_config(decode(path.read_bytes(), where=str(path)), where=str(path))
+    except OSError as error:
+        raise FleetError.of(
+            what=f"cannot read the model configuration: {error.strerror}",
+            where=str(path),
+            expected=f"a readable {CONFIG_FILE}",
+            fix="check the path",
+        ) from None
+
+
+def decode(content: bytes, *, where: str) -> str:
+    """A config.pbtxt's bytes as text.
+
+    Raises:
+        FleetError: It is not UTF-8.
+    """
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise FleetError.of(
+            what=f"a byte that is not UTF-8: 0x{content[error.start]:02x}",
+            where=f"{where}:{line}",
+            expected="a text file in UTF-8",
+            why="names and texts of another encoding would not be what they look like here",
+            fix="save the file as UTF-8",
+            rule="config-syntax",
+        ) from None
+
+
+def to_text(message: ModelConfig) -> str:
+    """The text of a configuration: the same message always gives the same text."""
+    from google.protobuf import text_format
+
+    return str(text_format.MessageToString(message))
+
+
+def write_config(message: ModelConfig, path: Path) -> None:
+    """Write a configuration to a file, whose folder is made if missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(to_text(message), encoding="utf-8", newline="\n")
+
+
+def _message(
+    *, name: str, max_batch_size: int, inputs: Iterable[Tensor], outputs: Iterable[Tensor]
+) -> ModelConfig:
+    message = schema().ModelConfig(name=name, max_batch_size=max_batch_size)
+    for each in inputs:
+        message.input.add(name=each.name, data_type=each.full_type, dims=each.sizes)
+    for each in outputs:
+        message.output.add(name=each.name, data_type=each.full_type, dims=each.sizes)
+    return message
+
+
+def _syntax_problem(error: Any, *, where: str) -> Problem:
+    line, column = error.GetLine(), error.GetColumn()
+    place = where if line is None else f"{where}:{line}" if column is None else f"{where}:{line}:{column}"
+    # The parser's own message begins with the line and column, which `where` already says.
+    said = str(error).removeprefix(f"{line}:{column}").lstrip(" :")
+    return Problem(
+        what=said.rstrip("."),
+        where=place,
+        expected="the text format of NVIDIA's ModelConfig message",
+        why="Triton refuses the model",
+        fix="fix the file there; docs.nvidia.com names every field under 'Model Configuration'",
+        rule="config-syntax",
+    )
+
+
+__all__ = [
+    "CONFIG_FILE",
+    "DynamicBatching",
+    "ModelConfig",
+    "Step",
+    "Tensor",
+    "data_types",
+    "decode",
+    "ensemble",
+    "parse_config",
+    "plain",
+    "read_config",
+    "schema",
+    "step",
+    "tensor",
+    "to_text",
+    "write_config",
+]

@@ -1,0 +1,67 @@
+"""Reads a config.pbtxt as Triton does, where Python's text format and C++'s differ.
+
+Tried on the bundled server, release 24.10, on 2026-11-21: C++ takes bytes that are not UTF-8, and a space
+between a minus and its number, which Python refuses; and it refuses an escape that it does not know, which
+Python takes.
+"""
+
+from __future__ import annotations
+
+import re
+
+from triton_models.base.errors import FleetError, Problem
+from triton_models.config.pbtxt import ModelConfig, parse_config
+from triton_models.config.usual_text import read_usual
+
+# A comment, or a string: what is in one is not the other.
+_COMMENT_OR_STRING = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
+_ESCAPE = re.compile(r"\\(.)")
+_KNOWN_ESCAPES = frozenset("abfnrtv\\?'\"01234567xXuU")
+_SPACED_MINUS = re.compile(r"-([ \t]+)(?=[0-9.])")
+
+
+def text_of(content: bytes) -> str:
+    """A configuration's text; if it is not UTF-8, read as Latin-1, in which every byte is a character."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def read_text(text: str, *, where: str) -> ModelConfig:
+    """The message that a config.pbtxt's text says to Triton.
+
+    Raises:
+        FleetError: Triton refuses the text, with line and column.
+    """
+    usual = read_usual(text)
+    if usual is not None:
+        return usual
+    if "\\" in text:
+        _refuse_unknown_escape(text, where=where)
+    try:
+        return parse_config(text, where=where)
+    except FleetError:
+        corrected = _SPACED_MINUS.sub(r"\1-", text)
+        if corrected == text:
+            raise
+        return parse_config(corrected, where=where)
+
+
+def _refuse_unknown_escape(text: str, *, where: str) -> None:
+    for token in _COMMENT_OR_STRING.finditer(text):
+        if token[0].startswith("#"):
+            continue
+        for escape in _ESCAPE.finditer(token[0]):
+            if escape[1] not in _KNOWN_ESCAPES:
+                at = token.start() + escape.start()
+                line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+                problem = Problem(
+                    what=f"an unknown escape {escape[0]}",
+                    where=f"{where}:{line}:{column}",
+                    expected="an escape of C, or two backslashes for one",
+                    why="Triton refuses the model",
+                    fix="write \\\\ for a backslash",
+                    rule="config-syntax",
+                )
+                raise FleetError([problem])

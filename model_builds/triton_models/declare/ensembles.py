@@ -1,0 +1,158 @@
+"""What an ensemble takes and answers, from what its steps take and make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare.mistakes import Mistake
+from triton_models.declare.models import Ensemble, Step, steps_of
+from triton_models.declare.tensors import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """What a model takes and makes.
+
+    Attributes:
+        inputs: Its inputs.
+        outputs: Its outputs; one without a data type is known by its name alone.
+        batches: Whether its tensors have a batch dimension that is not written down.
+    """
+
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    batches: bool
+
+
+@dataclass(kw_only=True)
+class Connected:
+    """An ensemble whose steps are connected by name.
+
+    Attributes:
+        inputs: The tensors that no step makes.
+        outputs: The tensors that it answers.
+        steps: Its steps, with every tensor of each.
+        mistakes: What does not fit together.
+    """
+
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+
+
+def connect(ensemble: Ensemble, models: Mapping[str, Interface]) -> Connected:
+    """Connect the steps of an ensemble.
+
+    Args:
+        ensemble: The ensemble, whose steps are all among the models.
+        models: What each model takes and makes, by its name.
+    """
+    connected = Connected()
+    made: dict[str, Tensor] = {}
+    taken: dict[str, Tensor] = {}
+    for step in steps_of(ensemble):
+        model = models[step.model_name]
+        connected.mistakes += _unknown_tensors(ensemble, step, model)
+        for tensor in model.outputs:
+            name = step.outputs.get(tensor.name, tensor.name)
+            if name in made:
+                connected.mistakes.append(
+                    _mistake(
+                        ensemble,
+                        f"two steps of {ensemble.name!r} make {name!r}",
+                        "a name of its own for each tensor",
+                        f"map one: Step(model_name={step.model_name!r}, outputs={{{tensor.name!r}: ...}})",
+                    )
+                )
+            made[name] = _named(tensor, name)
+        for tensor in model.inputs:
+            name = step.inputs.get(tensor.name, tensor.name)
+            if name in taken:
+                connected.mistakes += _differences(ensemble, step, taken[name], _named(tensor, name))
+            if name not in taken or -1 in taken[name].sizes:
+                taken[name] = _named(tensor, name)
+        connected.steps.append(_complete(step, model))
+    for name in made.keys() & taken.keys():
+        connected.mistakes += _differences(ensemble, None, made[name], taken[name])
+    connected.mistakes += _mixed_batches(ensemble, models)
+    connected.inputs = [tensor for name, tensor in taken.items() if name not in made]
+    answered = ensemble.outputs or [name for name in made if name not in taken]
+    connected.outputs = [made[name] for name in answered if name in made]
+    connected.mistakes += _missing_outputs(ensemble, made)
+    return connected
+
+
+def _complete(step: Step, model: Interface) -> Step:
+    return Step(
+        model_name=step.model_name,
+        inputs={tensor.name: step.inputs.get(tensor.name, tensor.name) for tensor in model.inputs},
+        outputs={tensor.name: step.outputs.get(tensor.name, tensor.name) for tensor in model.outputs},
+    )
+
+
+def _named(tensor: Tensor, name: str) -> Tensor:
+    return Tensor(name, tensor.data_type, tensor.dims)
+
+
+def _unknown_tensors(ensemble: Ensemble, step: Step, model: Interface) -> Iterator[Mistake]:
+    for kind, mapping, tensors in (
+        ("input", step.inputs, model.inputs),
+        ("output", step.outputs, model.outputs),
+    ):
+        known = [tensor.name for tensor in tensors]
+        for name in mapping:
+            if name not in known:
+                yield _mistake(
+                    ensemble,
+                    f"{ensemble.name!r} maps the {kind} {name!r} of {step.model_name!r}",
+                    f"one of {', '.join(known)}",
+                    did_you_mean(name, known, otherwise="leave it out"),
+                )
+
+
+def _differences(ensemble: Ensemble, step: Step | None, one: Tensor, other: Tensor) -> Iterator[Mistake]:
+    if not one.data_type or not other.data_type:
+        return
+    fits = len(one.sizes) == len(other.sizes) and all(
+        left == right or -1 in {left, right} for left, right in zip(one.sizes, other.sizes, strict=True)
+    )
+    if one.full_type != other.full_type or not fits:
+        takers = f"another step and {step.model_name!r} take" if step else "one step makes and another takes"
+        yield _mistake(
+            ensemble,
+            f"{takers} {one.name!r} of {ensemble.name!r} differently: "
+            f"{one.full_type} {list(one.sizes)} and {other.full_type} {list(other.sizes)}",
+            "one data type and shapes that fit each other",
+            "use one Tensor for both, or map the names apart",
+        )
+
+
+def _mixed_batches(ensemble: Ensemble, models: Mapping[str, Interface]) -> Iterator[Mistake]:
+    names = [step.model_name for step in steps_of(ensemble)]
+    if len({models[name].batches for name in names}) > 1:
+        without = [name for name in names if not models[name].batches]
+        yield _mistake(
+            ensemble,
+            f"{', '.join(without)} of {ensemble.name!r} takes no batches, the other steps do",
+            "all steps with max_batch_size 0, or none",
+            "give them all a batch dimension; what an ensemble of both takes is not derived",
+        )
+
+
+def _missing_outputs(ensemble: Ensemble, made: Mapping[str, Tensor]) -> Iterator[Mistake]:
+    for name in ensemble.outputs:
+        if name not in made:
+            yield Mistake(
+                field="outputs",
+                what=f"{ensemble.name!r} answers {name!r}, which no step makes",
+                expected=f"one of {', '.join(made)}",
+                fix=did_you_mean(name, made, otherwise="leave it out"),
+                owner=ensemble,
+            )
+
+
+def _mistake(ensemble: Ensemble, what: str, expected: str, fix: str) -> Mistake:
+    return Mistake(field="steps", what=what, expected=expected, fix=fix, owner=ensemble)

@@ -1,0 +1,393 @@
+"""The Triton models that a declaration can consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare.backends import Dali, LibTorch, OnnxRuntime, PythonBackend, TensorFlow, TensorRt
+from triton_models.declare.environments import Environment
+from triton_models.declare.mistakes import Mistake
+from triton_models.declare.serving import DynamicBatching, Instances, WarmUp
+from triton_models.declare.tensors import OpenSize, ShapeRange, Tensor
+from triton_models.declare.weights import Weights
+
+# Source: ConvertDataTypeToTorchType of pytorch_backend (src/libtorch_utils.cc, main of 2026-05-13), read on
+# 2026-11-21.
+_NOT_IN_LIBTORCH = ("UINT16", "UINT32", "UINT64", "BF16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PyTorchNetwork:
+    """A PyTorch network, exported to ONNX, or for LibTorch to TorchScript.
+
+    What its outputs are is read from the ONNX file; a TorchScript is run to find it out.
+
+    Attributes:
+        name: The Triton model's name.
+        network: Makes the network with its weights; torch is imported in there, not by the declaration.
+        inputs: The arguments of its `forward`, in order, without the batch dimension.
+        outputs: Names for what it returns, in order.
+        backend: What runs it.
+        max_batch_size: 0 if its tensors have no batch dimension.
+        instances: Copies that run at the same time.
+        batching: None sends every request by itself.
+        warm_up: Requests that run while it loads.
+    """
+
+    name: str
+    network: Callable[[], Any]
+    inputs: Sequence[Tensor]
+    outputs: Sequence[str]
+    max_batch_size: int
+    backend: OnnxRuntime | TensorRt | LibTorch = field(default_factory=OnnxRuntime)
+    instances: Instances = field(default_factory=Instances)
+    batching: DynamicBatching | None = None
+    warm_up: WarmUp | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What the fields say together can be served."""
+        yield from _served(self)
+        if isinstance(self.backend, LibTorch):
+            yield from _for_torchscript(self)
+        names = [tensor.name for tensor in self.inputs] + list(self.outputs)
+        yield from _repeated(names, field="outputs")
+        if not self.inputs or not self.outputs:
+            yield Mistake(
+                field="inputs",
+                what=f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs",
+                expected="at least one of each",
+                fix="name the arguments of forward() and what it returns",
+            )
+        for tensor in self.inputs:
+            if tensor.full_type == "TYPE_STRING":
+                yield _bad(
+                    tensor, "is text, which no network takes", "numbers", "tokenize it in a model before"
+                )
+            if -1 in tensor.dims:
+                yield _bad(tensor, "has the size -1", "an OpenSize", "say from where to where the size goes")
+        yield from _unequal_sizes(self.inputs)
+        if isinstance(self.backend, TensorRt):
+            best = self.backend.opt_batch
+            if best is not None and not 1 <= best <= self.max_batch_size:
+                yield Mistake(
+                    field="backend",
+                    what=f"TensorRT is to tune for a batch of {best}",
+                    expected=f"1 to max_batch_size, {self.max_batch_size}",
+                    fix="lower opt_batch, or leave it out",
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxFile:
+    """A network that is an ONNX file already. Its inputs and outputs are read from it.
+
+    Attributes:
+        name: The Triton model's name.
+        weights: Where the file is; by default where the declaration's weights are.
+        profile: For TensorRT, the shapes of every input, batch first.
+        optimize: Optimise it ahead of time, as exported networks are, so that it loads faster: fold constants
+            and batch normalisations, and leave out what is not used. Standard operators stay what they are,
+            so the file runs wherever it ran before.
+        backend: What runs it.
+        max_batch_size: 0 if its tensors have no batch dimension.
+        instances: Copies that run at the same time.
+        batching: None sends every request by itself.
+        warm_up: Requests that run while it loads.
+    """
+
+    name: str
+    max_batch_size: int
+    weights: Weights | None = None
+    profile: Mapping[str, ShapeRange] = field(default_factory=dict)
+    optimize: bool = False
+    backend: OnnxRuntime | TensorRt = field(default_factory=OnnxRuntime)
+    instances: Instances = field(default_factory=Instances)
+    batching: DynamicBatching | None = None
+    warm_up: WarmUp | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What the fields say together can be served."""
+        yield from _served(self)
+        if self.profile and not isinstance(self.backend, TensorRt):
+            yield Mistake(
+                field="profile",
+                what="a profile for ONNX Runtime",
+                expected="one only with TensorRt: ONNX Runtime takes any shape",
+                fix="leave it out",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonModel:
+    """A model.py for Triton's Python backend.
+
+    Attributes:
+        name: The Triton model's name.
+        code: The file beside the declaration that becomes model.py.
+        inputs: What it takes, without the batch dimension.
+        outputs: What it makes.
+        max_batch_size: 0 if its tensors have no batch dimension.
+        files: More files from beside the declaration.
+        weights_files: Files of the declaration's weights.
+        packages: Installed Python packages that travel with it; the Triton images have numpy alone.
+        environment: What it runs in instead of the image's packages: `Wheels`, or a `PackedEnvironment`.
+        parameters: What its code reads from the configuration.
+        backend: Options of the backend.
+        instances: Copies that run at the same time; on the CPU, where Python code runs.
+        batching: None sends every request by itself.
+        warm_up: Requests that run while it loads.
+    """
+
+    name: str
+    code: str
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    max_batch_size: int
+    files: Sequence[str] = ()
+    weights_files: Sequence[str] = ()
+    packages: Sequence[str] = ()
+    environment: Environment | None = None
+    parameters: Mapping[str, str | int | float] = field(default_factory=dict)
+    backend: PythonBackend = field(default_factory=PythonBackend)
+    instances: Instances = field(default_factory=lambda: Instances(kind="KIND_CPU"))
+    batching: DynamicBatching | None = None
+    warm_up: WarmUp | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What the fields say together can be served."""
+        yield from _served(self)
+        yield from _repeated([tensor.name for tensor in self.inputs], field="inputs")
+        yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
+        if self.environment is not None and self.backend.environment is not None:
+            yield Mistake(
+                field="environment",
+                what=f"{self.name!r} has an environment, and its backend names another",
+                expected="one of them",
+                fix="leave out the backend's: where the environment lies is written into the configuration",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaliPipeline:
+    """A DALI pipeline, which is serialized into model.dali.
+
+    A build for a GPU decodes there ("mixed": the CPU reads the stream, the GPU does the rest), any other on
+    the CPU, so that the same declaration is also served without a GPU. The two agree on a JPEG only with
+    `fn.decoders.image(..., jpeg_fancy_upsampling=True)`, which DALI of every release has.
+
+    Attributes:
+        name: The Triton model's name.
+        pipeline: Takes the device that decodes, "mixed" or "cpu", and returns the pipeline's outputs. Each
+            input is a `fn.external_source` on the CPU with the input's name. nvidia.dali is imported in
+            there, not by the declaration.
+        inputs: What it takes, without the batch dimension. The samples of a batch are of one shape: pad them.
+        outputs: What it makes, in the pipeline's order.
+        max_batch_size: 1 or more: DALI has no tensors without a batch.
+        backend: Options of the backend.
+        instances: Copies that run at the same time. NVIDIA advises one: each has memory of its own.
+        batching: None sends every request by itself. Requests are joined only if their shapes are equal,
+            which files of different lengths never are.
+        warm_up: Requests that run while it loads: of an example, for zeros are no image.
+    """
+
+    name: str
+    pipeline: Callable[[str], Any]
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    max_batch_size: int
+    backend: Dali = field(default_factory=Dali)
+    instances: Instances = field(default_factory=Instances)
+    batching: DynamicBatching | None = None
+    warm_up: WarmUp | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What the fields say together can be served."""
+        yield from _served(self)
+        yield from _repeated([tensor.name for tensor in self.inputs], field="inputs")
+        yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
+        if not self.inputs or not self.outputs:
+            yield Mistake(
+                field="inputs",
+                what=f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs",
+                expected="at least one of each",
+                fix="name its external sources and what it returns",
+            )
+        if self.max_batch_size == 0:
+            yield Mistake(
+                field="max_batch_size",
+                what=f"max_batch_size 0 of {self.name!r}",
+                expected="1 or more: DALI works on batches",
+                fix="write the largest batch",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorFlowGraph:
+    """A frozen TensorFlow graph, for Triton up to release 25.02. Nothing here reads it: say what it takes.
+
+    Attributes:
+        name: The Triton model's name.
+        inputs: The graph's inputs by their names in the graph, without the batch dimension.
+        outputs: The graph's outputs, likewise.
+        max_batch_size: 0 if its tensors have no batch dimension.
+        weights: Where the file is; by default where the declaration's weights are.
+        backend: What runs it.
+        instances: Copies that run at the same time.
+        batching: None sends every request by itself.
+        warm_up: Requests that run while it loads.
+    """
+
+    name: str
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    max_batch_size: int
+    weights: Weights | None = None
+    backend: TensorFlow = field(default_factory=TensorFlow)
+    instances: Instances = field(default_factory=Instances)
+    batching: DynamicBatching | None = None
+    warm_up: WarmUp | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """What the fields say together can be served."""
+        yield from _served(self)
+        yield from _repeated([tensor.name for tensor in (*self.inputs, *self.outputs)], field="outputs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One composing model of an ensemble.
+
+    Attributes:
+        model_name: The composing model's name, which is its directory's.
+        inputs: The composing model's input name -> the ensemble's tensor that feeds it.
+        outputs: The composing model's output name -> the ensemble's tensor that it makes.
+    """
+
+    model_name: str
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ensemble:
+    """Models that pass tensors on by name. Its inputs, outputs, types and shapes are those of its steps.
+
+    Attributes:
+        name: The Triton model's name.
+        steps: The names of its models. A Step maps names that differ; the others connect to their like.
+        outputs: What it answers; by default every tensor that no step takes.
+    """
+
+    name: str
+    steps: Sequence[str | Step]
+    outputs: Sequence[str] = ()
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """It has steps."""
+        if not self.steps:
+            yield Mistake(
+                field="steps",
+                what=f"the ensemble {self.name!r} has no steps",
+                expected="the names of its models",
+                fix="name them",
+            )
+
+
+ServedModel: TypeAlias = PyTorchNetwork | OnnxFile | PythonModel | DaliPipeline | TensorFlowGraph
+Model: TypeAlias = ServedModel | Ensemble
+
+
+def steps_of(ensemble: Ensemble) -> list[Step]:
+    """The steps of an ensemble, those that are only named too."""
+    return [Step(model_name=step) if isinstance(step, str) else step for step in ensemble.steps]
+
+
+def unknown_steps(ensemble: Ensemble, known: Sequence[str]) -> Iterator[Mistake]:
+    """Steps that no model of the declaration has the name of."""
+    for step in steps_of(ensemble):
+        if step.model_name not in known:
+            yield Mistake(
+                field="steps",
+                what=f"the ensemble {ensemble.name!r} has the step {step.model_name!r}",
+                expected=f"one of {', '.join(known)}"
+                if known
+                else "a model of the declaration; there is none",
+                fix=did_you_mean(step.model_name, known, otherwise="declare that model too"),
+                owner=ensemble,
+            )
+
+
+def _served(model: ServedModel) -> Iterator[Mistake]:
+    if model.max_batch_size < 0:
+        yield Mistake(
+            field="max_batch_size",
+            what=f"max_batch_size {model.max_batch_size} of {model.name!r}",
+            expected="the largest batch, or 0 if the tensors have no batch dimension",
+            fix="write 0 or more",
+        )
+        return
+    if model.batching is not None and model.max_batch_size == 0:
+        yield Mistake(
+            field="batching",
+            what=f"{model.name!r} joins requests, with max_batch_size 0",
+            expected="a max_batch_size of 1 or more",
+            fix="raise max_batch_size, or leave batching out",
+        )
+    largest = max(model.max_batch_size, 1)
+    preferred = model.batching.preferred if model.batching is not None else ()
+    warm = model.warm_up.batch_sizes if model.warm_up is not None else ()
+    for name, given in (("batching", preferred), ("warm_up", warm)):
+        if given and max(given) > largest:
+            yield Mistake(
+                field=name,
+                what=f"{name} of {model.name!r} has a batch of {max(given)}",
+                expected=f"at most {largest}, as max_batch_size says",
+                fix="lower it, or raise max_batch_size",
+            )
+
+
+def _for_torchscript(network: PyTorchNetwork) -> Iterator[Mistake]:
+    """LibTorch takes and gives tensors by position, and the names say which. It has no unsigned numbers."""
+    for tensor in network.inputs:
+        if tensor.full_type.removeprefix("TYPE_") in _NOT_IN_LIBTORCH:
+            yield _bad(tensor, f"is {tensor.data_type}, for LibTorch", "a type that it has", "cast it inside")
+    inputs = [tensor.name for tensor in network.inputs]
+    for field_name, names in (("inputs", inputs), ("outputs", list(network.outputs))):
+        for position, name in enumerate(names):
+            word, mark, index = name.partition("__")
+            if not (word and mark and index == str(position)):
+                yield Mistake(
+                    field=field_name,
+                    what=f"{network.name!r} has the tensor {name!r} at position {position}, for LibTorch",
+                    expected=f"a name that ends with __{position}",
+                    fix=f"call it {field_name[:-1].upper()}__{position}",
+                )
+
+
+def _bad(tensor: Tensor, what: str, expected: str, fix: str) -> Mistake:
+    return Mistake(field="inputs", what=f"input {tensor.name!r} {what}", expected=expected, fix=fix)
+
+
+def _repeated(names: Sequence[str], *, field: str) -> Iterator[Mistake]:
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Mistake(
+            field=field,
+            what=f"two tensors are called {name!r}",
+            expected="names of their own",
+            fix="rename one",
+        )
+
+
+def _unequal_sizes(inputs: Sequence[Tensor]) -> Iterator[Mistake]:
+    sizes: dict[str, OpenSize] = {}
+    for size in (size for tensor in inputs for size in tensor.dims if isinstance(size, OpenSize)):
+        if sizes.setdefault(size.name, size) != size:
+            yield Mistake(
+                field="inputs",
+                what=f"two sizes are called {size.name!r}: {sizes[size.name]} and {size}",
+                expected="one OpenSize for each name",
+                fix="rename one, or use the same in both places",
+            )

@@ -1,0 +1,321 @@
+"""Reading declarations: from `models/<name>/build.py` to a ModelBuild without a mistake, in milliseconds.
+
+A build.py defines BUILD, and may define FORMS: other forms of the same network, such as another backend's.
+`resnet50` is the BUILD of a folder, `resnet50:torchscript` a form, whose name is its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare import backends, models, serving, tensors, weights
+from triton_models.declare.declaration import NAME_RULE, Example, ModelBuild, is_name
+from triton_models.declare.mistakes import find_mistakes
+from triton_models.declare.models import Model, PythonModel
+from triton_models.declare.places import Places
+from triton_models.declare.tensors import ShapeRange
+
+MODELS = Path(__file__).resolve().parents[2] / "models"
+"""The folder of model builds beside this package."""
+
+FORM_MARK = ":"
+"""Between a folder's name and the name of one of its forms."""
+
+_CLASSES: dict[str, type] = {
+    each.__name__: each
+    for each in (
+        ModelBuild,
+        Example,
+        ShapeRange,
+        tensors.OpenSize,
+        tensors.Tensor,
+        serving.Instances,
+        serving.DynamicBatching,
+        serving.WarmUp,
+        backends.OnnxRuntime,
+        backends.TensorRt,
+        backends.LibTorch,
+        backends.PythonBackend,
+        backends.Dali,
+        backends.TensorFlow,
+        weights.HubWeights,
+        weights.S3Weights,
+        weights.LocalWeights,
+        weights.PackageWeights,
+        weights.SeededWeights,
+        models.PyTorchNetwork,
+        models.OnnxFile,
+        models.PythonModel,
+        models.DaliPipeline,
+        models.TensorFlowGraph,
+        models.Ensemble,
+        models.Step,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredFolder:
+    """What a folder declares.
+
+    Attributes:
+        path: Its build.py.
+        build: BUILD.
+        forms: FORMS, by the names that they are asked for.
+    """
+
+    path: Path
+    build: ModelBuild
+    forms: Mapping[str, ModelBuild]
+
+    def asked(self, name: str) -> ModelBuild:
+        """BUILD for the folder's name, a form for `folder:form`.
+
+        Raises:
+            FleetError: There is no such form.
+        """
+        folder, mark, form = name.partition(FORM_MARK)
+        if not mark:
+            return self.build
+        if form not in self.forms:
+            known = list(self.forms)
+            raise FleetError.of(
+                what=f"{folder!r} has no form {form!r}",
+                where=str(self.path),
+                expected=f"one of {', '.join(known)}" if known else "a build.py with FORMS; it has none",
+                fix=did_you_mean(form, known, otherwise=f"add it to FORMS, or name {folder} alone"),
+                rule="unknown-form",
+            )
+        return self.forms[form]
+
+
+def model_names(models: Path | None = None) -> list[str]:
+    """The names of the model builds in a folder, sorted.
+
+    Raises:
+        FleetError: The folder does not exist.
+    """
+    folder = models or MODELS
+    if not folder.is_dir():
+        raise FleetError.of(
+            what=f"no folder {str(folder)!r}",
+            where="the folder of model builds (--models)",
+            expected="a folder with one folder for each model, each with a build.py",
+            fix="run the command from the repository, or name the folder",
+        )
+    return sorted(declaration.parent.name for declaration in folder.glob("*/build.py"))
+
+
+def folder_of(name: str, models: Path | None = None) -> Path:
+    """The folder of a model's declaration: that of `resnet50:torchscript` is the folder of `resnet50`."""
+    return (models or MODELS).resolve() / name.partition(FORM_MARK)[0]
+
+
+def forms_of(name: str, models: Path | None = None) -> list[str]:
+    """A folder's name, then those of its forms, as `load_build` takes them.
+
+    Raises:
+        FleetError: As `load_build`.
+    """
+    folder, _, _ = name.partition(FORM_MARK)
+    return [folder, *(f"{folder}{FORM_MARK}{form}" for form in read_folder(folder, models).forms)]
+
+
+def load_build(name: str, models: Path | None = None) -> ModelBuild:
+    """The declaration of a model, freshly read.
+
+    Args:
+        name: The name of its folder, or `folder:form` for one of its forms.
+        models: The folder that holds the folders of all models; by default the one beside this package.
+
+    Raises:
+        FleetError: There is no such model or form, its build.py is no declaration, or something in it is
+            wrong: every mistake, with its line where that is known.
+    """
+    return read_folder(name.partition(FORM_MARK)[0], models).asked(name)
+
+
+def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelBuild]:
+    """The declarations of several models, freshly read.
+
+    Raises:
+        FleetError: Every mistake in any of them.
+    """
+    builds: list[ModelBuild] = []
+    problems: list[Problem] = []
+    owners: dict[str, str] = {}
+    for name in names:
+        try:
+            builds.append(load_build(name, models))
+        except FleetError as error:
+            problems.extend(error.problems)
+            continue
+        other = owners.setdefault(builds[-1].name, name)
+        if other != name:
+            where = str(folder_of(name, models) / "build.py")
+            problems.append(_taken(builds[-1].name, name, f"the name of {other} too", where))
+    raise_if_any(dict.fromkeys(problems))
+    return builds
+
+
+def blame(error: BaseException, folder: Path) -> str:
+    """Where in a model's own folder an error came from, as file:line; else the folder."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).is_relative_to(folder):
+            return f"{frame.filename}:{frame.lineno}"
+    return str(folder)
+
+
+def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
+    """What a folder declares, freshly read and without a mistake.
+
+    Raises:
+        FleetError: As `load_build`.
+    """
+    path = folder_of(name, models) / "build.py"
+    if not path.is_file() or Path(name).name != name:
+        raise _unknown(name, (models or MODELS).resolve())
+    if not is_name(name):
+        raise _bad_declaration(path, f"the model's name {name!r}", NAME_RULE)
+    module = _execute(path)
+    build, forms = getattr(module, "BUILD", None), getattr(module, "FORMS", {})
+    if not isinstance(build, ModelBuild):
+        raise _bad_declaration(path, f"BUILD is {build!r}", "BUILD = ModelBuild(...)")
+    if not isinstance(forms, Mapping) or not all(isinstance(form, ModelBuild) for form in forms.values()):
+        raise _bad_declaration(path, f"FORMS is {forms!r}", "FORMS = {name: ModelBuild(...)}")
+    raise_if_any(dict.fromkeys(_problems((build, *forms.values()), path)))  # of the same form twice, once
+    if build.name != name:
+        raise _bad_declaration(path, f"BUILD.name is {build.name!r}", f"the folder's name, {name!r}")
+    raise_if_any(_form_names(build, forms, path))
+    return DeclaredFolder(path=path, build=build, forms=forms)
+
+
+def _unknown(name: str, models: Path) -> FleetError:
+    known = model_names(models)
+    marked = [f"{each}{FORM_MARK}{name[len(each) + 1 :]}" for each in known if name.startswith(f"{each}_")]
+    hint = did_you_mean(name, known, otherwise=f"add {models / name / 'build.py'}")
+    return FleetError.of(
+        what=f"unknown model {name!r}",
+        where=f"the model builds in {models}",
+        expected=f"one of {', '.join(known)}" if known else "a folder with a build.py; there is none",
+        fix=f"{hint} (a form would be {marked[-1]})" if marked else hint,
+        rule="unknown-model",
+    )
+
+
+def _form_names(build: ModelBuild, forms: Mapping[str, ModelBuild], path: Path) -> Iterator[Problem]:
+    """A form is published under its own name, so no other model may have it."""
+    owners = {build.name: "BUILD"}
+    for form, declared in forms.items():
+        for name in (form, declared.name):
+            if not isinstance(name, str) or not is_name(name):
+                yield _form_problem(f"the name {name!r} of a form", str(path), NAME_RULE)
+        if declared.name in owners:
+            yield _taken(declared.name, form, f"the name of {owners[declared.name]} too", str(path))
+        elif (path.parents[1] / declared.name / "build.py").is_file():
+            yield _taken(declared.name, form, "a folder's too", str(path))
+        owners.setdefault(declared.name, f"the form {form!r}")
+
+
+def _taken(name: str, form: str, whose: str, where: str) -> Problem:
+    return _form_problem(f"the form {form!r} is called {name!r}, {whose}", where, "a name of its own")
+
+
+def _form_problem(what: str, where: str, expected: str) -> Problem:
+    return Problem(
+        what=what,
+        where=where,
+        expected=expected,
+        why="a form is built, published and invoked under its own name, beside the others",
+        fix="rename it, such as <folder>_<form>",
+        rule="bad-declaration",
+    )
+
+
+def _problems(builds: Sequence[ModelBuild], path: Path) -> Iterator[Problem]:
+    found = find_mistakes(*builds)
+    places = Places(path, classes=_CLASSES) if found else None
+    for owner, mistake in found:
+        yield Problem(
+            what=mistake.what,
+            where=places.of(owner, mistake.field) if places else str(path),
+            expected=mistake.expected,
+            why="the model could not be built or served",
+            fix=mistake.fix,
+            rule="bad-declaration",
+        )
+    if not found:
+        models = (model for build in builds for model in build.models)
+        yield from _missing_files({id(model): model for model in models}.values(), path)
+
+
+def _missing_files(models: Iterable[Model], path: Path) -> Iterator[Problem]:
+    for model in (each for each in models if isinstance(each, PythonModel)):
+        for name in (model.code, *model.files):
+            if not (path.parent / name).is_file():
+                yield Problem(
+                    what=f"there is no file {name!r} for the model {model.name!r}",
+                    where=Places(path, classes=_CLASSES).of(model, "code" if name == model.code else "files"),
+                    expected=f"a file in {path.parent}",
+                    fix="add the file, or correct its name",
+                    rule="bad-declaration",
+                )
+
+
+def _execute(path: Path) -> ModuleType:
+    """Run a build.py in a package of its own, so that `from .network import ...` finds the file beside it."""
+    package = f"_model_build_{path.parent.name.replace('.', '%')}"  # a dot would make it a part of another
+    if package in sys.modules:
+        for stale in [module for module in sys.modules if module.partition(".")[0] == package]:
+            del sys.modules[stale]
+    sys.modules[package] = ModuleType(package)
+    sys.modules[package].__path__ = [str(path.parent)]
+    spec = importlib.util.spec_from_file_location(f"{package}.build", path)
+    if spec is None or spec.loader is None:
+        msg = f"no loader for {path}"
+        raise AssertionError(msg)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except FleetError:
+        raise
+    except Exception as error:
+        raise _unreadable(path, error) from error
+    return module
+
+
+def _unreadable(path: Path, error: Exception) -> FleetError:
+    """Wrong arguments are told by their classes' fields, all at once; anything else by Python's own words."""
+    wrong = list(Places(path, classes=_CLASSES).wrong_arguments())
+    if wrong and isinstance(error, TypeError):
+        return FleetError(wrong)
+    own = Problem(
+        what=f"{path.name} of model {path.parent.name!r} cannot be read: {type(error).__name__}: {error}",
+        where=blame(error, path.parent),
+        expected="a Python file that defines BUILD",
+        fix="fix that line; frameworks belong inside functions, not at the top",
+        rule="bad-declaration",
+    )
+    return FleetError([own, *wrong])
+
+
+def _bad_declaration(path: Path, what: str, expected: str) -> FleetError:
+    return FleetError.of(
+        what=what,
+        where=str(path),
+        expected=expected,
+        why="folder, declaration and model share one name, and the tools find the declaration by it",
+        fix="correct it; the folders of the other models show a complete declaration",
+        rule="bad-declaration",
+    )

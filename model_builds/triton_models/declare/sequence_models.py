@@ -1,0 +1,31 @@
+"""Which models have sequence batching, found in the text of their folders without reading a declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from triton_models.declare.reading import FORM_MARK
+
+_FIELD = b"sequence_batching"
+_SUFFIXES = (".py", ".pbtxt")
+
+
+def sequence_models(source: Path, files: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """The folders of models whose code or configurations name sequence batching.
+
+    Args:
+        source: The folder that holds models/.
+        files: The paths of the files in it.
+        names: The models: folders, or `folder:form`.
+    """
+    folders = {name.partition(FORM_MARK)[0] for name in names}
+    found: dict[str, None] = {}
+    for path in files:
+        top, _, rest = path.partition("/")
+        folder = rest.partition("/")[0]
+        if top == "models" and folder in folders and folder not in found and path.endswith(_SUFFIXES):
+            with open(source / path, "rb") as file:  # noqa: PTH123  thousands of them: a Path costs as much
+                if _FIELD in file.read():
+                    found[folder] = None
+    return tuple(found)

@@ -1,0 +1,92 @@
+"""How a model is run: instances, batching, and the requests that it is warmed up with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from triton_models.declare.mistakes import Mistake
+
+Kind: TypeAlias = Literal["KIND_AUTO", "KIND_CPU", "KIND_GPU", "KIND_MODEL"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instances:
+    """Copies of a model that run at the same time.
+
+    Attributes:
+        count: How many, on each GPU or on the CPU.
+        kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU where there is one,
+            so the same artifact also runs on a host without.
+    """
+
+    count: int = 1
+    kind: Kind | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """At least one."""
+        if self.count < 1:
+            yield Mistake(
+                field="count",
+                what=f"{self.count} instances",
+                expected="at least 1",
+                fix="leave it out for one instance",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicBatching:
+    """How the server joins requests into batches.
+
+    Attributes:
+        preferred: Batch sizes that are sent at once; empty means that any is as good.
+        max_delay_us: How long a request waits for company, in microseconds.
+    """
+
+    preferred: Sequence[int] = field(default=())
+    max_delay_us: int = 0
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Sizes and times are not negative."""
+        if self.max_delay_us < 0:
+            yield Mistake(
+                field="max_delay_us",
+                what=f"a delay of {self.max_delay_us} microseconds",
+                expected="0 or more",
+                fix="leave it out to wait for nobody",
+            )
+        if any(size < 1 for size in self.preferred):
+            yield Mistake(
+                field="preferred",
+                what=f"the preferred batch sizes {list(self.preferred)}",
+                expected="sizes from 1 to max_batch_size",
+                fix="leave them out: any size is then as good",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUp:
+    """Requests that run while the model loads, so that the first caller does not wait for the slow first run.
+
+    Triton writes no response for them, and a request that fails keeps the model from loading. An ensemble
+    is not warmed up: its models are.
+
+    Attributes:
+        batch_sizes: One request of each size; a GPU library picks its kernels anew for each size.
+        example: The name of one of the declaration's examples, whose first row is sent. By default all values
+            are 0, in the usual size of what is open. The example's tensors must be inputs of this model.
+    """
+
+    batch_sizes: Sequence[int] = (1,)
+    example: str | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """There is something to run."""
+        if not self.batch_sizes or min(self.batch_sizes) < 1:
+            yield Mistake(
+                field="batch_sizes",
+                what=f"a warm-up with the batch sizes {list(self.batch_sizes)}",
+                expected="at least one, from 1 to max_batch_size",
+                fix="leave it out for one request of one",
+            )

@@ -1,0 +1,78 @@
+"""The smallest request of a declared model: what loads it, before anyone waits for an answer.
+
+Sizes are 1, or the least that the declaration allows; numbers are 0, and a text is a short one. Zeros are
+written as {"of": 0, "times": N}, which the warm-up writes out: an image of zeros is longer than all requests
+together may be.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from triton_models.declare.declaration import ModelBuild, interface_of
+from triton_models.declare.ensembles import Interface, connect
+from triton_models.declare.models import DaliPipeline, Ensemble, steps_of
+from triton_models.declare.tensors import OpenSize, Tensor
+from triton_models.facts.payload import PAYLOAD_LIMIT
+
+# Read on 2026-11-22: src/http_server.cc of the Triton server has no JSON for FP16 and BF16, and takes
+# true and false for BOOL.
+_NOT_IN_JSON = ("FP16", "BF16")
+_VALUES: Mapping[str, bool | str] = MappingProxyType({"BOOL": False, "STRING": "text"})
+
+
+def smallest_request(build: ModelBuild) -> str | None:
+    """The body of the smallest request, in JSON with repeated data.
+
+    Returns:
+        None where the declaration does not say enough: of an ONNX file, of what `write` makes, of a DALI
+        pipeline, which takes encoded data, of types that JSON lacks, and of what is too long for a request.
+    """
+    taken = _interface(build)
+    if taken is None or not taken.inputs:
+        return None
+    types = {tensor.full_type.removeprefix("TYPE_") for tensor in taken.inputs}
+    tensors = [_written(tensor, batches=taken.batches) for tensor in taken.inputs]
+    if types.intersection(_NOT_IN_JSON) or not _fits(tensors):
+        return None
+    return json.dumps({"inputs": tensors}, separators=(",", ":"))
+
+
+def _interface(build: ModelBuild) -> Interface | None:
+    """What applications send to a build; None if its declaration does not say."""
+    models = {model.name: model for model in build.models}
+    top = models.get(build.name)
+    if top is None or any(isinstance(model, DaliPipeline) for model in build.models):
+        return None
+    if not isinstance(top, Ensemble):
+        return interface_of(top)
+    steps = {step.model_name: models.get(step.model_name) for step in steps_of(top)}
+    known: dict[str, Interface] = {}
+    for name, model in steps.items():
+        interface = None if model is None or isinstance(model, Ensemble) else interface_of(model)
+        if interface is None:
+            return None
+        known[name] = interface
+    batches = all(each.batches for each in known.values())
+    return Interface(inputs=connect(top, known).inputs, outputs=(), batches=batches)
+
+
+def _written(tensor: Tensor, *, batches: bool) -> dict[str, Any]:
+    sizes = [size.min if isinstance(size, OpenSize) else max(size, 1) for size in tensor.dims]
+    name = tensor.full_type.removeprefix("TYPE_")
+    return {
+        "name": tensor.name,
+        "shape": [1, *sizes] if batches else sizes,
+        "datatype": "BYTES" if name == "STRING" else name,
+        "data": {"of": _VALUES.get(name, 0), "times": math.prod(sizes)},
+    }
+
+
+def _fits(tensors: list[dict[str, Any]]) -> bool:
+    written = (tensor["data"]["times"] * len(json.dumps([tensor["data"]["of"]])) for tensor in tensors)
+    characters: int = sum(written)
+    return characters * 10 < PAYLOAD_LIMIT * 9  # the names need room too

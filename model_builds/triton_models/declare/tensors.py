@@ -1,0 +1,164 @@
+"""Inputs and outputs: name, data type and shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare.mistakes import Mistake
+
+DATA_TYPES = (
+    "BOOL",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "FP16",
+    "FP32",
+    "FP64",
+    "STRING",
+    "BF16",
+)
+"""The data types of NVIDIA's schema, without the prefix TYPE_. Kept here so that reading a declaration needs
+no protobuf; a test compares."""
+
+# What NumPy and PyTorch call them, where that is no name of Triton's.
+_OTHER_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "float16": "FP16",
+        "half": "FP16",
+        "bfloat16": "BF16",
+        "float": "FP32",
+        "float32": "FP32",
+        "double": "FP64",
+        "float64": "FP64",
+        "long": "INT64",
+        "int": "INT32",
+        "object": "STRING",
+        "bytes": "STRING",
+        "str": "STRING",
+    }
+)
+
+ELEMENT_BYTES: Mapping[str, int] = MappingProxyType(
+    {
+        **dict.fromkeys(("TYPE_BOOL", "TYPE_UINT8", "TYPE_INT8"), 1),
+        **dict.fromkeys(("TYPE_UINT16", "TYPE_INT16", "TYPE_FP16", "TYPE_BF16"), 2),
+        **dict.fromkeys(("TYPE_UINT32", "TYPE_INT32", "TYPE_FP32", "TYPE_STRING"), 4),
+        **dict.fromkeys(("TYPE_UINT64", "TYPE_INT64", "TYPE_FP64"), 8),
+    }
+)
+"""Bytes of one element, at least. Text has no size of its own: Triton counts the four bytes of its length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSize:
+    """A dimension that differs from request to request. Dimensions of one name are equal within a request.
+
+    Attributes:
+        name: Such as "tokens".
+        min: The smallest size.
+        opt: The usual size, which TensorRT tunes its kernels for; by default the largest.
+        max: The largest size.
+    """
+
+    name: str
+    max: int
+    min: int = 1
+    opt: int | None = None
+
+    @property
+    def usual(self) -> int:
+        """The size to tune for."""
+        return self.max if self.opt is None else self.opt
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """The name is one, and the sizes are in order."""
+        if not self.name.isidentifier() or self.name == "batch":
+            yield Mistake(
+                field="name",
+                what=f"OpenSize.name is {self.name!r}",
+                expected="a word of letters, digits and _, other than 'batch'",
+                fix="name what is counted, such as 'tokens'; the batch comes from max_batch_size",
+            )
+        if not 1 <= self.min <= self.usual <= self.max:
+            yield Mistake(
+                field="max",
+                what=f"{self.name!r} goes from {self.min} to {self.max}, best {self.usual}",
+                expected="1 <= min <= opt <= max",
+                fix="put the sizes in order",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output, such as `Tensor("input_ids", "INT32", [TOKENS])`.
+
+    Attributes:
+        name: The tensor's name.
+        data_type: With or without the prefix "TYPE_".
+        dims: The shape without the batch dimension; -1 or an OpenSize for a variable size.
+    """
+
+    name: str
+    data_type: str
+    dims: Sequence[int | OpenSize]
+
+    @property
+    def full_type(self) -> str:
+        """The data type as config.pbtxt spells it, such as "TYPE_INT32"."""
+        return self.data_type if self.data_type.startswith("TYPE_") else f"TYPE_{self.data_type}"
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The dimensions as config.pbtxt spells them, -1 where they are open."""
+        return tuple(-1 if isinstance(size, OpenSize) else size for size in self.dims)
+
+    @property
+    def least_bytes(self) -> int:
+        """The bytes of the smallest value that it can have, for one row of a batch."""
+        sizes = (size.min if isinstance(size, OpenSize) else max(size, 1) for size in self.dims)
+        return math.prod(sizes) * ELEMENT_BYTES.get(self.full_type, 0)
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """There is such a data type, and the dimensions are sizes."""
+        if not self.name:
+            yield Mistake(field="name", what="a tensor without a name", expected="a name", fix="name it")
+        if self.full_type.removeprefix("TYPE_") not in DATA_TYPES:
+            yield Mistake(
+                field="data_type",
+                what=f"unknown data type {self.data_type!r} of tensor {self.name!r}",
+                expected=f"one of {', '.join(DATA_TYPES)}",
+                fix=f"did you mean {meant}?"
+                if (meant := _OTHER_NAMES.get(self.data_type.lower().rpartition(".")[2]))
+                else did_you_mean(self.data_type, DATA_TYPES, otherwise="use one of them"),
+            )
+        if not self.dims or any(size < 1 and size != -1 for size in self.sizes):
+            yield Mistake(
+                field="dims",
+                what=f"the dims {list(self.sizes)} of tensor {self.name!r}",
+                expected="at least one dimension, each a size or -1",
+                fix="write the shape without the batch dimension; [1] for one value",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeRange:
+    """The shapes a plan takes for one input, batch first.
+
+    Attributes:
+        min: The smallest.
+        opt: The one that TensorRT tunes its kernels for.
+        max: The largest.
+    """
+
+    min: tuple[int, ...]
+    opt: tuple[int, ...]
+    max: tuple[int, ...]

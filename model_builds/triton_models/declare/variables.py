@@ -1,0 +1,45 @@
+"""The environment variables that declarations read, such as those with the address of weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from triton_models.base.source_files import source_files
+
+_READS = re.compile(r"""environ(?:\.get\(|\[)\s*["']([A-Za-z0-9_]+)["']""")
+_SEEDED = re.compile(r"\bSeededWeights\(")
+_READS_OR_SEEDED = re.compile(_READS.pattern + r"\s*\)?\s*,\s*otherwise\s*=\s*SeededWeights\(")
+
+
+def variables_read(folder: Path) -> frozenset[str]:
+    """The variables that the Python files in a folder, and below it, name when they read the environment."""
+    if not folder.is_dir():
+        return frozenset()
+    return frozenset(
+        name
+        for path in source_files(folder)
+        if path.suffix == ".py"
+        for name in _READS.findall(path.read_text(encoding="utf-8", errors="replace"))
+    )
+
+
+def untrained(folder: Path, *, given: Collection[str], form: str = "") -> Iterator[str]:
+    """The variables that could name trained weights for a model that has random ones, or "" if none could.
+
+    The declaration is searched and not run, which is fast enough for thousands.
+
+    Args:
+        folder: The model's folder.
+        given: The variables for which a build gets the address of weights.
+        form: The form of the model, which may read its weights from any of the variables.
+    """
+    path = folder / "build.py"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    read = _READS.findall(text)
+    seeded = [] if form else _READS_OR_SEEDED.findall(text)
+    if seeded:
+        yield from dict.fromkeys(name for name in seeded if name not in given)
+    elif _SEEDED.search(text) and not set(read) & set(given):
+        yield from dict.fromkeys(read) or [""]

@@ -1,0 +1,122 @@
+"""Where weights come from. Each says it in a line for build.json; `export/weights.py` fetches them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from triton_models.declare.mistakes import Mistake
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_S3_URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.*[^/]")
+_HUB = "hf://"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubWeights:
+    """A repository of the Hugging Face hub, at one commit.
+
+    Attributes:
+        id: Such as "sentence-transformers/all-MiniLM-L6-v2".
+        revision: The full commit hash: a branch or a tag moves, and the same declaration must give the same
+            bytes.
+        file: One file of it; by default the whole repository.
+    """
+
+    id: str
+    revision: str
+    file: str | None = None
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """The id is one, and the revision cannot move."""
+        if not _HUB_ID.fullmatch(self.id):
+            yield Mistake(
+                field="id",
+                what=f"the hub id {self.id!r}",
+                expected="owner/name",
+                fix="copy it from the model's page",
+            )
+        if not _COMMIT.fullmatch(self.revision):
+            yield Mistake(
+                field="revision",
+                what=f"the revision {self.revision!r} of {self.id}",
+                expected="a full commit hash of 40 hexadecimal digits, for a branch or a tag can move",
+                fix="copy the commit's hash from 'Files and versions' of the model's page",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Weights:
+    """One object of S3.
+
+    Attributes:
+        url: s3://bucket/key.
+    """
+
+    url: str
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """The URL names an object."""
+        if not _S3_URL.fullmatch(self.url):
+            yield Mistake(
+                field="url",
+                what=f"the S3 address {self.url!r}",
+                expected="s3://bucket/key of one object",
+                fix="copy the S3 URI from the console or from `aws s3 ls`",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalWeights:
+    """A file or a folder on the machine that builds.
+
+    Attributes:
+        path: Of a file or a folder; absolute, or relative to the folder that the build runs in.
+    """
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageWeights:
+    """A folder inside an installed Python package, whose version constraints.txt pins.
+
+    Attributes:
+        package: The import name.
+        folder: The folder inside it.
+    """
+
+    package: str
+    folder: str = "."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeededWeights:
+    """No training: the same random weights everywhere, enough to prove the way to a prediction.
+
+    Attributes:
+        seed: Of the random number generator.
+    """
+
+    seed: int
+
+
+Weights: TypeAlias = HubWeights | S3Weights | LocalWeights | PackageWeights | SeededWeights
+
+
+def weights_at(address: str | None, *, otherwise: Weights) -> Weights:
+    """The weights at an address that an environment variable may give.
+
+    Args:
+        address: A path, s3://bucket/key, or hf://owner/name@commit as the hub's own library spells it.
+        otherwise: The weights without an address.
+    """
+    if not address:
+        return otherwise
+    if address.startswith(_HUB):
+        repository, _, revision = address.removeprefix(_HUB).partition("@")
+        return HubWeights(id=repository, revision=revision)
+    return S3Weights(url=address) if address.startswith("s3://") else LocalWeights(path=address)

@@ -1,0 +1,1 @@
+"""Builds, verifies and publishes many models, each on its own."""

@@ -1,0 +1,299 @@
+"""`fleet changed`: which models must be built again, by what their builds depend on.
+
+The inputs of each declaration, see `triton_models.builds.inputs`, are compared with those that the manifest
+noted when an artifact was published. A model has not changed if they are those of its current artifact.
+
+After a `fleet rollback` the sources are still those of the artifact that was rolled back from, and building
+them again would silently undo the rollback. Such a model is held until its declaration or its weights change,
+or the release or the hardware it is built for; better tools do not fix it. `fleet deliver` with its name
+builds it at any time.
+
+Declarations are read in a worker process: one that hangs or ends it is broken, and the others are read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from triton_models.artifact.targets import ANY, ArtifactTarget, built_target
+from triton_models.base.errors import FleetError, Problem
+from triton_models.builds.inputs import Found, Inputs, differences, entity_tag, tools_digest, with_objects
+from triton_models.declare.reading import model_names
+from triton_models.deliver.building import Order
+from triton_models.deliver.places import Place
+from triton_models.deliver.record import Record
+from triton_models.deliver.steps import find
+from triton_models.deliver.verdicts import Verdict
+from triton_models.deliver.worker import Ended, Worker
+from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Repository
+from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository, workers
+from triton_models.repository.stored_manifest import read
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+# A declaration is read in milliseconds, but for the digest of local weights that are gigabytes.
+READ_SECONDS = 600.0
+
+# A process begins in the time of so many declarations.
+_READ_BY_ONE = 200
+
+# What may change and leaves a model that was rolled back the one that it was rolled back from.
+_HOLDS = frozenset({"tools", "packages"})
+# What differs between builds of the same sources for two targets.
+_OF_A_TARGET = frozenset({"release", "hardware"})
+
+State = Literal["changed", "unchanged", "held", "broken"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelState:
+    """Whether a model must be built again.
+
+    Attributes:
+        model: Its name as it is built: `resnet50`, or `resnet50:torchscript`.
+        state: "changed"; "unchanged"; "held", if it was rolled back and its sources are still those of what
+            it was rolled back from; or "broken", if its inputs cannot be found out.
+        differs: What has changed: topics of the inputs, or "new".
+        problems: Why it is broken.
+    """
+
+    model: str
+    state: State
+    differs: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "model": self.model,
+            "state": self.state,
+            "differs": list(self.differs),
+            "problems": [problem.as_dict() for problem in self.problems],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """The outcome of `fleet changed`.
+
+    Attributes:
+        states: Each model.
+        reported: Whether the broken ones are told elsewhere, in a document of verdicts.
+    """
+
+    states: tuple[ModelState, ...]
+    reported: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a declaration is broken and no document of verdicts says so, else 0."""
+        return 1 if self.having("broken") and not self.reported else 0
+
+    def having(self, state: State) -> list[ModelState]:
+        """The models in a state."""
+        return [each for each in self.states if each.state == state]
+
+    def items(self, *, models_per_build: int = 1) -> list[dict[str, str]]:
+        """What to build, as the ItemReader of a Step Functions map takes it: an array of objects.
+
+        Args:
+            models_per_build: The most models in one item, with spaces between. There are as few items as that
+                allows, with about as many models in each.
+        """
+        names = [each.model for each in self.having("changed")]
+        builds = -(-len(names) // models_per_build)
+        return [{"models": " ".join(names[first::builds])} for first in range(builds)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every model."""
+        return {"models": [each.as_dict() for each in self.states]}
+
+    def lines(self) -> Iterator[str]:
+        """What is broken in full, each model to build with what has changed, what is held, and the counts."""
+        for each in self.having("broken"):
+            for problem in each.problems:
+                yield from (f"{each.model}: broken: {problem}", "")
+        for each in self.having("held"):
+            yield f"{each.model}: held: its sources are those of the artifact that was rolled back from"
+        for each in self.having("changed"):
+            yield f"{each.model}: changed: {', '.join(each.differs)}"
+        counts = {state: len(self.having(state)) for state in ("changed", "unchanged", "held", "broken")}
+        told = ", ".join(f"{count} {state}" for state, count in counts.items() if count or state == "changed")
+        yield f"{len(self.states)} model{'s' * (len(self.states) != 1)}: {told}"
+
+
+def run(arguments: argparse.Namespace) -> Changed:
+    """`fleet changed NAME... | --all`."""
+    where = Repository.parse(wanted_repository(arguments.repository))
+    names = arguments.names or model_names(arguments.models)
+    with aws_errors(where.url):
+        client = repository_client()
+        manifest = read(where, client).manifest
+    states = changed(
+        names,
+        manifest,
+        release=arguments.release,
+        gpu=arguments.gpu,
+        cpu=arguments.cpu,
+        models=arguments.models,
+        s3=client,
+    )
+    outcome = Changed(states=tuple(states), reported=bool(arguments.verdicts))
+    if arguments.output:
+        items = outcome.items(models_per_build=arguments.models_per_build)
+        Place(address=arguments.output).write(json.dumps(items) + "\n")
+    if arguments.verdicts:
+        _report(outcome.having("broken"), Place(address=arguments.verdicts))
+    return outcome
+
+
+def changed(
+    names: Sequence[str],
+    manifest: Manifest,
+    *,
+    release: str,
+    gpu: str | None = None,
+    cpu: bool = False,
+    models: Path | None = None,
+    s3: S3Client | None = None,
+    read_seconds: float = READ_SECONDS,
+) -> list[ModelState]:
+    """Which models must be built again.
+
+    Args:
+        names: The models, or `folder:form`.
+        manifest: What is published.
+        release: The release to build for.
+        gpu: The GPU to build for.
+        cpu: Built for CPUs.
+        models: The folder of model builds; None for the one beside this package.
+        s3: The client that looks at weights in S3; one from the environment if None.
+        read_seconds: How long reading one declaration, with its local weights, may take.
+
+    Raises:
+        FleetError: The release or the GPU is unknown.
+    """
+    tools_digest(release=release, gpu=gpu)  # what is wrong for all is told once
+    orders = [
+        Order(name=name, release=release, gpu=gpu, cpu=cpu, models=models, output=Path())
+        for name in dict.fromkeys(names)
+    ]
+    found = _found(orders, seconds=read_seconds)
+    tags = _tags(sorted({each for ended in found.values() for each in _objects(ended)}), s3)
+    target = built_target(release=release, gpu=gpu, cpu=cpu) or ANY
+    return [_state(name, ended, manifest, tags, target) for name, ended in found.items()]
+
+
+def _found(orders: Sequence[Order], *, seconds: float) -> dict[str, Ended[Found]]:
+    """What the build of each model depends on; by as many processes as there are cores, for thousands."""
+    readers = min(os.cpu_count() or 1, 1 + len(orders) // _READ_BY_ONE)
+
+    def read_some(first: int) -> list[Ended[Found]]:
+        with Worker() as worker:
+            return [
+                worker.do(find, order, name=order.name, seconds=seconds) for order in orders[first::readers]
+            ]
+
+    found: dict[str, Ended[Found]] = {}
+    with ThreadPoolExecutor(readers) as pool:
+        for first, some in enumerate(pool.map(read_some, range(readers))):
+            names = [order.name for order in orders[first::readers]]
+            found.update(zip(names, some, strict=True))
+    return {order.name: found[order.name] for order in orders}
+
+
+def _state(
+    name: str,
+    ended: Ended[Found],
+    manifest: Manifest,
+    tags: dict[str, str | FleetError],
+    target: ArtifactTarget,
+) -> ModelState:
+    if ended.answer is None:
+        return ModelState(model=name, state="broken", problems=ended.problems)
+    try:
+        inputs = with_objects(ended.answer, partial(_tag, tags))
+    except FleetError as error:
+        return ModelState(model=name, state="broken", problems=error.problems)
+    record = manifest.models.get(ended.answer.model)
+    if record is None:
+        return ModelState(model=name, state="changed", differs=("new",))
+    return _compared(name, inputs, record, target)
+
+
+def _compared(name: str, inputs: Inputs, record: ModelRecord, target: ArtifactTarget) -> ModelState:
+    moved = record.moved_for(target)
+    if moved is None:  # what runs there as well serves until the target's own is built
+        held = any(_held(inputs, record, each, also=_OF_A_TARGET) for each in record.current)
+        return ModelState(
+            model=name, state="held" if held else "changed", differs=() if held else ("target",)
+        )
+    current = record.artifacts[record.current[moved]].inputs
+    if dict(current) == dict(inputs):
+        return ModelState(model=name, state="unchanged")
+    known = _newest(record, target).inputs or current
+    if not known:
+        return ModelState(model=name, state="changed", differs=("published without its inputs",))
+    if _held(inputs, record, target):
+        return ModelState(model=name, state="held")
+    return ModelState(model=name, state="changed", differs=differences(known, inputs))
+
+
+def _newest(record: ModelRecord, target: ArtifactTarget) -> ArtifactRecord:
+    """What was published last for a target; after a rollback the sources have moved on from that."""
+    published = record.by_publication(target) or (record.on(target) or "",)
+    return record.artifacts[published[-1]]
+
+
+def _held(
+    inputs: Inputs, record: ModelRecord, target: ArtifactTarget, *, also: frozenset[str] = frozenset()
+) -> bool:
+    """Whether a build would make again what was rolled back from on a target."""
+    newest = _newest(record, target)
+    if newest is record.artifacts.get(record.on(target) or "") or not newest.inputs:
+        return False
+    return (_HOLDS | also).issuperset(differences(newest.inputs, inputs))
+
+
+def _objects(ended: Ended[Found]) -> tuple[str, ...]:
+    return ended.answer.objects if ended.answer is not None else ()
+
+
+def _tags(addresses: Sequence[str], s3: S3Client | None) -> dict[str, str | FleetError]:
+    """The entity tag of each object, or why there is none; many at a time."""
+    if not addresses:
+        return {}
+    client = s3 if s3 is not None else repository_client()
+
+    def tag(address: str) -> str | FleetError:
+        try:
+            return entity_tag(address, client)
+        except FleetError as error:
+            return error
+
+    with workers() as pool:
+        return dict(zip(addresses, pool.map(tag, addresses), strict=True))
+
+
+def _tag(tags: dict[str, str | FleetError], address: str) -> str:
+    tag = tags[address]
+    if isinstance(tag, FleetError):
+        raise tag
+    return tag
+
+
+def _report(broken: Sequence[ModelState], place: Place) -> None:
+    """Write verdicts on what is not going to be built, for the summary of the builds."""
+    record = Record([each.model for each in broken], place)
+    for each in broken:
+        record.give(Verdict(model=each.model, result="failed", step="read", problems=each.problems))
+    record.write(finished=True)

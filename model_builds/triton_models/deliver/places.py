@@ -1,0 +1,138 @@
+"""A document in a file or in S3, by one address."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.base.errors import FleetError
+from triton_models.repository.s3 import aws_errors, repository_client, workers
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_S3 = "s3://"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a document is, or a folder of documents.
+
+    Attributes:
+        address: A path, or s3://bucket/key.
+        s3: The client to use; one from the environment if None.
+    """
+
+    address: str
+    s3: S3Client | None = None
+
+    @property
+    def in_s3(self) -> bool:
+        """Whether it is in S3, where writing takes longer and costs."""
+        return self.address.startswith(_S3)
+
+    def write(self, text: str) -> None:
+        """Put a document there, whole or not at all.
+
+        Raises:
+            FleetError: It cannot be written.
+        """
+        with _told(self.address):
+            if self.in_s3:
+                bucket, key = self._parts()
+                body = text.encode()
+                self._client().put_object(Bucket=bucket, Key=key, Body=body, ContentType="application/json")
+                return
+            path = Path(self.address)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_name(f".{path.name}.{os.getpid()}")
+            try:
+                temporary.write_text(text)
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def read(self) -> bytes:
+        """The document there.
+
+        Raises:
+            FleetError: There is none, or it cannot be read.
+        """
+        with _told(self.address):
+            if self.in_s3:
+                return _get(self._client(), *self._parts())
+            return Path(self.address).read_bytes()
+
+    def documents(self) -> dict[str, bytes]:
+        """Every .json below it by its address, sorted; the document itself if it is one.
+
+        Raises:
+            FleetError: There is none, or they cannot be read.
+        """
+        if self.address.endswith(".json"):
+            return {self.address: self.read()}
+        with _told(self.address):
+            found = self._below_in_s3() if self.in_s3 else self._below()
+        if found:
+            return found
+        raise FleetError.of(
+            what="no document is there",
+            where=self.address,
+            expected="a folder or prefix with at least one .json in it",
+            fix="give the address that the runs were given with --verdicts, without the file name",
+            rule="no-verdicts",
+        )
+
+    def _below(self) -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in sorted(Path(self.address).rglob("*.json"))}
+
+    def _below_in_s3(self) -> dict[str, bytes]:
+        bucket, prefix = self._parts()
+        s3 = self._client()
+        pages = s3.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket, Prefix=f"{prefix.rstrip('/')}/" if prefix else ""
+        )
+        keys = sorted(each["Key"] for page in pages for each in page.get("Contents", ()))
+        keys = [key for key in keys if key.endswith(".json")]
+        with workers() as pool:
+            bodies = list(pool.map(partial(_get, s3, bucket), keys))
+        return {f"{_S3}{bucket}/{key}": body for key, body in zip(keys, bodies, strict=True)}
+
+    def _parts(self) -> tuple[str, str]:
+        bucket, _, key = self.address.removeprefix(_S3).partition("/")
+        return bucket, key
+
+    def _client(self) -> Any:
+        return self.s3 if self.s3 is not None else repository_client()
+
+
+def _get(s3: S3Client, bucket: str, key: str) -> bytes:
+    return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+
+
+@contextlib.contextmanager
+def _told(address: str) -> Iterator[None]:
+    """What keeps a document from being read or written, about its address."""
+    try:
+        if address.startswith(_S3):
+            with aws_errors(address):
+                yield
+        else:
+            yield
+    except FleetError as error:
+        raise FleetError(
+            replace(problem, expected="an object that can be read and written") for problem in error.problems
+        ) from None
+    except OSError as error:
+        raise FleetError.of(
+            what=f"{error.strerror or error}",
+            where=address,
+            expected="a file that can be read and written",
+            fix="give another path, or s3://bucket/key",
+            rule="unwritable",
+        ) from None

@@ -1,0 +1,115 @@
+"""The verdicts of a run that goes on: kept, shown as they come, and written where they are wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from datetime import datetime, timezone
+
+from triton_models.base.errors import FleetError, Problem
+from triton_models.deliver.places import Place
+from triton_models.deliver.verdicts import Verdict, Verdicts
+from triton_models.repository.s3 import publisher
+
+# How often the document is written while the run goes on; every write holds all verdicts.
+_EVERY_S = 2.0
+_EVERY_S_IN_S3 = 30.0
+
+
+class Record:
+    """The verdicts. Every model has one from the beginning: that the run did not come to it.
+
+    So whatever ends the run, even the power of the machine, the document says what is true.
+
+    Args:
+        models: The models of the run.
+        place: Where the document is written; nowhere if None.
+    """
+
+    def __init__(self, models: Iterable[str], place: Place | None) -> None:
+        self._place = place
+        self._verdicts = {
+            model: Verdict(model=model, result="failed", step="wait", problems=(_not_reached(model),))
+            for model in models
+        }
+        self._given: set[str] = set()
+        self._lock = threading.Lock()
+        self._written_at = time.monotonic()
+        self.write(finished=False)
+
+    def give(self, verdict: Verdict) -> None:
+        """Record a verdict and show it, on standard error; the first one of a model counts."""
+        with self._lock:
+            if verdict.model in self._given:
+                return
+            self._given.add(verdict.model)
+            self._verdicts[verdict.model] = verdict
+        say(verdict.line())
+
+    def refuse(self, problems: tuple[Problem, ...]) -> None:
+        """Record that no model can be made, and write it: what is wrong is the same for all.
+
+        Raises:
+            FleetError: The document cannot be written.
+        """
+        with self._lock:
+            for model in self._verdicts:
+                self._verdicts[model] = Verdict(model=model, result="failed", step="wait", problems=problems)
+        self.write(finished=True)
+
+    def without(self) -> list[str]:
+        """The models that no verdict was given on."""
+        with self._lock:
+            return [model for model in self._verdicts if model not in self._given]
+
+    def verdicts(self, *, finished: bool) -> Verdicts:
+        """The document as it is now."""
+        with self._lock:
+            return Verdicts(
+                verdicts=tuple(self._verdicts.values()),
+                by=publisher(),
+                at=datetime.now(timezone.utc),
+                finished=finished,
+            )
+
+    def write(self, *, finished: bool) -> None:
+        """Write the document.
+
+        Raises:
+            FleetError: It cannot be written.
+        """
+        if self._place is not None:
+            self._place.write(self.verdicts(finished=finished).to_json())
+            self._written_at = time.monotonic()
+
+    def write_if_due(self) -> None:
+        """Write the document, unless it was a moment ago; what is in the way is an error only at the end."""
+        every = _EVERY_S_IN_S3 if self._place is not None and self._place.in_s3 else _EVERY_S
+        if self._place is None or time.monotonic() - self._written_at < every:
+            return
+        try:
+            self.write(finished=False)
+        except FleetError as error:
+            self._written_at = time.monotonic()
+            say(f"warning: {error}")
+
+
+def say(line: str) -> None:
+    """Write a line of the run's own log, whether anybody reads it or not."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
+def _not_reached(model: str) -> Problem:
+    return Problem(
+        what="the run ended before it came to this model",
+        where=f"model {model!r}",
+        expected="a run that comes to its end",
+        why="nothing of it was made",
+        fix="find out what ended the run, and deliver this model again",
+        rule="not-reached",
+    )

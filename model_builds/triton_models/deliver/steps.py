@@ -1,0 +1,66 @@
+"""What one model goes through before it is published: read, build, check, verify, pack; in a `Worker`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from triton_models.builds.inputs import Found, Inputs, entity_tag, find_inputs, with_objects
+from triton_models.declare.reading import load_build
+from triton_models.deliver.building import Order, built, process_server
+from triton_models.deliver.worker import Report
+from triton_models.pack.pack import Artifact, pack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A model that is ready to be published.
+
+    Attributes:
+        name: As it was ordered.
+        artifact: The packed model.
+        inputs: What its build depended on, as it was before the build began: what changes meanwhile may or
+            may not be in it, and shows as a change.
+    """
+
+    name: str
+    artifact: Artifact
+    inputs: Inputs
+
+
+def make(order: Order, report: Report) -> Made:
+    """Make one model.
+
+    Raises:
+        FleetError: What is wrong with it, in the step that was reported last.
+    """
+    report("read")
+    declaration = load_build(order.name, order.models)
+    inputs = with_objects(_found(order), _entity_tag)
+    root = built(order, report)
+    if order.verify:
+        from triton_models.verify.verify import verify
+
+        report("verify")
+        verify(root, declaration, server=process_server())
+    report("pack")
+    return Made(name=order.name, artifact=pack(root, output=order.output), inputs=inputs)
+
+
+def find(order: Order, report: Report) -> Found:
+    """What the build of a model depends on, without a request.
+
+    Raises:
+        FleetError: Its declaration has a mistake.
+    """
+    report("read")
+    return _found(order)
+
+
+def _found(order: Order) -> Found:
+    return find_inputs(order.name, release=order.release, gpu=order.gpu, cpu=order.cpu, models=order.models)
+
+
+def _entity_tag(address: str) -> str:
+    from triton_models.repository.s3 import repository_client
+
+    return entity_tag(address, repository_client())

@@ -1,0 +1,1 @@
+"""Python packages and environments that an artifact carries."""

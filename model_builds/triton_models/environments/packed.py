@@ -1,0 +1,168 @@
+"""An environment that conda-pack or venv-pack packed: whether a release can run it, without unpacking it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from triton_models.artifact.archive import ENVIRONMENT, Member, members
+from triton_models.base.errors import FleetError, Problem
+from triton_models.facts.releases import Release
+
+_RULE = "packed-environment"
+_ACTIVATE = "bin/activate"
+_LIBRARY = re.compile(r"lib/python(\d+\.\d+)(?:/|$)")
+_NUMPY = re.compile(
+    r"lib/python[\d.]+/site-packages/(?:numpy-([0-9][^/-]*)\.dist-info|numpy|[^/]*\.pth)(?:/|$)"
+)
+
+
+@dataclass(kw_only=True)
+class _Found:
+    """What an archive holds of an environment.
+
+    Attributes:
+        activate: Where a bin/activate is.
+        pythons: The versions of Python that it has packages for.
+        numpy: The versions of NumPy.
+        may_have_numpy: It has NumPy, or a .pth file that may lead to it.
+        unequal: The files that are there again with other content.
+    """
+
+    activate: set[str] = field(default_factory=set)
+    pythons: set[str] = field(default_factory=set)
+    numpy: set[str] = field(default_factory=set)
+    may_have_numpy: bool = False
+    unequal: set[str] = field(default_factory=set)
+    _contents: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, member: Member) -> None:
+        """Note what a member says about the environment."""
+        path = member.path
+        if posixpath.basename(path) == "activate" and path.endswith(_ACTIVATE):
+            self.activate.add(path)
+        if match := _LIBRARY.match(path):
+            self.pythons.add(match[1])
+        if match := _NUMPY.match(path):
+            self.may_have_numpy = True
+            self.numpy |= {match[1]} if match[1] else set()
+        if member.kind == "file":
+            content = (member.size, _checksum(member))
+            if self._contents.setdefault(path, content) != content:
+                self.unequal.add(path)
+
+
+def _checksum(member: Member) -> int:
+    checksum = 0
+    for piece in member.content.pieces():
+        checksum = zlib.crc32(piece, checksum)
+    return checksum
+
+
+def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[Problem]:
+    """What keeps a release from running a packed environment.
+
+    Args:
+        archive: The .tar.gz; it is read once, which takes seconds for each gigabyte.
+        release: The release that would serve it.
+        where: The place in the declaration, for the errors.
+    """
+    try:
+        with archive.open("rb") as content:
+            yield from problems_of(content, name=archive.name, release=release, where=where)
+    except FileNotFoundError:
+        yield _problem(
+            where,
+            what=f"there is no packed environment {str(archive)!r}",
+            expected="the .tar.gz, beside the declaration or at an absolute path",
+            fix="pack it: conda-pack -n NAME -o environment.tar.gz",
+        )
+
+
+def problems_of(content: IO[bytes], *, name: str, release: Release | None, where: str) -> Iterator[Problem]:
+    """The same of an archive that is open.
+
+    Args:
+        content: The archive's content; it is read once, from front to back.
+        name: Its name.
+        release: The release that would serve it; None if it is not known.
+        where: Where it is, for the errors.
+    """
+    found = _Found()
+    try:
+        for member in members(content, where=where, form=ENVIRONMENT):
+            found.add(member)
+    except FleetError as error:
+        yield from error.problems
+        return
+    except OSError as error:
+        yield _problem(
+            where,
+            what=f"{name} cannot be read: {error}",
+            expected="what conda-pack or venv-pack wrote",
+            fix="check the rights and the disk",
+        )
+        return
+    yield from _unequal(found, where)
+    yield from _misfits(found, name, release, where)
+
+
+def _unequal(found: _Found, where: str) -> Iterator[Problem]:
+    for path in sorted(found.unequal):
+        yield Problem(
+            what="a file that is there twice, with different content",
+            where=f"{where}: {path}",
+            expected="each file once, or with the same content",
+            why="the first content is lost when Triton unpacks it",
+            fix="unpack it into a folder, and pack that: tar -czf environment.tar.gz -C FOLDER .",
+            rule="archive-clash",
+        )
+
+
+def _misfits(found: _Found, name: str, release: Release | None, where: str) -> Iterator[Problem]:
+    if _ACTIVATE not in found.activate:
+        deeper = sorted(found.activate)
+        yield _problem(
+            where,
+            what=f"{name} has its {_ACTIVATE} at {deeper[0]}" if deeper else f"{name} has no {_ACTIVATE}",
+            expected=f"{_ACTIVATE} at the top of the archive",
+            fix=f"pack what is in the folder, not the folder: tar -czf {name} -C FOLDER ."
+            if deeper
+            else "pack a complete environment: conda-pack, or venv-pack",
+        )
+    elif release is not None and release.python not in found.pythons:
+        had = ", ".join(sorted(found.pythons))
+        yield _problem(
+            where,
+            what=f"{name} is an environment of Python {had}" if had else f"{name} has no lib/python3.X",
+            expected=f"Python {release.python}, which release {release.name} runs models with",
+            fix=f"make it again with python={release.python}, or build for a release with its Python",
+        )
+    elif not found.may_have_numpy:
+        yield _problem(
+            where,
+            what=f"{name} has no NumPy",
+            expected="numpy among its packages: the Python backend itself imports it",
+            fix="install numpy into the environment, and pack it again",
+        )
+    below = release.numpy_below if release is not None else None
+    for version in sorted(found.numpy):
+        if release is not None and below is not None and int(version.partition(".")[0]) >= below:
+            yield _problem(
+                where,
+                what=f"{name} has NumPy {version}",
+                expected=f"numpy<{below} with release {release.name}",
+                why="the model would load, and answer with empty tensors and status 200",
+                fix=f"make the environment again with 'numpy<{below}', or serve with release 24.12 or newer",
+            )
+
+
+def _problem(
+    where: str, *, what: str, expected: str, fix: str, why: str = "the model would not load"
+) -> Problem:
+    return Problem(what=what, where=where, expected=expected, why=why, fix=fix, rule=_RULE)

@@ -1,0 +1,1 @@
+"""Tables about AWS, Triton and GPUs, with source and date."""

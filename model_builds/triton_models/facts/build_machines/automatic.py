@@ -1,0 +1,27 @@
+"""Where models are compiled when nobody says: on the serving GPU, and where it costs nothing while idle."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.build_machines.processing import processing_type
+from triton_models.facts.instances import InstanceType
+
+Automatic = Literal["on demand", "processing job"]
+
+
+def automatic_machine(instance: InstanceType, region: str | None) -> Automatic | None:
+    """Where to compile for an instance type with a GPU; None if nothing that is free while idle can.
+
+    CodeBuild on demand comes first: its builds start sooner than a Processing job, which first gets an
+    instance and pulls the image.
+
+    Args:
+        instance: The endpoint's instance type.
+        region: Where it is deployed; None while that is open.
+    """
+    rented = BUILD_MACHINES.get(instance.gpu.name) if instance.gpu is not None else None
+    if rented is not None and rented.offered_in(region):
+        return "on demand"
+    return "processing job" if processing_type(instance) is not None else None

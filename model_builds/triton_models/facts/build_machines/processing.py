@@ -1,0 +1,35 @@
+"""The machines with a GPU on which SageMaker runs a Processing job: by the second, and nothing in between.
+
+Source: the enumeration ProcessingInstanceType of the SageMaker API in botocore 1.44.5, read 2026-11-21. A
+test compares the two.
+"""
+
+from __future__ import annotations
+
+from triton_models.facts.instances import INSTANCE_TYPES, Gpu, InstanceType
+
+SOURCE = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProcessingClusterConfig.html"
+SOURCE_DATE = "2026-11-21"
+
+_FAMILIES = ("g4dn", "g5", "g6", "g6e", "g7", "g7e", "p3")
+_SINGLE_TYPES = ("ml.p5.4xlarge",)
+
+PROCESSING_TYPES: tuple[str, ...] = tuple(
+    name for name in INSTANCE_TYPES if name.split(".")[1] in _FAMILIES or name in _SINGLE_TYPES
+)
+"""Hosting instance types with a GPU that a Processing job may have as well, the smaller ones first."""
+
+VOLUME_GB = 100
+"""Disk of a job. A type with instance store uses that in its place, and refuses to be asked for more."""
+
+
+def processing_type(instance: InstanceType) -> str | None:
+    """The type that has this instance type's GPU in a Processing job: itself, or the smallest other one."""
+    if instance.name in PROCESSING_TYPES:
+        return instance.name
+    return next((name for name in PROCESSING_TYPES if has_gpu(name, instance.gpu)), None)
+
+
+def has_gpu(name: str, gpu: Gpu | None) -> bool:
+    """Whether an instance type has this GPU model."""
+    return gpu is not None and INSTANCE_TYPES[name].gpu == gpu

@@ -1,0 +1,97 @@
+"""What a fleet costs, as arithmetic that a reader can follow: instances, hours and a price.
+
+Blog post 004 of AWS says that two ensembles on one ml.g4dn.4xlarge cost half of what they cost on an endpoint
+each, "over $13,000" a year: 1.505 USD x 8,760 h = 13,184 USD is what the endpoint costs that is not needed.
+With n models on an endpoint of the same size the saving is (n - 1) / n; what limits n is GPU memory and
+traffic, not money.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from triton_models.facts.prices import Price
+
+_CURRENCY = " USD"
+_WHOLE_FROM = 10
+
+HOURS_PER_MONTH = 730
+"""A twelfth of a year, as AWS's own calculator counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What the instances of an endpoint cost in a month. Storage, requests, logs and builds come on top.
+
+    Attributes:
+        instance_type: The endpoint's.
+        price: Of an instance.
+        min_instances: The fewest that auto scaling keeps; with all of them, the floor.
+        max_instances: The most.
+        models: How many models share it.
+    """
+
+    instance_type: str
+    price: Price
+    min_instances: int
+    max_instances: int
+    models: int
+
+    @property
+    def instance(self) -> float:
+        """USD a month for one instance."""
+        return self.price.usd_per_hour * HOURS_PER_MONTH
+
+    @property
+    def floor(self) -> float:
+        """USD a month with the fewest instances: what it costs without a request."""
+        return self.instance * self.min_instances
+
+    @property
+    def ceiling(self) -> float:
+        """USD a month with the most instances all the time: it cannot cost more."""
+        return self.instance * self.max_instances
+
+    @property
+    def per_model(self) -> float | None:
+        """USD a month for each model, at the floor; None without models."""
+        return self.floor / self.models if self.models else None
+
+    @property
+    def apart(self) -> float:
+        """USD a month if each model had an endpoint of its own, with the same floor."""
+        return self.floor * self.models
+
+    @property
+    def saving(self) -> float | None:
+        """The share of that which is saved, from 0 to 1; None without models."""
+        return 1 - self.floor / self.apart if self.apart else None
+
+    def lines(self) -> Iterator[str]:
+        """The estimate as sentences, with what it is calculated from."""
+        price = self.price
+        instances, amount = str(self.min_instances), dollars(self.ceiling)
+        if self.min_instances != self.max_instances:
+            instances = f"{instances} to {self.max_instances}"
+            amount = f"{dollars(self.floor).removesuffix(_CURRENCY)} to {amount}"
+        hours = f"{price.usd_per_hour:g} USD/h x {HOURS_PER_MONTH} h"
+        yield f"{amount} a month: {instances} x {self.instance_type} x {hours}"
+        if self.models > 1 and self.per_model is not None and self.saving is not None:
+            yield (
+                f"{dollars(self.per_model)} a month for each of {counted(self.models)}, at the floor; on an "
+                f"endpoint each {dollars(self.apart)}, so sharing saves {self.saving:.0%}"
+            )
+        origin = ", ".join(each for each in (price.region, price.source, price.dated) if each)
+        yield f"Price: {origin}. Storage, requests, logs and builds come on top"
+
+
+def dollars(amount: float) -> str:
+    """An amount as a person writes it: no cents from ten dollars on."""
+    digits = 0 if abs(amount) >= _WHOLE_FROM else 2
+    return f"{amount:,.{digits}f}{_CURRENCY}"
+
+
+def counted(models: int) -> str:
+    """A number of models in words."""
+    return "1 model" if models == 1 else f"{models:,} models"

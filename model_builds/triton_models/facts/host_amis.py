@@ -1,0 +1,135 @@
+"""Host images (AMIs) of SageMaker endpoints: the driver of each, and which GPUs it serves.
+
+Read on 2026-11-22. AWS's page about them has a column "compatible instance types", whose rows for drivers 550
+and 580 could not be read here; REPORTS holds what others report.
+
+* Names, drivers, CUDA versions: ProductionVariantInferenceAmiVersion of the SageMaker API (botocore 1.44.5).
+* https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html: the default host of ml.g4dn,
+  ml.g5, ml.p4d and ml.p4de has driver 470, which starts no release in our table. So an AMI is named.
+* That the CUDA majors of AMI and container must be equal: aws/deep-learning-containers pull request 6187
+  (2026-06-05), in which a container of CUDA 12.9 hung in Creating under gpu-4-1, without a log.
+* The oldest driver of Blackwell GPUs: the release notes of CUDA 12.8. Of ml.g7: NVIDIA/aicr issue 2743 and
+  awslabs/amazon-eks-ami pull request 2768.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from triton_models.facts.instances import InstanceType
+from triton_models.facts.releases import Release
+
+PATTERN = re.compile(r"al\d+-ami-sagemaker-inference-gpu-\d+(-\d+)?")
+"""Names of AMIs for GPUs. AWS adds some: one that is not in HOST_AMIS is passed on unchecked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAmi:
+    """A host image for GPUs.
+
+    Attributes:
+        name: Its InferenceAmiVersion.
+        driver: The version of its NVIDIA driver, as far as AWS states it.
+        cuda_major: The major version of CUDA that it is for.
+    """
+
+    name: str
+    driver: str
+    cuda_major: str
+
+
+HOST_AMIS: Mapping[str, HostAmi] = MappingProxyType(
+    {
+        name: HostAmi(name=name, driver=driver, cuda_major=major)
+        for name, driver, major in (
+            ("al2-ami-sagemaker-inference-gpu-2", "535", "12"),
+            ("al2-ami-sagemaker-inference-gpu-2-1", "535", "12"),
+            ("al2-ami-sagemaker-inference-gpu-3-1", "550", "12"),
+            ("al2023-ami-sagemaker-inference-gpu-4-1", "580", "13"),
+        )
+    }
+)
+
+OLDEST_DRIVERS: Mapping[str, str] = MappingProxyType(
+    {"g7": "595", "g7e": "570", "p6-b200": "570", "p6-b300": "570"}
+)
+"""The oldest driver that runs the GPUs of an instance family; of families left out every AMI's does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A report about an AMI on an instance family.
+
+    Attributes:
+        family: Such as "g5".
+        ami: The end of its name.
+        works: True if it started and answered or is meant to, False if it was refused.
+        source: Where it is reported.
+        note: Of what exactly.
+    """
+
+    family: str
+    ami: str
+    works: bool
+    source: str
+    note: str
+
+
+_SAMPLES = "aws-samples/sagemaker-genai-hosting-examples"
+_AUTOGLUON = "autogluon/autogluon-cloud, infer_sagemaker_ami_version"
+
+# Why 25.09 with gpu-4-1 stays the default of ml.g5: two sources use it on sizes with one GPU, and the only
+# refusal is of a size with four. No report is about a multi-model endpoint. The way out needs no other code:
+# release 25.04, whose AMI is gpu-3-1, or `inference_ami`.
+REPORTS = (
+    Report(
+        family="g4dn",
+        ami="gpu-4-1",
+        works=True,
+        source=_SAMPLES,
+        note="ml.g4dn.xlarge started and answered; its default AMI gave CannotStartContainerError",
+    ),
+    Report(family="g5", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families has ml.g5"),
+    Report(family="g5", ami="gpu-4-1", works=True, source=_SAMPLES, note="the default is ml.g5.xlarge"),
+    Report(
+        family="g5",
+        ami="gpu-4-1",
+        works=False,
+        source="aws/deep-learning-containers, commit 2ec0bc190f (2026-07-15)",
+        note="ml.g5.12xlarge, with four GPUs: Invalid combination",
+    ),
+    Report(family="g6", ami="gpu-4-1", works=True, source=_SAMPLES, note="ml.g6.xlarge was tested"),
+    Report(family="g6e", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
+    Report(family="g7e", ami="gpu-4-1", works=True, source=_SAMPLES, note="an example on ml.g7e.12xlarge"),
+    Report(family="p4d", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
+    Report(family="p4de", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
+    Report(family="p5", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
+    Report(family="p5e", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
+    Report(family="p5en", ami="gpu-4-1", works=True, source=_AUTOGLUON, note="its list of families"),
+    Report(family="p6-b200", ami="gpu-4-1", works=True, source=_SAMPLES, note="an example on 48xlarge"),
+)
+
+
+def default_ami(instance: InstanceType, release: Release) -> str | None:
+    """The host image of a release on an instance type.
+
+    None without a GPU, and where the driver of the release's AMI is too old for the GPU: then the host is
+    SageMaker's own choice for the type, which runs its GPU.
+    """
+    if instance.gpu is None or release.inference_ami is None:
+        return None
+    ami = HOST_AMIS[release.inference_ami]
+    return None if too_old(ami, instance) else ami.name
+
+
+def too_old(ami: HostAmi, instance: InstanceType) -> bool:
+    """Whether an AMI's driver does not run the GPU of an instance type."""
+    return int(ami.driver) < int(OLDEST_DRIVERS.get(family(instance), "0"))
+
+
+def family(instance: InstanceType) -> str:
+    """The family of an instance type, such as "g5"."""
+    return instance.name.split(".")[1]

@@ -1,0 +1,102 @@
+"""What the images of each release hold besides the server: backends, agents and modules of Python.
+
+Sources, read on 2026-11-22:
+
+* NVIDIA's image: `enable_all` in build.py of triton-inference-server/server, r23.12 to r26.06. All name the
+  same, but for TensorFlow, which left with 25.03 (`releases.REMOVED_BACKENDS`). vLLM and TensorRT-LLM
+  have images of their own, with the Python backend alone.
+* Without CUDA: docs/customization_guide/build.md of the same, "CPU-Only Build". It leaves out DALI as well,
+  which dali_backend's own build can do without CUDA: whether AWS's `-cpu` image has it is not known, and is
+  not refused.
+* AWS's image: nowhere documented. Its maintainers say that what SageMaker needs is in NVIDIA's
+  (aws/deep-learning-containers issue 4047), so the contents of NVIDIA's are taken for AWS's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from triton_models.facts.releases import REMOVED_BACKENDS, Release
+
+IMAGE_SERVER = Path("/opt/tritonserver/bin/tritonserver")
+"""Where NVIDIA's images have the server; their PATH names the folder as well."""
+
+_BACKENDS = frozenset(
+    {
+        "dali",
+        "fil",
+        "identity",
+        "onnxruntime",
+        "openvino",
+        "python",
+        "pytorch",
+        "repeat",
+        "square",
+        "tensorflow",
+        "tensorrt",
+    }
+)
+
+_NEED_CUDA = frozenset({"tensorrt"})
+
+BACKEND_LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {name: (f"libtriton_{name}.so",) for name in sorted(_BACKENDS)}
+    | {"pytorch": ("libtriton_pytorch.so", "model.py")}
+)
+"""Backend -> what `runtime` may name of it. PyTorch's model.py is in pytorch_backend from r24.01 on."""
+
+REPOSITORY_AGENTS = frozenset({"checksum"})
+"""The agents of the model repository in every image."""
+
+# Top-level modules of the image's Python beyond its standard library: create_dockerfile_linux in build.py of
+# server, r23.12 to r26.05. From 24.12 on, requirements.txt of server's python/openai with what that requires.
+_MODULES = frozenset({"c_python_backend_utils", "numpy", "pip", "pkg_resources", "setuptools", "wheel"})
+_MODULES_SINCE: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "24.05": frozenset({"nvidia", "virtualenv"}),
+        "24.12": frozenset(
+            {
+                *("annotated_types", "anyio", "certifi", "distro", "fastapi", "h11", "httpcore", "httpx"),
+                *("idna", "jiter", "openai", "partial_json_parser", "pydantic", "pydantic_core", "sniffio"),
+                *("starlette", "tqdm", "tritonfrontend", "tritonserver", "typing_extensions"),
+            }
+        ),
+    }
+)
+
+OWN_IMAGE_ADDS = "own_image_adds"
+"""The key of build.json with the backends, agents and modules that an image of the user's own adds."""
+
+
+def backends(release: Release | None = None, *, cpu: bool = False) -> frozenset[str]:
+    """The backends of an image.
+
+    Args:
+        release: The release; None for what any of them has.
+        cpu: The image for instances without a GPU, AWS's `-cpu`.
+    """
+    gone = {name for name, since in REMOVED_BACKENDS.items() if release is not None and release.name >= since}
+    return _BACKENDS - gone - (_NEED_CUDA if cpu else frozenset())
+
+
+def python_packages(release: Release | None = None) -> frozenset[str]:
+    """The modules that Python models of a release import from its image; of any release without one.
+
+    Args:
+        release: The release; None for what any of them has.
+    """
+    since = (each for name, each in _MODULES_SINCE.items() if release is None or release.name >= name)
+    return _MODULES.union({"triton_python_backend_utils"}, *since)
+
+
+def added(record: Mapping[str, Any]) -> frozenset[str]:
+    """The backends, agents and modules that an image of the user's own adds.
+
+    Args:
+        record: What build.json says.
+    """
+    said = record.get(OWN_IMAGE_ADDS)
+    return frozenset(str(name) for name in said) if isinstance(said, list) else frozenset()

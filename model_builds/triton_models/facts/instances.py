@@ -1,0 +1,278 @@
+"""Instance types and GPUs: what each SageMaker instance type brings.
+
+Sources, as read on 2026-11-21:
+
+* Sizes, GPU counts, GPU memory as AWS reports it and instance store:
+  https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html, .../pg.html (P3), .../gp.html (M),
+  .../co.html (C) and .../mo.html (R).
+* What real-time hosting accepts: the enumeration ProductionVariantInstanceType of the SageMaker API, in
+  botocore 1.44.5.
+* What a multi-model endpoint accepts: https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html
+* Compute capabilities: https://developer.nvidia.com/cuda-gpus
+
+Left out on purpose: ml.p2 (K80: no release in `releases` supports it) and ml.p6e-gb200 (arm64; the Triton
+images are x86-64).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import CLOSER, did_you_mean
+
+SOURCE_DATE = "2026-11-21"
+DEFAULT_INSTANCE_TYPE = "ml.g5.2xlarge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """A GPU model. A TensorRT plan loads on its compute capability only, and is tuned for the model.
+
+    Attributes:
+        name: The name used everywhere here, such as "A10G" or "A100-40GB".
+        compute_capability: NVIDIA's number, such as "8.6". L4 and L40S share 8.9, and TensorRT warns of
+            a plan of the other.
+        memory_gib: Memory of one GPU in GiB as AWS reports it (an A10G shows 22 of its nominal 24).
+    """
+
+    name: str
+    compute_capability: str
+    memory_gib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    """A SageMaker hosting instance type.
+
+    Attributes:
+        name: Such as "ml.g5.2xlarge".
+        gpu: Its GPU model; None on a type without one.
+        gpu_count: Number of GPUs.
+        vcpus: Number of virtual CPUs.
+        memory_gib: Host memory in GiB.
+        nvme_gb: Local NVMe in GB (10**9 bytes), which is also the disk cache of a multi-model endpoint; 0
+            where there is none. Types that have it refuse VolumeSizeInGB.
+        multi_model_documented: AWS lists the type for multi-model endpoints. Whether others are accepted is
+            not documented, and is found out only when the endpoint is created.
+    """
+
+    name: str
+    gpu: Gpu | None
+    gpu_count: int
+    vcpus: int
+    memory_gib: float
+    nvme_gb: int
+    multi_model_documented: bool
+
+
+def _gpus(*rows: tuple[str, str, int]) -> Mapping[str, Gpu]:
+    return MappingProxyType(
+        {name: Gpu(name=name, compute_capability=cc, memory_gib=memory) for name, cc, memory in rows}
+    )
+
+
+# name, compute capability, GiB as AWS reports it
+GPUS: Mapping[str, Gpu] = _gpus(
+    ("V100", "7.0", 16),
+    ("T4", "7.5", 16),
+    ("A100-40GB", "8.0", 40),
+    ("A100-80GB", "8.0", 80),
+    ("A10G", "8.6", 22),
+    ("L4", "8.9", 22),
+    ("L40S", "8.9", 44),
+    ("H100", "9.0", 80),
+    ("H200", "9.0", 141),
+    ("B200", "10.0", 179),
+    ("B300", "10.3", 268),
+    ("RTX-PRO-4500", "12.0", 32),
+    ("RTX-PRO-6000", "12.0", 96),
+)
+
+_Row = tuple[str, int, int, float, int]  # size, GPUs, vCPUs, memory GiB, NVMe GB
+
+
+def _family(
+    family: str, gpu: str | None, rows: tuple[_Row, ...], *, multi_model: tuple[str, ...] = ()
+) -> dict[str, InstanceType]:
+    return {
+        f"ml.{family}.{size}": InstanceType(
+            name=f"ml.{family}.{size}",
+            gpu=None if gpu is None else GPUS[gpu],
+            gpu_count=count,
+            vcpus=vcpus,
+            memory_gib=memory,
+            nvme_gb=nvme,
+            multi_model_documented=size in multi_model,
+        )
+        for size, count, vcpus, memory, nvme in rows
+    }
+
+
+def _cpu_family(family: str, gib_per_vcpu: int, vcpus: tuple[int, ...]) -> dict[str, InstanceType]:
+    """A family without GPU and without instance store: its sizes are multiples of the 4 vCPUs of an xlarge.
+
+    A multi-model endpoint takes every CPU type.
+    """
+    sizes = {2: "large", 4: "xlarge"}
+    rows = tuple(
+        (sizes.get(count, f"{count // 4}xlarge"), 0, count, count * gib_per_vcpu, 0) for count in vcpus
+    )
+    return _family(family, None, rows, multi_model=tuple(row[0] for row in rows))
+
+
+_SINGLE_GPU = ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge")
+
+INSTANCE_TYPES: Mapping[str, InstanceType] = MappingProxyType(
+    _family(
+        "g4dn",
+        "T4",
+        (
+            ("xlarge", 1, 4, 16, 125),
+            ("2xlarge", 1, 8, 32, 225),
+            ("4xlarge", 1, 16, 64, 225),
+            ("8xlarge", 1, 32, 128, 900),
+            ("12xlarge", 4, 48, 192, 900),
+            ("16xlarge", 1, 64, 256, 900),
+        ),
+        multi_model=_SINGLE_GPU,
+    )
+    | _family(
+        "g5",
+        "A10G",
+        (
+            ("xlarge", 1, 4, 16, 250),
+            ("2xlarge", 1, 8, 32, 450),
+            ("4xlarge", 1, 16, 64, 600),
+            ("8xlarge", 1, 32, 128, 900),
+            ("12xlarge", 4, 48, 192, 3800),
+            ("16xlarge", 1, 64, 256, 1900),
+            ("24xlarge", 4, 96, 384, 3800),
+            ("48xlarge", 8, 192, 768, 7600),
+        ),
+        multi_model=_SINGLE_GPU,
+    )
+    | _family(
+        "g6",
+        "L4",
+        (
+            ("xlarge", 1, 4, 16, 250),
+            ("2xlarge", 1, 8, 32, 450),
+            ("4xlarge", 1, 16, 64, 600),
+            ("8xlarge", 1, 32, 128, 900),
+            ("12xlarge", 4, 48, 192, 3760),
+            ("16xlarge", 1, 64, 256, 1880),
+            ("24xlarge", 4, 96, 384, 3760),
+            ("48xlarge", 8, 192, 768, 7520),
+        ),
+    )
+    | _family(
+        "g6e",
+        "L40S",
+        (
+            ("xlarge", 1, 4, 32, 250),
+            ("2xlarge", 1, 8, 64, 450),
+            ("4xlarge", 1, 16, 128, 600),
+            ("8xlarge", 1, 32, 256, 900),
+            ("12xlarge", 4, 48, 384, 3800),
+            ("16xlarge", 1, 64, 512, 1900),
+            ("24xlarge", 4, 96, 768, 3800),
+            ("48xlarge", 8, 192, 1536, 7600),
+        ),
+    )
+    | _family(
+        "g7",
+        "RTX-PRO-4500",
+        # The EC2 API reports slightly other instance stores for the three smallest: 440, 875 and 930 GB.
+        (
+            ("2xlarge", 1, 8, 32, 600),
+            ("4xlarge", 1, 16, 64, 600),
+            ("8xlarge", 1, 32, 128, 950),
+            ("12xlarge", 2, 48, 192, 1900),
+            ("24xlarge", 4, 96, 384, 3800),
+            ("48xlarge", 8, 192, 768, 7600),
+        ),
+    )
+    | _family(
+        "g7e",
+        "RTX-PRO-6000",
+        (
+            ("2xlarge", 1, 8, 64, 1900),
+            ("4xlarge", 1, 16, 128, 1900),
+            ("8xlarge", 1, 32, 256, 1900),
+            ("12xlarge", 2, 48, 512, 3800),
+            ("24xlarge", 4, 96, 1024, 7600),
+            ("48xlarge", 8, 192, 2048, 15200),
+        ),
+    )
+    | _family(
+        "p3",
+        "V100",
+        (("2xlarge", 1, 8, 61, 0), ("8xlarge", 4, 32, 244, 0), ("16xlarge", 8, 64, 488, 0)),
+        multi_model=("2xlarge",),
+    )
+    | _family("p4d", "A100-40GB", (("24xlarge", 8, 96, 1152, 8000),))
+    | _family("p4de", "A100-80GB", (("24xlarge", 8, 96, 1152, 8000),))
+    | _family("p5", "H100", (("4xlarge", 1, 16, 256, 3800), ("48xlarge", 8, 192, 2048, 30400)))
+    | _family("p5e", "H200", (("48xlarge", 8, 192, 2048, 30400),))
+    | _family("p5en", "H200", (("48xlarge", 8, 192, 2048, 30400),))
+    | _family("p6-b200", "B200", (("48xlarge", 8, 192, 2048, 30400),))
+    | _family("p6-b300", "B300", (("48xlarge", 8, 192, 4096, 30400),))
+    | _cpu_family("m5", 4, (2, 4, 8, 16, 48, 96))
+    | _cpu_family("c5", 2, (2, 4, 8, 16, 36, 72))
+    | _cpu_family("m6i", 4, (2, 4, 8, 16, 32, 48, 64, 96, 128))
+    | _cpu_family("c6i", 2, (2, 4, 8, 16, 32, 48, 64, 96, 128))
+    | _cpu_family("m7i", 4, (2, 4, 8, 16, 32, 48, 64, 96, 192))
+    | _cpu_family("c7i", 2, (2, 4, 8, 16, 32, 48, 64, 96, 192))
+    | _cpu_family("r7i", 8, (2, 4, 8, 16, 32, 48, 64, 96, 192))
+)
+
+
+def gpu(name: str) -> Gpu:
+    """The GPU model of that name.
+
+    Raises:
+        FleetError: No such GPU model is known.
+    """
+    try:
+        return GPUS[name]
+    except KeyError:
+        raise FleetError.of(
+            what=f"unknown GPU {name!r}",
+            where="the GPU a model is built for",
+            expected=f"one of {', '.join(GPUS)}",
+            why="a TensorRT plan is compiled for one GPU model",
+            fix=did_you_mean(
+                name,
+                GPUS,
+                otherwise="name the GPU of the endpoint's instance type, for ml.g5 that is A10G",
+                cutoff=CLOSER,
+            ),
+            rule="unknown-gpu",
+        ) from None
+
+
+def instance_type(name: str) -> InstanceType:
+    """The SageMaker hosting instance type of that name.
+
+    Raises:
+        FleetError: No such instance type is known; close matches and the documented ones are named.
+    """
+    try:
+        return INSTANCE_TYPES[name]
+    except KeyError:
+        documented = [
+            known.name
+            for known in INSTANCE_TYPES.values()
+            if known.multi_model_documented and known.gpu is not None
+        ]
+        raise FleetError.of(
+            what=f"unknown instance type {name!r}",
+            where="the endpoint's instance type",
+            expected=f"a GPU type that AWS documents for multi-model endpoints: {', '.join(documented)}",
+            why="SageMaker refuses an instance type it does not host, but only once the deployment runs",
+            fix=did_you_mean(name, INSTANCE_TYPES, otherwise=f"use {DEFAULT_INSTANCE_TYPE}"),
+            rule="unknown-instance-type",
+        ) from None

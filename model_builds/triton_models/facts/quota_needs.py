@@ -1,0 +1,135 @@
+"""The service quotas that a fleet runs into.
+
+Sources, read 2026-11-22:
+
+* https://docs.aws.amazon.com/general/latest/gr/sagemaker.md: SageMaker's have a name for each instance type.
+* https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html: CodeBuild's. Their codes are those that
+  `aws service-quotas list-service-quotas` gave others. New accounts have 0 or 1 of each.
+* https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html: an update starts a
+  fleet of the same size next to the old one; so does an endpoint of another release or instance type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from triton_models.facts.build_machines.automatic import automatic_machine
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
+from triton_models.facts.build_machines.processing import processing_type
+from triton_models.facts.instances import InstanceType
+
+DEFAULT_MAX_CAPACITY = 4
+"""The most instances that the app of this repository scales to by default."""
+
+MACHINES = ("automatic", "on-demand", "processing-job", "none")
+
+_SMALL, _LARGE, _GPU_SMALL = "L-9D07B6EF", "L-4DDC4A99", "L-F1FE1B52"
+
+FLEETS = 2
+"""Fleets of full size that run at once while an update or another endpoint takes over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """A quota that something of the fleet runs into.
+
+    Attributes:
+        service: The service's code in Service Quotas.
+        name: The quota's name there.
+        least: The value that is needed.
+        what: What needs it.
+        code: Its code where it is documented; None where the name has to be looked up.
+    """
+
+    service: str
+    name: str
+    least: float
+    what: str
+    code: str | None = None
+
+
+def needs(
+    instance: InstanceType,
+    *,
+    region: str,
+    instances: int = 1,
+    builds: int = 1,
+    machine: str = "automatic",
+    build_type: str | None = None,
+) -> tuple[Need, ...]:
+    """The quotas that a fleet on this instance type runs into.
+
+    Args:
+        instance: The endpoint's instance type.
+        region: Where it is deployed.
+        instances: The most that it scales to.
+        builds: The most builds at a time.
+        machine: What builds run on, one of MACHINES. "automatic" is what `ModelBuilds` chooses unasked.
+        build_type: The instance type of Processing jobs; the endpoint's by default.
+    """
+    endpoint = Need(
+        service="sagemaker",
+        name=f"{instance.name} for endpoint usage",
+        least=FLEETS * instances,
+        what=f"an endpoint of up to {instances} {instance.name}, and as many that take over in an update",
+    )
+    return (endpoint, *build_needs(instance, region, builds=builds, machine=machine, build_type=build_type))
+
+
+def build_needs(
+    instance: InstanceType,
+    region: str | None,
+    *,
+    builds: int = 1,
+    machine: str = "automatic",
+    build_type: str | None = None,
+) -> tuple[Need, ...]:
+    """The quotas that builds for this instance type run into; see `needs`."""
+    what = "a build" if builds == 1 else f"{builds} builds at a time"
+    if machine == "none":
+        return ()
+    if instance.gpu is None:
+        what = f"{what} on CodeBuild's {CPU_BUILD_MACHINE.compute_type}"
+        return (_codebuild("Linux/Large", _LARGE, builds, what),)
+    if machine == "automatic":
+        chosen = automatic_machine(instance, region)
+        if chosen is None:
+            return ()
+        machine = "on-demand" if chosen == "on demand" else "processing-job"
+    # Of a run of several builds the first and the last step are small builds of their own.
+    steps = _codebuild("Linux/Small", _SMALL, 1, "the steps of a run before and after its builds")
+    if machine == "on-demand":
+        what = f"{what} on CodeBuild's {' or '.join(BUILD_MACHINES)}"
+        return _codebuild("Linux GPU Small", _GPU_SMALL, builds, what), *([steps] if builds > 1 else [])
+    name = build_type or processing_type(instance) or instance.name
+    return (
+        Need(
+            service="sagemaker",
+            name=processing_quota(name),
+            least=builds,
+            what=f"{what} in {'a job' if builds == 1 else 'jobs'} on {name}",
+        ),
+        _codebuild("Linux/Small", _SMALL, builds, f"{what}: a small build starts each job, and waits"),
+    )
+
+
+def quota_codes(*, gpu: bool, on_demand: bool, small: bool) -> list[str]:
+    """The codes of CodeBuild's quotas that builds need, whatever their number.
+
+    Args:
+        gpu: Whether the builds compile on a GPU.
+        on_demand: Whether on a machine of CodeBuild on demand, rather than a job or a reserved one.
+        small: Whether there are small builds too: the steps of a run, or one that starts a job.
+    """
+    codes = [_SMALL] if small else []
+    return [*codes, _GPU_SMALL if gpu else _LARGE] if on_demand else codes
+
+
+def processing_quota(instance_type: str) -> str:
+    """The name of SageMaker's quota for Processing jobs on an instance type."""
+    return f"{instance_type} for processing job usage"
+
+
+def _codebuild(environment: str, code: str, least: int, what: str) -> Need:
+    name = f"Concurrently running builds for {environment} environment"
+    return Need(service="codebuild", name=name, least=least, what=what, code=code)

@@ -1,0 +1,242 @@
+"""`fleet quotas`: whether the account's service quotas let the endpoint start and its models be built.
+
+In a new account the quotas of GPU instances are 0, and a deployment finds that out after minutes. Raising one
+takes AWS from minutes to days.
+
+The codes of SageMaker's quotas differ for every instance type and are in no document, so a quota is found by
+its name. What a fleet needs of them is in `quota_needs`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import progress
+from triton_models.facts.instances import instance_type as find_instance_type
+from triton_models.facts.quota_needs import Need, needs
+
+_RULE = "service-quotas"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """A quota with the account's value.
+
+    Attributes:
+        need: What it is needed for.
+        code: Its code in Service Quotas.
+        value: The account's value in the region.
+        adjustable: Whether AWS raises it on request.
+    """
+
+    need: Need
+    code: str
+    value: float
+    adjustable: bool
+
+    @property
+    def enough(self) -> bool:
+        """Whether the value is what is needed."""
+        return self.value >= self.need.least
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "service": self.need.service,
+            "name": self.need.name,
+            "code": self.code,
+            "value": self.value,
+            "needed": self.need.least,
+            "enough": self.enough,
+            "for": self.need.what,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas:
+    """The outcome of `fleet quotas`.
+
+    Attributes:
+        region: Where.
+        quotas: Each quota that was read.
+    """
+
+    region: str
+    quotas: tuple[Quota, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every quota is enough."""
+        return 0 if all(quota.enough for quota in self.quotas) else 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, with the command for each quota that is too low."""
+        return {
+            "region": self.region,
+            "quotas": [
+                quota.as_dict() | ({} if quota.enough else {"request": self.request(quota)})
+                for quota in self.quotas
+            ],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """A line for each, and below one that is too low how to ask for more."""
+        for quota in self.quotas:
+            verdict = "ok " if quota.enough else "low"
+            need = quota.need
+            has = f"{quota.value:g} of {need.least:g} needed"
+            yield f"{verdict}  {has}  {need.name} ({need.service} {quota.code})"
+            if not quota.enough:
+                yield f"     for {need.what}"
+                yield f"     {self.request(quota)}"
+
+    def request(self, quota: Quota) -> str:
+        """How to get a higher value."""
+        if not quota.adjustable:
+            return "AWS raises it only through AWS Support: open a case"
+        return (
+            f"aws service-quotas request-service-quota-increase --region {self.region} "
+            f"--service-code {quota.need.service} --quota-code {quota.code} "
+            f"--desired-value {quota.need.least:g}"
+        )
+
+
+def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
+    """The account's values.
+
+    Args:
+        wanted: The quotas.
+        client: A client of Service Quotas, in the region.
+
+    Raises:
+        FleetError: Service Quotas has no quota of a name; all such are details.
+        botocore.exceptions.ClientError: It must not be read.
+    """
+    listed: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for service in dict.fromkeys(need.service for need in wanted if need.code is None):
+        names = {need.name for need in wanted if need.service == service}
+        listed |= {(service, name): quota for name, quota in _by_name(service, names, client).items()}
+    missing = [need for need in wanted if need.code is None and (need.service, need.name) not in listed]
+    if missing:
+        raise FleetError(problem for need in missing for problem in _unknown(need).problems)
+    return tuple(_applied(need, listed.get((need.service, need.name)), client) for need in wanted)
+
+
+def run(arguments: argparse.Namespace) -> Quotas:
+    """`fleet quotas --instance-type TYPE [--region REGION] [--instances N] [--parallel-builds N]`."""
+    import boto3.session
+
+    instance = find_instance_type(arguments.instance_type)
+    raise_if_any(
+        [
+            *_no_count("--instances", arguments.instances, meaning="max_capacity of the endpoint"),
+            *_no_count("--parallel-builds", arguments.parallel_builds, meaning="parallel_builds of cdk.json"),
+        ]
+    )
+    build_type = arguments.build_instance_type
+    if build_type:
+        find_instance_type(build_type)
+    with _aws_errors():
+        session = boto3.session.Session(region_name=arguments.region)
+        region = session.region_name or _no_region()
+        wanted = needs(
+            instance,
+            region=region,
+            instances=arguments.instances,
+            builds=arguments.parallel_builds,
+            machine=arguments.machine,
+            build_type=build_type,
+        )
+        progress(f"reading {len(wanted)} quotas in {region}")
+        return Quotas(region=region, quotas=read(wanted, session.client("service-quotas")))
+
+
+def _by_name(service: str, names: set[str], client: Any) -> dict[str, Mapping[str, Any]]:
+    """The quotas of these names. SageMaker has thousands, so it is left off when all are found."""
+    found: dict[str, Mapping[str, Any]] = {}
+    pages = client.get_paginator("list_aws_default_service_quotas").paginate(
+        ServiceCode=service, PaginationConfig={"PageSize": 100}
+    )
+    for page in pages:
+        found |= {quota["QuotaName"]: quota for quota in page["Quotas"] if quota["QuotaName"] in names}
+        if len(found) == len(names):
+            break
+    return found
+
+
+def _applied(need: Need, default: Mapping[str, Any] | None, client: Any) -> Quota:
+    """The quota with the account's own value, or with AWS's default where it never got one."""
+    code = need.code or (default or {})["QuotaCode"]
+    try:
+        quota = client.get_service_quota(ServiceCode=need.service, QuotaCode=code)["Quota"]
+    except client.exceptions.NoSuchResourceException:
+        asked = {"ServiceCode": need.service, "QuotaCode": code}
+        quota = default or client.get_aws_default_service_quota(**asked)["Quota"]
+    return Quota(need=need, code=code, value=quota["Value"], adjustable=quota.get("Adjustable", True))
+
+
+def _unknown(need: Need) -> FleetError:
+    return FleetError.of(
+        what=f"Service Quotas has no quota {need.name!r}",
+        where=f"the quotas of {need.service}",
+        expected="a quota of that name in the region",
+        why="the instance type is not offered there for that, or the quota was renamed",
+        fix="name another --region or instance type, or look for the quota in the Service Quotas console",
+        rule=_RULE,
+    )
+
+
+def _no_count(option: str, given: int, *, meaning: str) -> Iterator[Problem]:
+    if given < 1:
+        yield Problem(
+            what=f"{option} is {given}",
+            where="the command line",
+            expected=f"1 or more: {meaning}",
+            why="a quota is enough or not for a number of them",
+            fix=f"give {meaning}",
+            rule=_RULE,
+        )
+
+
+def _no_region() -> str:
+    raise FleetError.of(
+        what="no region is given",
+        where="the command line",
+        expected="--region, or a region in the AWS configuration",
+        why="every region has quotas of its own",
+        fix="--region us-east-1",
+        rule=_RULE,
+    )
+
+
+@contextlib.contextmanager
+def _aws_errors() -> Iterator[None]:
+    """What AWS and its SDK raise, as a FleetError about Service Quotas."""
+    import botocore.exceptions as aws
+
+    try:
+        yield
+    except aws.ClientError as error:
+        details = error.response.get("Error", {})
+        raise FleetError.of(
+            what=f"Service Quotas refused {error.operation_name}: {details.get('Code')}",
+            where="Service Quotas",
+            expected="permission to read quotas: servicequotas:Get* and servicequotas:List*",
+            why=str(details.get("Message", "")),
+            fix="use a role that may read quotas, such as one with ServiceQuotasReadOnlyAccess",
+            rule=_RULE,
+        ) from None
+    except aws.BotoCoreError as error:
+        raise FleetError.of(
+            what="Service Quotas cannot be asked",
+            where="Service Quotas",
+            expected="valid credentials and an existing region",
+            why=str(error),
+            fix="sign in (`aws sso login`), or check --region and the AWS_* environment variables",
+            rule=_RULE,
+        ) from None

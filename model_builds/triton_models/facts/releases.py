@@ -1,0 +1,411 @@
+"""Triton container releases: what is inside each, which host it needs, and where AWS publishes it.
+
+Sources, as read on 2026-11-21:
+
+* Which releases AWS publishes: docs/src/data/sagemaker-tritonserver/ of aws/deep-learning-containers (read on
+  2026-11-22). It lists 25.12, 26.03 and 26.04, which the SDK's table lacks.
+* In which regions and from which account: image_uri_config/sagemaker-tritonserver.json of sagemaker-core
+  2.27.0 (2026-10-21). The three that it lacks are taken to be where 25.09 and 26.05 are.
+* TensorRT, CUDA and Python: NVIDIA's release notes and docs/introduction/compatibility.md of
+  triton-inference-server/server, and the issues named in a row's notes. A version here is what the notes say;
+  `dpkg -l | grep tensorrt` inside the image is the last word, and the build job records it.
+* TensorRT of 26.05 and 26.06 is unsure: build.py of r26.05 is made from NVIDIA's image of 26.04, and that of
+  r26.06 from 26.05 (`upstream_container_version`, read 2026-11-22), an image earlier than their names say.
+* NumPy: server issues 8019, 8373 and 8404, and commit 09c3537 of python_backend (2024-11-01), with which the
+  stub of release 24.12 takes both majors.
+* Drivers: the CUDA toolkit release notes, table "CUDA Toolkit and Minimum Required Driver Version for CUDA
+  Minor Version Compatibility".
+* Host AMIs: ProductionVariantInferenceAmiVersion of the SageMaker API (botocore 1.44.5) and
+  https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import CLOSER, did_you_mean
+
+SOURCE_DATE = "2026-11-21"
+DEFAULT_RELEASE = "25.09"
+IMAGE_REPOSITORY = "sagemaker-tritonserver"
+
+REMOVED_BACKENDS: Mapping[str, str] = MappingProxyType({"tensorflow": "25.03"})
+"""Backend -> the first release without it. Read 2026-11-21 in NVIDIA's release notes of 25.03."""
+
+# The first release whose ONNX Runtime backend passes options of CUDA on to ONNX Runtime, use_tf32 among them;
+# src/onnxruntime.cc of the branches r24.05 and r24.06 of onnxruntime_backend, read 2026-11-22.
+_TF32_SWITCH_SINCE = "24.06"
+
+# The ONNX Runtime of each release: docs/introduction/compatibility.md of triton-inference-server/server (main
+# of 2026-08-19), and before 24.04 TRITON_VERSION_MAP in build.py of its branches. Read 2026-11-22.
+_ONNX_RUNTIMES: Mapping[str, str] = MappingProxyType(
+    {
+        "23.12": "1.16.3",
+        "24.01": "1.16.3",
+        "24.03": "1.17.2",
+        "24.05": "1.18.0",
+        "24.09": "1.19.2",
+        "24.10": "1.19.2",
+        "24.12": "1.20.1",
+        "25.04": "1.21.0",
+        "25.06": "1.22.0",
+        "25.09": "1.23.0",
+        "25.12": "1.23.2",
+        "26.03": "1.24.2",
+        "26.04": "1.24.4",
+        "26.05": "1.24.4",
+        "26.06": "1.24.4",
+    }
+)
+
+# What each ONNX Runtime takes at most: IR version and opset. Found on 2026-11-22 by loading networks of every
+# version in the wheels 1.16.3, 1.17.1, 1.17.3, 1.18.0, 1.19.2, 1.20.1, 1.21.0, 1.22.0, 1.23.0, 1.23.2, 1.24.2
+# and 1.24.4 of PyPI.
+_ONNX_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {
+        "1.16": (9, 19),
+        "1.17": (9, 20),
+        "1.18": (10, 21),
+        "1.19": (10, 21),
+        "1.20": (10, 21),
+        "1.21": (10, 22),
+        "1.22": (10, 22),
+        "1.23": (11, 23),
+        "1.24": (13, 25),
+    }
+)
+
+# The newest opset that TensorRT reads, by its major version, where that is less than what is exported here:
+# docs/operators.md and builtin_op_importers.cpp of onnx-tensorrt, release/8.6-GA, read 2026-11-22. It takes a
+# ReduceMean of opset 18, whose axes are an input, for one over all axes, and says nothing.
+_PLAN_OPSETS: Mapping[str, int] = MappingProxyType({"8": 17})
+
+# The first release whose Python backend takes tensors of NumPy 2. With an earlier one a model loads under
+# NumPy 2, and then answers with empty tensors and status 200.
+_NUMPY_2_SINCE = "24.12"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuda:
+    """What a CUDA major version asks of the host.
+
+    Attributes:
+        min_driver: The oldest driver on which every minor version of it runs.
+        inference_ami: The SageMaker host AMI (InferenceAmiVersion) whose driver fits. It must be named,
+            because the default AMI of ml.g4dn and ml.g5 has driver 470, older than any in this table.
+    """
+
+    min_driver: str
+    inference_ami: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A Triton container release.
+
+    Attributes:
+        name: Such as "25.09".
+        tensorrt: The TensorRT version. A plan loads only in the version that compiled it, to the last number
+            that both sides state.
+        cuda: The CUDA toolkit version.
+        python: The Python of the image, which is also the one of its Python models.
+        min_compute_capability: The oldest GPU generation of `instances.GPUS` its TensorRT compiles for.
+        min_driver: The oldest host driver that runs its CUDA.
+        inference_ami: The InferenceAmiVersion of an endpoint with this release.
+        regions: The regions in which AWS publishes the image; empty if the release is NVIDIA's only.
+        notes: What to know before choosing it.
+    """
+
+    name: str
+    tensorrt: str
+    cuda: str
+    python: str
+    min_compute_capability: str
+    min_driver: str
+    inference_ami: str | None
+    regions: tuple[str, ...]
+    notes: str
+
+    @property
+    def on_sagemaker(self) -> bool:
+        """Whether AWS publishes the image in a region known to this table."""
+        return bool(self.regions)
+
+    @property
+    def numpy_below(self) -> int | None:
+        """The first major version of NumPy that its Python models cannot use; None if any will do."""
+        return 2 if self.name < _NUMPY_2_SINCE else None
+
+    @property
+    def onnxruntime(self) -> str:
+        """The ONNX Runtime version, such as "1.23.0"."""
+        return _ONNX_RUNTIMES[self.name]
+
+    @property
+    def onnx_ir_version(self) -> int:
+        """The newest IR version of an ONNX file that its ONNX Runtime loads."""
+        return _ONNX_LIMITS[self.onnxruntime.rpartition(".")[0]][0]
+
+    @property
+    def onnx_opset(self) -> int:
+        """The newest opset of an ONNX file that its ONNX Runtime loads."""
+        return _ONNX_LIMITS[self.onnxruntime.rpartition(".")[0]][1]
+
+    @property
+    def plan_opset(self) -> int:
+        """The newest opset of an ONNX file that its TensorRT compiles and its ONNX Runtime loads."""
+        return min(self.onnx_opset, _PLAN_OPSETS.get(self.tensorrt.partition(".")[0], self.onnx_opset))
+
+    @property
+    def switches_tf32(self) -> bool:
+        """Whether TF32 can be turned off per model of ONNX Runtime; before, only for all of a server."""
+        return self.name >= _TF32_SWITCH_SINCE
+
+    @property
+    def server_variables(self) -> Mapping[str, str]:
+        """Environment variables without which its server calculates otherwise than models declare.
+
+        NVIDIA's libraries read NVIDIA_TF32_OVERRIDE. A plan keeps the kernels it was compiled with.
+        """
+        return {} if self.switches_tf32 else {"NVIDIA_TF32_OVERRIDE": "0"}
+
+    @property
+    def image_tag(self) -> str:
+        """The tag of the GPU image, such as "25.09-py3"."""
+        return f"{self.name}-py3"
+
+
+# NVIDIA's numbers for "minor version compatibility", and the SageMaker AMI whose driver satisfies them: see
+# triton_models.facts.host_amis.
+CUDA_MAJORS: Mapping[str, Cuda] = MappingProxyType(
+    {
+        "12": Cuda(min_driver="525.60.13", inference_ami="al2-ami-sagemaker-inference-gpu-3-1"),
+        "13": Cuda(min_driver="580", inference_ami="al2023-ami-sagemaker-inference-gpu-4-1"),
+    }
+)
+
+# The account that holds the image in each region, for images since 23.12. Older images live in other accounts
+# and are not offered here.
+IMAGE_ACCOUNTS: Mapping[str, str] = MappingProxyType(
+    {
+        "af-south-1": "626614931356",
+        "ap-east-1": "871362719292",
+        "ap-east-2": "975050140332",
+        "ap-northeast-1": "763104351884",
+        "ap-northeast-2": "763104351884",
+        "ap-northeast-3": "364406365360",
+        "ap-south-1": "763104351884",
+        "ap-south-2": "772153158452",
+        "ap-southeast-1": "763104351884",
+        "ap-southeast-2": "763104351884",
+        "ap-southeast-3": "907027046896",
+        "ap-southeast-4": "457447274322",
+        "ap-southeast-5": "550225433462",
+        "ap-southeast-6": "633930458069",
+        "ap-southeast-7": "590183813437",
+        "ca-central-1": "763104351884",
+        "ca-west-1": "204538143572",
+        "cn-north-1": "727897471807",
+        "cn-northwest-1": "727897471807",
+        "eu-central-1": "763104351884",
+        "eu-central-2": "380420809688",
+        "eu-north-1": "763104351884",
+        "eu-south-1": "692866216735",
+        "eu-south-2": "503227376785",
+        "eu-west-1": "763104351884",
+        "eu-west-2": "763104351884",
+        "eu-west-3": "763104351884",
+        "il-central-1": "780543022126",
+        "me-central-1": "914824155844",
+        "me-south-1": "217643126080",
+        "mx-central-1": "637423239942",
+        "sa-east-1": "763104351884",
+        "us-east-1": "763104351884",
+        "us-east-2": "763104351884",
+        "us-west-1": "763104351884",
+        "us-west-2": "763104351884",
+    }
+)
+
+_CHINA = frozenset({"cn-north-1", "cn-northwest-1"})
+_SINCE_25_04 = frozenset(
+    {
+        "ap-east-2",
+        "ap-south-2",
+        "ap-southeast-4",
+        "ap-southeast-5",
+        "ap-southeast-7",
+        "eu-central-2",
+        "eu-south-2",
+        "me-central-1",
+        "mx-central-1",
+    }
+)
+_SINCE_25_09 = frozenset({"ap-southeast-6"})
+
+
+def _all_but(*missing: frozenset[str]) -> tuple[str, ...]:
+    left_out = frozenset[str]().union(*missing)
+    return tuple(sorted(region for region in IMAGE_ACCOUNTS if region not in left_out))
+
+
+_NOWHERE: tuple[str, ...] = ()
+_REGIONS_UNTIL_24_09 = _all_but(_SINCE_25_04, _SINCE_25_09)
+_REGIONS_25_04 = _all_but(_SINCE_25_09)
+_REGIONS_SINCE_25_09 = _all_but(_CHINA)
+
+
+def _releases(*rows: tuple[str, str, str, str, str, tuple[str, ...], str]) -> Mapping[str, Release]:
+    releases = {}
+    for name, tensorrt, cuda, python, capability, regions, notes in rows:
+        host = CUDA_MAJORS[cuda.partition(".")[0]]
+        releases[name] = Release(
+            name=name,
+            tensorrt=tensorrt,
+            cuda=cuda,
+            python=python,
+            min_compute_capability=capability,
+            min_driver=host.min_driver,
+            inference_ami=host.inference_ami,
+            regions=regions,
+            notes=notes,
+        )
+    return MappingProxyType(releases)
+
+
+# name, TensorRT, CUDA, Python, smallest compute capability of a plan, regions, notes
+RELEASES: Mapping[str, Release] = _releases(
+    (
+        "23.12",
+        "8.6.1.6",
+        "12.3.2",
+        "3.10",
+        "7.0",
+        _REGIONS_UNTIL_24_09,
+        "INT64 inputs of an ONNX become INT32",
+    ),
+    (
+        "24.01",
+        "8.6.1.6",
+        "12.3.2",
+        "3.10",
+        "7.0",
+        _REGIONS_UNTIL_24_09,
+        "INT64 inputs of an ONNX become INT32",
+    ),
+    ("24.03", "8.6.3.1", "12.4.0", "3.10", "7.0", _REGIONS_UNTIL_24_09, "server issue 7221"),
+    (
+        "24.05",
+        "10.0.1.6",
+        "12.4.1",
+        "3.10",
+        "7.0",
+        _REGIONS_UNTIL_24_09,
+        "INT64 inputs stay INT64 from here on",
+    ),
+    ("24.09", "10.4.0", "12.6.1", "3.10", "7.0", _REGIONS_UNTIL_24_09, "the last for V100; needs numpy<2"),
+    ("24.10", "10.5.0", "12.6.2", "3.10", "7.5", _NOWHERE, "TensorRT 10.5 dropped Volta; needs numpy<2"),
+    ("24.12", "10.7.0.23", "12.6.3", "3.12", "7.5", _NOWHERE, "NumPy 2 works from here on"),
+    (
+        "25.04",
+        "10.9.0.34",
+        "12.9.0",
+        "3.12",
+        "7.5",
+        _REGIONS_25_04,
+        "the newest in China; built for driver 575",
+    ),
+    ("25.06", "10.11.0.33", "12.9.1", "3.12", "7.5", _NOWHERE, "tensorrtllm_backend pull request 821"),
+    ("25.09", "10.13.3.9", "13.0.1", "3.12", "7.5", _REGIONS_SINCE_25_09, "built for driver 580.82"),
+    (
+        "25.12",
+        "10.14.1.48",
+        "13.1",
+        "3.12",
+        "7.5",
+        _REGIONS_SINCE_25_09,
+        "an unload stalls every invocation from here on",
+    ),
+    ("26.03", "10.16.0", "13.2.0", "3.12", "7.5", _REGIONS_SINCE_25_09, "refuses '/' in a target model"),
+    ("26.04", "10.16.1.11", "13.2.1", "3.12", "7.5", _REGIONS_SINCE_25_09, "refuses '/' in a target model"),
+    (
+        "26.05",
+        "10.16.1.11",
+        "13.2.1",
+        "3.12",
+        "7.5",
+        _REGIONS_SINCE_25_09,
+        "refuses '/' in a target model; TensorRT unsure",
+    ),
+    (
+        "26.06",
+        "11.0",
+        "13.3.0",
+        "3.12",
+        "7.5",
+        _NOWHERE,
+        "TensorRT unsure; TensorRT 11 has no --fp16, networks are strongly typed",
+    ),
+)
+
+
+def release(name: str) -> Release:
+    """The release of that name.
+
+    Raises:
+        FleetError: No such release is known; those on SageMaker are listed.
+    """
+    try:
+        return RELEASES[name]
+    except KeyError:
+        offered = [known.name for known in RELEASES.values() if known.on_sagemaker]
+        raise FleetError.of(
+            what=f"unknown Triton release {name!r}",
+            where="the release a model is built for and served with",
+            expected=f"a release that AWS publishes: {', '.join(offered)}",
+            why="the release fixes TensorRT, CUDA, Python and the host driver, so its content must be known",
+            fix=did_you_mean(
+                name.removesuffix("-py3"), offered, otherwise=f"use {DEFAULT_RELEASE}", cutoff=CLOSER
+            ),
+            rule="unknown-release",
+        ) from None
+
+
+def image_account(*, region: str, release: str | Release) -> str:
+    """The AWS account whose ECR registry holds the release's image in a region.
+
+    Raises:
+        FleetError: The release or the region is unknown, or the image is not published in that region.
+    """
+    wanted = release if isinstance(release, Release) else _release(release)
+    if region in wanted.regions:
+        return IMAGE_ACCOUNTS[region]
+    if not wanted.on_sagemaker:
+        offered = [known.name for known in RELEASES.values() if known.on_sagemaker]
+        raise FleetError.of(
+            what=f"Triton release {wanted.name} is not published on SageMaker",
+            where="the endpoint's release",
+            expected=f"one of {', '.join(offered)}",
+            why="SageMaker would find no image to pull",
+            fix=f"use {DEFAULT_RELEASE}",
+            rule="release-not-on-sagemaker",
+        )
+    if region in IMAGE_ACCOUNTS:
+        newest = [known.name for known in RELEASES.values() if region in known.regions][-1]
+        fix = f"use release {newest}, the newest in {region}, or another region"
+    else:
+        fix = did_you_mean(region, wanted.regions, otherwise="deploy to one of the regions above")
+    raise FleetError.of(
+        what=f"no image of Triton release {wanted.name} in region {region!r}",
+        where="the region of the inference stack",
+        expected=f"one of {', '.join(wanted.regions)}",
+        why="SageMaker pulls the image from a registry in its own region",
+        fix=fix,
+        rule="release-not-in-region",
+    )
+
+
+_release = release  # `image_account` has an argument of that name

@@ -1,0 +1,39 @@
+"""What the Python backend takes of /dev/shm, and what a SageMaker container has of it. Read 2026-11-21.
+
+Each instance of a Python model has a region of its own (SharedMemoryManager in src/shm_manager.cc of
+python_backend). It begins with shm-default-byte-size, for which src/python_be.cc takes no less than 1 MiB;
+with the start script's 16 MiB four instances fill a container. The size of a container's /dev/shm is in issue
+2801 of sagemaker-python-sdk and in server issue 4675; nothing changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from triton_models.base.errors import Problem
+
+CONTAINER_BYTES = 64 << 20
+SMALLEST_REGION_BYTES = 1 << 20
+
+RULE = "python-shared-memory"
+
+
+def too_many_instances(instances: Mapping[str, int], *, where: str) -> Iterator[Problem]:
+    """Whether the Python models of one artifact fit into a container, each instance with the smallest region.
+
+    Args:
+        instances: How many each model has, by its name.
+        where: The artifact, for the error.
+    """
+    total, most = sum(instances.values()), CONTAINER_BYTES // SMALLEST_REGION_BYTES
+    if total > most:
+        yield Problem(
+            what=f"{total} instances of Python models: "
+            + ", ".join(f"{count} of {name!r}" for name, count in instances.items()),
+            where=where,
+            expected=f"at most {most} in one artifact, and far fewer where others share the endpoint",
+            why=f"each takes at least {SMALLEST_REGION_BYTES >> 20} MiB of /dev/shm, and SageMaker's "
+            f"containers have {CONTAINER_BYTES >> 20} MiB: loading fails with 'No space left on device'",
+            fix="have fewer instances; dynamic batching lets one instance serve many requests",
+            rule=RULE,
+        )

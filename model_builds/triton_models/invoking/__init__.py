@@ -1,1 +1,0 @@
-"""Parts of the client: encoding, resolving names, deadlines, retries and errors."""

@@ -1,0 +1,1 @@
+"""Packs a model into one immutable archive."""

@@ -1,0 +1,1 @@
+"""The model repository in S3: manifest, publishing, history, rollback, pruning."""

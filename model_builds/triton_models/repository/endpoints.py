@@ -1,0 +1,81 @@
+"""Which artifacts the endpoints of the account can load whatever the manifest says.
+
+A SageMaker Model of a single-model endpoint names its artifact, and an instance that is added tomorrow
+downloads it. A multi-model endpoint's Model names the repository, and loads what applications ask for.
+Not seen: Models in other accounts, and artifacts named only by a model package or an inference component.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from triton_models.repository.manifest import Repository
+from triton_models.repository.s3 import error_code, workers
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sagemaker import SageMakerClient
+
+# DescribeModel is throttled at a few requests a second; the SDK waits and asks again.
+_THREADS = 4
+
+
+def sagemaker_client(repository: Repository, s3: S3Client) -> SageMakerClient:
+    """A client of SageMaker in the bucket's region, for a Model loads from its own region only."""
+    import boto3.session
+    from botocore.config import Config
+
+    config = Config(retries={"mode": "standard", "total_max_attempts": 10})
+    region = _region(repository, s3)
+    return boto3.session.Session().client("sagemaker", region_name=region, config=config)
+
+
+def named_by_models(repository: Repository, sagemaker: SageMakerClient) -> dict[str, tuple[str, ...]]:
+    """The artifacts of a repository that SageMaker Models name, with the names of those Models."""
+    pages = sagemaker.get_paginator("list_models").paginate()
+    names = [each["ModelName"] for page in pages for each in page["Models"]]
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    with workers(_THREADS) as pool:
+        described = pool.map(lambda name: _described(name, sagemaker), names)
+        for name, model in zip(names, described, strict=True):
+            for url in set(_urls(model)):
+                artifact = url.removeprefix(repository.url)
+                if artifact not in {"", url}:
+                    found[artifact].append(name)
+    return {artifact: tuple(models) for artifact, models in found.items()}
+
+
+def _described(name: str, sagemaker: SageMakerClient) -> Mapping[str, Any]:
+    from botocore.exceptions import ClientError
+
+    try:
+        return sagemaker.describe_model(ModelName=name)
+    except ClientError as error:
+        if error_code(error) == "ValidationException":
+            return {}  # it was deleted after it was listed
+        raise
+
+
+def _urls(model: Mapping[str, Any]) -> Iterator[str]:
+    for container in (model.get("PrimaryContainer") or {}, *(model.get("Containers") or ())):
+        sources = [
+            container.get("ModelDataSource") or {},
+            *(container.get("AdditionalModelDataSources") or ()),
+        ]
+        yield container.get("ModelDataUrl") or ""
+        for source in sources:
+            yield (source.get("S3DataSource") or {}).get("S3Uri") or ""
+
+
+def _region(repository: Repository, s3: S3Client) -> str:
+    """The bucket's region. S3 says it even to those whom it says nothing else."""
+    from botocore.exceptions import ClientError
+
+    try:
+        answer: Any = s3.head_bucket(Bucket=repository.bucket)
+    except ClientError as error:
+        answer = error.response
+    said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
+    return said or s3.meta.region_name

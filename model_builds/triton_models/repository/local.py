@@ -1,0 +1,114 @@
+"""The artifacts on this machine: what they are, and whether they may be published."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from triton_models.artifact.layout import ARCHIVE_SUFFIX, model_name, read_layout
+from triton_models.artifact.plans import is_portable, tensorrt_versions
+from triton_models.base.digests import file_digest
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.check.check import check_layout
+from triton_models.pack.pack import Artifact
+from triton_models.repository.manifest import ArtifactRecord, Manifest
+from triton_models.repository.s3 import workers
+
+
+def read_artifacts(paths: Sequence[Path], manifest: Manifest) -> list[Artifact]:
+    """The artifacts in files.
+
+    One that the manifest records is only hashed: what is in it was looked at when it was published.
+
+    Raises:
+        FleetError: Files that are no artifacts, or not what their names say; all of them.
+    """
+    artifacts: list[Artifact] = []
+    problems: list[Problem] = []
+    with workers() as pool:
+        for found in pool.map(partial(_read, manifest=manifest), paths):
+            if isinstance(found, Artifact):
+                artifacts.append(found)
+            else:
+                problems.extend(found)
+    raise_if_any(problems)
+    return artifacts
+
+
+def records(artifacts: Sequence[Artifact], manifest: Manifest) -> list[ArtifactRecord]:
+    """What the manifest is to keep about artifacts, which `check` accepts.
+
+    Raises:
+        FleetError: `check` refuses artifacts, or several are of one model; all problems.
+    """
+    problems = list(_of_one_model(artifacts))
+    found: list[ArtifactRecord] = []
+    with workers() as pool:
+        for looked in pool.map(partial(_record, manifest=manifest), artifacts):
+            if isinstance(looked, ArtifactRecord):
+                found.append(looked)
+            else:
+                problems.extend(looked)
+    raise_if_any(problems)
+    return found
+
+
+def _read(path: Path, *, manifest: Manifest) -> Artifact | tuple[Problem, ...]:
+    try:
+        return _recorded(path, manifest) or Artifact.read(path)
+    except FleetError as error:
+        return error.problems
+
+
+def _recorded(path: Path, manifest: Manifest) -> Artifact | None:
+    model = model_name(path)
+    record = manifest.record(model=model, artifact=path.name)
+    if record is None:
+        return None
+    try:
+        same = path.stat().st_size == record.size and file_digest(path) == record.sha256
+    except OSError:
+        return None  # whoever reads it next says why
+    if not same:
+        return None
+    digest = path.name.removesuffix(ARCHIVE_SUFFIX).removeprefix(f"{model}-")
+    build = dict(record.build)
+    return Artifact(
+        model=model, digest=digest, path=path, size=record.size, sha256=record.sha256, build=build
+    )
+
+
+def _record(artifact: Artifact, *, manifest: Manifest) -> ArtifactRecord | list[Problem]:
+    known = manifest.record(model=artifact.model, artifact=artifact.path.name)
+    if known is not None and (known.size, known.sha256) == (artifact.size, artifact.sha256):
+        return known
+    try:
+        layout = read_layout(artifact.path)
+        problems = check_layout(layout)
+        return problems or ArtifactRecord(
+            size=artifact.size,
+            sha256=artifact.sha256,
+            build=artifact.build,
+            plans=tensorrt_versions(layout),
+            portable=is_portable(layout),
+        )
+    except FleetError as error:
+        return list(error.problems)
+
+
+def _of_one_model(artifacts: Iterable[Artifact]) -> Iterator[Problem]:
+    by_model: dict[str, set[str]] = defaultdict(set)
+    for artifact in artifacts:
+        by_model[artifact.model].add(artifact.path.name)
+    for model, names in by_model.items():
+        if len(names) > 1:
+            yield Problem(
+                what=f"{len(names)} artifacts of the model {model!r}: {', '.join(sorted(names))}",
+                where="the artifacts to publish",
+                expected="one artifact of each model",
+                why="the model's name can stand for only one of them",
+                fix="publish them one after the other; the last one becomes current",
+                rule="one-artifact",
+            )

@@ -1,0 +1,113 @@
+"""The manifest's JSON document, of one model: version 2 as it is written, version 1 as it is still read.
+
+Version 1 had one current artifact per model, whatever it ran on. Its history is read as publications for the
+targets that each artifact's record names, so that what was current stays current wherever it could be loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.repository.model_record import ArtifactRecord, Change, ModelRecord
+
+
+def in_json(moment: datetime) -> str:
+    """A moment in UTC, such as "2026-11-21T13:20:05Z"."""
+    return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+
+
+def model_document(model: ModelRecord) -> dict[str, Any]:
+    """A model as version 2 has it."""
+    return {
+        "current": {str(target): artifact for target, artifact in model.current.items()},
+        "history": [
+            {
+                "target": str(change.target),
+                "artifact": change.artifact,
+                "how": change.how,
+                "at": in_json(change.at),
+                "by": change.by,
+            }
+            for change in model.history
+        ],
+        "artifacts": {
+            name: {
+                "size": each.size,
+                "sha256": each.sha256,
+                "build": dict(each.build),
+                "plans": each.plans,
+                "portable": each.portable,
+                # For readers without the tables of releases and GPUs.
+                "targets": [str(target) for target in each.targets],
+                **({"inputs": dict(each.inputs)} if each.inputs else {}),
+                **({"sbom": each.sbom} if each.sbom else {}),
+            }
+            for name, each in model.artifacts.items()
+        },
+    }
+
+
+def model_record(document: Mapping[str, Any]) -> ModelRecord:
+    """A model of version 2."""
+    return ModelRecord(
+        current={ArtifactTarget.parse(target): name for target, name in document["current"].items()},
+        history=tuple(
+            _change(change, ArtifactTarget.parse(change["target"])) for change in document["history"]
+        ),
+        artifacts=_artifacts(document),
+    )
+
+
+def model_record_1(document: Mapping[str, Any]) -> ModelRecord:
+    """A model of version 1."""
+    record = ModelRecord(current={}, history=(), artifacts=_artifacts(document))
+    for change in document["history"]:
+        record = record.with_changes(
+            _change(change, target) for target in _targets(record, change["artifact"])
+        )
+    # Whatever the history says, and whatever was pruned of it.
+    current = dict.fromkeys(_targets(record, document["current"]), document["current"])
+    narrower = {
+        target: name
+        for target, name in record.current.items()
+        if name in record.artifacts and not any(each.covers(target) for each in current)
+    }
+    return ModelRecord(current={**narrower, **current}, history=record.history, artifacts=record.artifacts)
+
+
+def _targets(record: ModelRecord, artifact: str) -> tuple[ArtifactTarget, ...]:
+    known = record.artifacts.get(artifact)
+    return (ANY,) if known is None else known.targets
+
+
+def _change(document: Mapping[str, Any], target: ArtifactTarget) -> Change:
+    return Change(
+        target=target,
+        artifact=document["artifact"],
+        how=document["how"],
+        at=_parsed(document["at"]),
+        by=document["by"],
+    )
+
+
+def _parsed(moment: str) -> datetime:
+    # fromisoformat is a tenth of strptime's time, and reads a "Z" only from Python 3.11 on.
+    return datetime.fromisoformat(moment.removesuffix("Z") + "+00:00")
+
+
+def _artifacts(document: Mapping[str, Any]) -> dict[str, ArtifactRecord]:
+    return {
+        name: ArtifactRecord(
+            size=each["size"],
+            sha256=each["sha256"],
+            build=each["build"],
+            plans=tuple(each["plans"]),
+            portable=each["portable"],
+            inputs=each.get("inputs", {}),
+            sbom=each.get("sbom", ""),
+        )
+        for name, each in document["artifacts"].items()
+    }

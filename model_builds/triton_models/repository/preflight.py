@@ -1,0 +1,181 @@
+"""`fleet preflight`: whether an endpoint can load what the names stand for now, found before it is asked.
+
+A TensorRT plan loads on the compute capability and with the TensorRT that it was compiled for. An endpoint
+that cannot load it reports InService all the same, and answers every request for the model with an error. On
+another GPU of the same compute capability TensorRT warns, and the plan may be slower there.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from triton_models.artifact.built_for import built_gpus
+from triton_models.artifact.plan_header import PlanHeader
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.facts.instances import Gpu
+from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Repository
+from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
+from triton_models.repository.serving import Serving, deployed, serving_with
+from triton_models.repository.stored_manifest import read
+
+RULE = "artifact-fits-endpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """The outcome of `fleet preflight`: every model fits.
+
+    Attributes:
+        where: What serves them.
+        models: The models that were looked at.
+        unrecorded: Those of them whose artifact says nothing about what it was built for.
+        other_gpus: Those of them whose plan was compiled on another GPU of the same compute capability.
+    """
+
+    where: str
+    models: tuple[str, ...]
+    unrecorded: tuple[str, ...]
+    other_gpus: tuple[str, ...] = ()
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "where": self.where,
+            "models": list(self.models),
+            "unrecorded": list(self.unrecorded),
+            "other_gpus": list(self.other_gpus),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """One line, and one more for models that nothing is known about."""
+        count = len(self.models)
+        yield f"{self.where}: {count} model{'s' * (count != 1)}, each built for it or without a plan"
+        if self.unrecorded:
+            yield f"without a build record, so not compared: {', '.join(self.unrecorded)}"
+        if self.other_gpus:
+            yield (
+                "compiled on another GPU of the same compute capability, so TensorRT warns and they may be "
+                f"slower: {', '.join(self.other_gpus)}"
+            )
+
+
+def preflight(manifest: Manifest, serving: Serving, *, models: Sequence[str] = ()) -> Fit:
+    """Compare what current artifacts were built for with what serves them.
+
+    Args:
+        manifest: The repository's.
+        serving: The endpoint.
+        models: Only these; all if empty.
+
+    Raises:
+        FleetError: Artifacts that the endpoint would refuse, all of them; or a model of that name is unknown.
+    """
+    names = tuple(dict.fromkeys(models) or sorted(manifest.models))
+    problems: list[Problem] = []
+    unrecorded: dict[str, None] = {}
+    other_gpus: dict[str, None] = {}
+    for name in names:
+        model = manifest.model(name)
+        for artifact in dict.fromkeys(_looked_up(model, serving)):
+            record = model.artifacts.get(artifact)
+            if record is None or not (record.build or record.plans):
+                unrecorded[name] = None
+            if record is not None:
+                where = f"{name} ({artifact}) on {serving.where}"
+                problems.extend(_misfits(record, serving, where=where))
+                if _other_gpu(record, serving):
+                    other_gpus[name] = None
+    raise_if_any(problems)
+    return Fit(where=serving.where, models=names, unrecorded=tuple(unrecorded), other_gpus=tuple(other_gpus))
+
+
+def _looked_up(model: ModelRecord, serving: Serving) -> Iterator[str]:
+    """The artifacts that the endpoint would be asked for; what was published last if it has no target."""
+    last = next((each.artifact for each in reversed(model.history)), None)
+    for target in serving.targets or (None,):
+        artifact = None if target is None else model.on(target)
+        yield from filter(None, [artifact or last or next(iter(model.current.values()), None)])
+
+
+def run(arguments: argparse.Namespace) -> Fit:
+    """`fleet preflight [NAME...] (--endpoint NAME | --instance-type TYPE --release RELEASE)`."""
+    where = Repository.parse(wanted_repository(arguments.repository))
+    with aws_errors(where.url):
+        s3 = repository_client()
+        serving = _wanted_serving(arguments)
+        manifest = read(where, s3).manifest
+    return preflight(manifest, serving, models=arguments.models)
+
+
+def _wanted_serving(arguments: argparse.Namespace) -> Serving:
+    if arguments.endpoint and not (arguments.instance_type or arguments.release):
+        import boto3.session
+
+        return deployed(arguments.endpoint, boto3.session.Session().client("sagemaker"))
+    if arguments.instance_type and arguments.release and not arguments.endpoint:
+        return serving_with(instance_type=arguments.instance_type, release=arguments.release)
+    raise FleetError.of(
+        what="it is not said what serves the models",
+        where="the command line",
+        expected="--endpoint NAME; or --instance-type and --release of one that is still to be deployed",
+        fix="--endpoint TritonFleet-g5-2xlarge-25-09, or --instance-type ml.g5.2xlarge --release 25.09",
+        rule="preflight-endpoint",
+    )
+
+
+def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterator[Problem]:
+    if record.portable:
+        yield _misfit(
+            "portable: built for no endpoint, so it lacks what a target decides, such as a plan",
+            "an artifact built for the endpoint",
+            where=where,
+        )
+        return
+    gpus = built_gpus(record.build)
+    for instance in serving.instance_types:
+        has = instance.gpu.name if instance.gpu else None
+        if gpus and has not in gpus and not _loads_on(record, instance.gpu):
+            plan = f"a plan for {gpus[0]}" if len(gpus) == 1 else f"plans for {', '.join(gpus)}"
+            yield _misfit(plan, f"{instance.name} has {has or 'no GPU'}", where=where)
+    for tensorrt in _tensorrt(record):
+        if serving.release and not PlanHeader(tensorrt=tensorrt).loads_in(serving.release.tensorrt):
+            yield _misfit(
+                f"a plan of TensorRT {tensorrt}",
+                f"release {serving.release.name} has TensorRT {serving.release.tensorrt}",
+                where=where,
+            )
+
+
+def _loads_on(record: ArtifactRecord, gpu: Gpu | None) -> bool:
+    """Whether a plan loads on a GPU, though it was compiled on another one."""
+    if gpu is None:
+        return False
+    return any(each.tensorrt and each.on_gpu(gpu) for each in record.targets)
+
+
+def _other_gpu(record: ArtifactRecord, serving: Serving) -> bool:
+    gpus = built_gpus(record.build)
+    return bool(gpus) and any(
+        each.gpu is not None and each.gpu.name not in gpus for each in serving.instance_types
+    )
+
+
+def _tensorrt(record: ArtifactRecord) -> tuple[str, ...]:
+    """What the plans say; where nobody has looked into them, what the build said."""
+    said = record.build.get("tensorrt")
+    return record.plans or ((str(said),) if said else ())
+
+
+def _misfit(what: str, expected: str, *, where: str) -> Problem:
+    return Problem(
+        what=what,
+        where=where,
+        expected=expected,
+        why="the endpoint would answer every request for the model with an error, and report InService",
+        fix="run the build job of that instance type and release, or `fleet rollback` to one that fits",
+        rule=RULE,
+    )

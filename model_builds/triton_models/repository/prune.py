@@ -1,0 +1,347 @@
+"""`fleet prune`: deletes artifacts that nobody can ask for any more.
+
+The manifest is written first: it ceases to know the artifacts and lists them as being deleted. Then the
+objects go, then the list. So a name never stands for an object that is gone, whenever this is interrupted,
+and a publisher that comes meanwhile is told to wait. `--resume` goes on where an interrupted one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from triton_models.artifact.layout import ARCHIVE_SUFFIX
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.repository.endpoints import named_by_models, sagemaker_client
+from triton_models.repository.manifest import Manifest, ModelRecord, Repository
+from triton_models.repository.s3 import aws_errors, contended, repository_client, wanted_repository
+from triton_models.repository.serving import live_targets
+from triton_models.repository.stored_manifest import ROUNDS, StoredManifest, read, replaced
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sagemaker import SageMakerClient
+
+# A client keeps the manifest for seconds; an application that keeps an artifact's name is redeployed in days.
+OLDER_THAN = timedelta(days=7)
+_MOST_DAYS = 36_500
+
+# The keys that one DeleteObjects request takes.
+_BATCH = 1000
+_ARTIFACT = re.compile(rf".+-[0-9a-f]{{16}}{re.escape(ARCHIVE_SUFFIX)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbandonedUpload:
+    """A large upload that was begun and neither finished nor given up; its parts are billed."""
+
+    name: str
+    upload_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """The outcome of `fleet prune`.
+
+    Attributes:
+        repository: Its URL.
+        deleted: The artifacts that were deleted, or would be, with their sizes in bytes; 0 where an
+            interrupted run has forgotten it.
+        held: Artifacts that would go, but are named by SageMaker Models: with the Models' names.
+        aborted: The abandoned uploads that were aborted, or would be.
+        dry_run: Whether nothing was done.
+    """
+
+    repository: str
+    deleted: Mapping[str, int]
+    held: Mapping[str, tuple[str, ...]]
+    aborted: tuple[str, ...]
+    dry_run: bool
+    exit_code: int = 0
+
+    @property
+    def freed(self) -> int:
+        """The bytes of what was deleted."""
+        return sum(self.deleted.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "repository": self.repository,
+            "dry_run": self.dry_run,
+            "deleted": dict(self.deleted),
+            "freed": self.freed,
+            "held": {name: list(models) for name, models in self.held.items()},
+            "aborted": list(self.aborted),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """One line for each artifact, then the sum."""
+        would = "would be " if self.dry_run else ""
+        for name, size in self.deleted.items():
+            yield f"{name}: {would}deleted ({size / 1e6:,.1f} MB)"
+        for name, models in self.held.items():
+            yield f"{name}: kept, the SageMaker Model {', '.join(models)} names it"
+        for name in self.aborted:
+            yield f"{name}: an abandoned upload {would}aborted"
+        count = len(self.deleted)
+        yield f"{count} artifact{'s' * (count != 1)}, {self.freed / 1e6:,.1f} MB {would}deleted"
+        if count:
+            yield (
+                "in a versioned bucket they can be restored, and are billed, until a lifecycle rule ends them"
+            )
+
+
+def expendable(
+    manifest: Manifest,
+    *,
+    keep: int,
+    older_than: timedelta,
+    now: datetime,
+    live: frozenset[ArtifactTarget] | None = None,
+) -> dict[str, int]:
+    """The artifacts that no name and no rollback needs, with their sizes.
+
+    Of each model stay, for each target that a live endpoint has, the current artifact and the one that `fleet
+    rollback` goes to; the `keep` published last; and whatever was current within `older_than`. What is
+    current only for targets without an endpoint counts as current until the model's name was moved last.
+
+    Args:
+        manifest: The repository's.
+        keep: How many of each model's newest artifacts stay.
+        older_than: How long an artifact must not have been current.
+        now: The time.
+        live: The targets of the endpoints that serve the repository; None if they are not known, so that
+            every target counts.
+    """
+    return {
+        name: model.artifacts[name].size
+        for model in manifest.models.values()
+        for name in _expendable(model, keep=keep, since=now - older_than, live=live)
+    }
+
+
+def prune(
+    *,
+    repository: str,
+    keep: int,
+    older_than: timedelta = OLDER_THAN,
+    dry_run: bool = False,
+    resume: bool = False,
+    s3: S3Client | None = None,
+    sagemaker: SageMakerClient | None = None,
+) -> Pruned:
+    """Delete the artifacts that `expendable` finds, unless a SageMaker Model names them.
+
+    Objects that the manifest does not know are left alone. Uploads of artifacts that were begun before
+    `older_than` and never finished are aborted.
+
+    Args:
+        repository: The model repository, such as s3://bucket/models/.
+        keep: How many of each model's newest artifacts stay, at least 1.
+        older_than: How long an artifact must not have been current.
+        dry_run: Find out, and change nothing.
+        resume: Delete as well what an interrupted run left.
+        s3: The client to use; one from the environment if None.
+        sagemaker: The same for SageMaker, in the bucket's region.
+
+    Raises:
+        FleetError: `keep` or `older_than` is out of range, another run is under way or was interrupted, or
+            AWS refuses. It needs s3:DeleteObject, s3:ListBucketMultipartUploads, sagemaker:ListModels,
+            ListEndpoints, DescribeModel, DescribeEndpoint and DescribeEndpointConfig beyond what publishing
+            needs.
+    """
+    rule = _Rule(keep=keep, older_than=older_than)
+    where = Repository.parse(repository)
+    with aws_errors(where.url):
+        client = s3 if s3 is not None else repository_client()
+        models = sagemaker or sagemaker_client(where, client)
+        named = named_by_models(where, models)
+        rule = replace(rule, live=live_targets(where, models))
+        stored = read(where, client)
+        left_over = dict.fromkeys(stored.manifest.deleting, 0)
+        if left_over and not resume and not dry_run:
+            raise _other_run(where, list(left_over))
+        uploads = abandoned(_uploads(where, client), where, before=stored.at - older_than)
+        found = rule.expendable(stored)
+        if not dry_run:
+            found = left_over | _forget(stored, where, client, named, rule)
+            # An endpoint may have come to name what an interrupted run left: it is forgotten, and stays.
+            _delete([name for name in found if name not in named], where, client)
+            if found:
+                _settle(list(found), where, client)
+            _abort(uploads, where, client)
+    return Pruned(
+        repository=where.url,
+        deleted={name: size for name, size in sorted(found.items()) if name not in named},
+        held={name: named[name] for name in sorted(left_over | rule.expendable(stored)) if name in named},
+        aborted=tuple(upload.name for upload in uploads),
+        dry_run=dry_run,
+    )
+
+
+def run(arguments: argparse.Namespace) -> Pruned:
+    """`fleet prune --keep N [--older-than DAYS] [--dry-run]`."""
+    raise_if_any(_out_of_range(arguments.keep, arguments.older_than))
+    return prune(
+        repository=wanted_repository(arguments.repository),
+        keep=arguments.keep,
+        older_than=timedelta(days=arguments.older_than),
+        dry_run=arguments.dry_run,
+        resume=arguments.resume,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """What stays, as it was asked for."""
+
+    keep: int
+    older_than: timedelta
+    live: frozenset[ArtifactTarget] | None = None
+
+    def __post_init__(self) -> None:
+        raise_if_any(_out_of_range(self.keep, self.older_than / timedelta(days=1)))
+
+    def expendable(self, stored: StoredManifest) -> dict[str, int]:
+        return expendable(
+            stored.manifest, keep=self.keep, older_than=self.older_than, now=stored.at, live=self.live
+        )
+
+
+def _expendable(
+    model: ModelRecord, *, keep: int, since: datetime, live: frozenset[ArtifactTarget] | None
+) -> Iterator[str]:
+    order = model.by_publication()
+    targets = list(model.current) if live is None else [*live, *_wide(model)]
+    kept = {*order[-keep:]}
+    for target in targets:
+        kept.update(filter(None, [model.on(target), *model.earlier(target)[-1:]]))
+    last = model.history[-1].at if model.history else None
+    for name in order:
+        left = last if name in model.current.values() else model.left_at(name)
+        if name not in kept and left is not None and left <= since:
+            yield name
+
+
+def _wide(model: ModelRecord) -> list[ArtifactTarget]:
+    """The targets that several endpoints share, of which not all need be known."""
+    return [target for target in model.current if target.width]
+
+
+def _forget(
+    stored: StoredManifest,
+    where: Repository,
+    s3: S3Client,
+    named: Mapping[str, Sequence[str]],
+    rule: _Rule,
+) -> dict[str, int]:
+    """Take what is expendable out of the manifest as it is now; what that was."""
+    run, tried = uuid.uuid4().hex, dict[str, int]()
+    for _ in range(ROUNDS):
+        # An earlier round's write may have gone through, and only its answer been lost.
+        mine = {name: size for name, size in tried.items() if stored.manifest.deleting.get(name) == run}
+        found = {name: size for name, size in rule.expendable(stored).items() if name not in named}
+        if not found or replaced(stored, stored.manifest.without(found, run=run), where, s3):
+            return mine | found
+        tried |= found
+        stored = read(where, s3)  # somebody published meanwhile: what is expendable now?
+    raise contended(where.manifest_url)
+
+
+def _settle(names: Sequence[str], where: Repository, s3: S3Client) -> None:
+    """Take deleted artifacts off the list of those being deleted."""
+    for _ in range(ROUNDS):
+        stored = read(where, s3)
+        new = stored.manifest.with_deleted(names)
+        if new == stored.manifest or replaced(stored, new, where, s3):
+            return
+    raise contended(where.manifest_url)
+
+
+def _delete(names: Sequence[str], where: Repository, s3: S3Client) -> None:
+    problems = []
+    for start in range(0, len(names), _BATCH):
+        batch = [{"Key": where.key(name)} for name in names[start : start + _BATCH]]
+        answer = s3.delete_objects(Bucket=where.bucket, Delete={"Objects": batch, "Quiet": True})  # type: ignore[typeddict-item]
+        problems += [_not_deleted(error, where) for error in answer.get("Errors", ())]
+    raise_if_any(problems)
+
+
+def _not_deleted(error: Mapping[str, Any], where: Repository) -> Problem:
+    return Problem(
+        what=f"S3 does not delete it: {error.get('Code')} {error.get('Message')}",
+        where=f"s3://{where.bucket}/{error.get('Key')}",
+        expected="a role that may delete objects of the repository",
+        why="the manifest lists it as being deleted, so it cannot be published until this is finished",
+        fix="allow s3:DeleteObject on the prefix, then `fleet prune --resume`",
+        rule="not-deleted",
+    )
+
+
+def abandoned(
+    uploads: Iterable[Mapping[str, Any]], where: Repository, *, before: datetime
+) -> list[AbandonedUpload]:
+    """Those of a list of uploads in parts that are of artifacts, and were begun before a moment."""
+    return [
+        AbandonedUpload(name=name, upload_id=each["UploadId"])
+        for each in uploads
+        if each["Initiated"] <= before and _ARTIFACT.fullmatch(name := each["Key"].removeprefix(where.prefix))
+    ]
+
+
+def _uploads(where: Repository, s3: S3Client) -> Iterator[Mapping[str, Any]]:
+    pages = s3.get_paginator("list_multipart_uploads").paginate(Bucket=where.bucket, Prefix=where.prefix)
+    for page in pages:
+        yield from page.get("Uploads", ())
+
+
+def _abort(uploads: Sequence[AbandonedUpload], where: Repository, s3: S3Client) -> None:
+    from botocore.exceptions import ClientError
+
+    for upload in uploads:
+        try:
+            s3.abort_multipart_upload(
+                Bucket=where.bucket, Key=where.key(upload.name), UploadId=upload.upload_id
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchUpload":  # it ended by itself
+                raise
+
+
+def _out_of_range(keep: int, days: float) -> Iterator[Problem]:
+    where = "the command line"
+    if keep < 1:
+        yield Problem(
+            what=f"--keep {keep}",
+            where=where,
+            expected="1 or more",
+            why="a model's current artifact always stays",
+            fix="give --keep 1 to keep no earlier ones but the one that `fleet rollback` goes to",
+            rule="prune-keep",
+        )
+    if not 0 <= days <= _MOST_DAYS:
+        yield Problem(
+            what=f"--older-than {days:g}",
+            where=where,
+            expected=f"0 to {_MOST_DAYS} days",
+            fix=f"leave it out for {OLDER_THAN.days} days",
+            rule="prune-older-than",
+        )
+
+
+def _other_run(where: Repository, names: Sequence[str]) -> FleetError:
+    return FleetError.of(
+        what=f"another `fleet prune` is deleting {len(names)} artifacts, or was interrupted: {names[0]} ...",
+        where=where.manifest_url,
+        expected="one run at a time",
+        why="an artifact that was published again meanwhile could be deleted",
+        fix="wait for the other one; if it does not run any more, add --resume",
+        rule="being-deleted",
+    )

@@ -1,0 +1,267 @@
+"""`fleet rollback`: the name of a model back to an artifact that it stood for before, on each target.
+
+One rollback after another goes further back, because who rolls back twice found both versions bad. It never
+goes to an artifact that was rolled back from; `--to` does, and goes forth as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from triton_models.artifact.layout import ARCHIVE_SUFFIX
+from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
+from triton_models.repository.manifest import ModelRecord, Repository
+from triton_models.repository.presence import stored_sha256
+from triton_models.repository.s3 import (
+    aws_errors,
+    contended,
+    publisher,
+    repository_client,
+    wanted_repository,
+)
+from triton_models.repository.stored_manifest import MANIFEST_AGE_S, ROUNDS, StoredManifest, read, replaced
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A target on which the name was moved.
+
+    Attributes:
+        target: The target.
+        current: The artifact that the name stands for there now.
+        before: The one that it stood for; the same one if nothing had to be done.
+    """
+
+    target: ArtifactTarget
+    current: str
+    before: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it."""
+        return {"target": str(self.target), "current": self.current, "before": self.before}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolledBack:
+    """The outcome of `fleet rollback`.
+
+    Attributes:
+        repository: Its URL.
+        model: The model's name.
+        moved: The targets on which the name was moved, one or more.
+        kept: The other targets, with the artifact that the name still stands for there.
+    """
+
+    repository: str
+    model: str
+    moved: tuple[Moved, ...]
+    kept: Mapping[ArtifactTarget, str] = field(default_factory=lambda: MappingProxyType({}))
+    exit_code: int = 0
+
+    @property
+    def current(self) -> str:
+        """The artifact that the name stands for now, on the first target."""
+        return self.moved[0].current
+
+    @property
+    def before(self) -> str | None:
+        """The artifact that the name stood for, on the first target."""
+        return self.moved[0].before
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "repository": self.repository,
+            "model": self.model,
+            "current": self.current,
+            "before": self.before,
+            "moved": [each.as_dict() for each in self.moved],
+            "kept": {str(target): artifact for target, artifact in self.kept.items()},
+        }
+
+    def _named(self, target: ArtifactTarget) -> str:
+        return self.model if target == ANY else f"{self.model} on {target}"
+
+    def lines(self) -> Iterator[str]:
+        """What was done, and when it is seen."""
+        for each in self.moved:
+            on = f"{self._named(each.target)} -> {self.repository}{each.current}"
+            yield f"{on} (as it was)" if each.before == each.current else f"{on} (was {each.before})"
+        for target, artifact in self.kept.items():
+            yield f"{self._named(target)} stays {artifact}, and has no earlier one"
+        if any(each.before != each.current for each in self.moved):
+            yield (
+                f"applications with triton_models.client ask for it after {MANIFEST_AGE_S:.0f} s, from their "
+                "second request on, others when they read the manifest again; an instance without it loads "
+                "it at the first request"
+            )
+
+
+def rollback(
+    model: str,
+    *,
+    repository: str,
+    to: str | None = None,
+    target: ArtifactTarget | None = None,
+    s3: S3Client | None = None,
+    by: str | None = None,
+) -> RolledBack:
+    """Make an earlier artifact of a model its current one again.
+
+    Args:
+        model: The model's name.
+        repository: The model repository, such as s3://bucket/models/.
+        to: The artifact's file name, or the digest in it. The one before the current one if None.
+        target: The target on which to do so. By default every one on which the model has an earlier artifact,
+            or, with `to`, on which that artifact runs.
+        s3: The client to use; one from the environment if None.
+        by: Who does so, for the manifest; the user of this process if None.
+
+    Raises:
+        FleetError: There is no such model or artifact, none before the current one, it does not run on the
+            target, its object is gone or changed, the model was published or rolled back by somebody else
+            meanwhile, or S3 refuses.
+    """
+    where = Repository.parse(repository)
+    with aws_errors(where.url):
+        client = s3 if s3 is not None else repository_client()
+        stored = read(where, client)
+        before = stored.manifest.model(model)
+        chosen = _chosen(before, to, target, model=model, where=where)
+        by = publisher() if by is None else by
+        _move(model, chosen, stored, where, client, by=by)
+    return RolledBack(
+        repository=where.url,
+        model=model,
+        moved=tuple(
+            Moved(target=each, current=artifact, before=before.on(each)) for each, artifact in chosen.items()
+        ),
+        kept={each: artifact for each, artifact in before.current.items() if each not in chosen}
+        if target is None
+        else {},
+    )
+
+
+def run(arguments: argparse.Namespace) -> RolledBack:
+    """`fleet rollback NAME [--to ARTIFACT] [--target TARGET]`."""
+    return rollback(
+        arguments.model,
+        repository=wanted_repository(arguments.repository),
+        to=arguments.to,
+        target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
+    )
+
+
+def _move(
+    model: str,
+    chosen: Mapping[ArtifactTarget, str],
+    stored: StoredManifest,
+    where: Repository,
+    s3: S3Client,
+    *,
+    by: str,
+) -> None:
+    before = stored.manifest.model(model)
+    for _ in range(ROUNDS):
+        record = stored.manifest.model(model)
+        if all(record.on(target) == artifact for target, artifact in chosen.items()):
+            return  # as it was, or an earlier attempt's answer was lost
+        # What "the one before" means was decided once: another's publication must not be undone unseen.
+        if any(record.history_of(target) != before.history_of(target) for target in chosen):
+            raise _changed_meanwhile(model, record, where)
+        new = stored.manifest
+        for target, artifact in chosen.items():
+            _refuse_gone(record, artifact, where, s3)
+            new = new.with_rollback(model=model, to=artifact, target=target, at=stored.at, by=by)
+        if replaced(stored, new, where, s3):
+            return
+        stored = read(where, s3)
+    raise contended(where.manifest_url)
+
+
+def _chosen(
+    record: ModelRecord, to: str | None, target: ArtifactTarget | None, *, model: str, where: Repository
+) -> dict[ArtifactTarget, str]:
+    """The artifact to go back to on each target."""
+    targets = list(record.current) if target is None else [target]
+    if to is not None:
+        return _chosen_by_name(record, to, target, model=model, where=where)
+    found = {each: earlier[-1] for each in targets if (earlier := record.earlier(each))}
+    if found:
+        return found
+    now = ", ".join(sorted({artifact for each in targets if (artifact := record.on(each))})) or "any"
+    raise FleetError.of(
+        what=f"there is no artifact of {model!r} before {now}" + (f" on {target}" if target else ""),
+        where=where.manifest_url,
+        expected="a model that was published at least twice"
+        + (f" for {', '.join(map(str, targets))}" if targets != [ANY] else ""),
+        fix=f"`fleet releases {model}` shows what there is; --to names any of it",
+        rule="no-earlier-artifact",
+    )
+
+
+def _chosen_by_name(
+    record: ModelRecord, to: str, target: ArtifactTarget | None, *, model: str, where: Repository
+) -> dict[ArtifactTarget, str]:
+    names = [name for name in record.artifacts if to in (name, _digest(name))]
+    if not names:
+        raise FleetError.of(
+            what=f"there is no artifact {to!r} of {model!r}",
+            where=where.manifest_url,
+            expected=f"one of {', '.join(record.by_publication()) or 'none'}",
+            fix=did_you_mean(to, list(record.artifacts), otherwise="publish it with `fleet publish`"),
+            rule="unknown-artifact",
+        )
+    name, kept = names[0], record.artifacts[names[0]]
+    targets = [each for each in record.current if kept.runs_on(each)] or list(kept.targets)
+    if target is None:
+        return dict.fromkeys(targets, name)
+    if kept.runs_on(target):
+        return {target: name}
+    raise FleetError.of(
+        what=f"{name} runs on {', '.join(map(str, kept.targets))}",
+        where=where.manifest_url,
+        expected=f"an artifact for {target}",
+        why="an endpoint of that target would answer every request for the model with an error",
+        fix=f"`fleet releases {model}` shows what each artifact is built for",
+        rule="publication-target",
+    )
+
+
+def _digest(name: str) -> str:
+    return name.removesuffix(ARCHIVE_SUFFIX).rpartition("-")[2]
+
+
+def _refuse_gone(record: ModelRecord, target: str, where: Repository, s3: S3Client) -> None:
+    found, expected = stored_sha256(target, where, s3), record.artifacts[target].sha256
+    if found == expected:
+        return
+    raise FleetError.of(
+        what="the object is gone" if found is None else f"the object holds something else: SHA-256 {found}",
+        where=f"{where.url}{target}",
+        expected=f"the artifact that was published, SHA-256 {expected}",
+        why="the model's name would stand for something that nobody can load",
+        fix="restore the object's earlier version (the bucket is versioned), or name another one with --to",
+        rule="artifact-gone" if found is None else "artifact-changed",
+    )
+
+
+def _changed_meanwhile(model: str, record: ModelRecord, where: Repository) -> FleetError:
+    last = record.history[-1] if record.history else None
+    return FleetError.of(
+        what=f"{model!r} stands for {', '.join(record.current.values())} since a moment ago",
+        where=where.manifest_url,
+        expected="the model as it was when this began",
+        why=f"{last.by} moved it: {last.how}" if last else "somebody moved it",
+        fix=f"look with `fleet releases {model}`, then roll back again if you still want to",
+        rule="changed-meanwhile",
+    )

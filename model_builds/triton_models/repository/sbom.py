@@ -1,0 +1,134 @@
+"""The bill of materials of a build's environment: CycloneDX 1.6, stored next to the artifacts.
+
+It lists every Python package that the build could import, with the digest of its installed files. The same
+environment gives the same document, byte for byte: there is no time and no serial number in it. So builds of
+one environment share an object, whose key is its SHA-256.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from triton_models.repository.manifest import Repository
+from triton_models.repository.s3 import LOST_RACE, error_code
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+FILES = "triton-fleet:files-sha256"
+"""The property with the SHA-256 of the lines of RECORD: each names a file of the package, and its digest."""
+
+_FOLDER = "sbom"
+# What an installer writes, which differs between two installations of one wheel.
+_INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"})
+
+
+def sbom(*, release: str) -> bytes:
+    """The document about this process's environment.
+
+    Args:
+        release: The Triton release that is built for.
+    """
+    components = {each["bom-ref"]: each for each in map(_component, _installed(metadata.distributions()))}
+    document = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {"type": "application", "bom-ref": "build", "name": "model build"},
+            "properties": [
+                {"name": "triton-fleet:machine", "value": f"{platform.system()} {platform.machine()}"},
+                {"name": "triton-fleet:release", "value": release},
+            ],
+        },
+        "components": [_python(), *(components[ref] for ref in sorted(components))],
+    }
+    return json.dumps(document, indent=1, sort_keys=True).encode()
+
+
+def sbom_name(sha256: str) -> str:
+    """The name in the repository of the document with that digest."""
+    return f"{_FOLDER}/{sha256}.cdx.json"
+
+
+def store(document: bytes, repository: Repository, s3: S3Client) -> str:
+    """Bring a document into the repository, unless it is there.
+
+    Returns:
+        Its SHA-256, hexadecimal.
+
+    Raises:
+        botocore.exceptions.ClientError: S3 refuses.
+    """
+    from botocore.exceptions import ClientError
+
+    digest = hashlib.sha256(document)
+    try:
+        s3.put_object(
+            Bucket=repository.bucket,
+            Key=repository.key(sbom_name(digest.hexdigest())),
+            Body=document,
+            ContentType="application/vnd.cyclonedx+json",
+            ChecksumAlgorithm="SHA256",
+            ChecksumSHA256=base64.b64encode(digest.digest()).decode(),
+            IfNoneMatch="*",
+        )
+    except ClientError as error:
+        if error_code(error) not in LOST_RACE:
+            raise
+    return digest.hexdigest()
+
+
+def _python() -> dict[str, Any]:
+    return {
+        "type": "platform",
+        "bom-ref": "python",
+        "name": platform.python_implementation(),
+        "version": platform.python_version(),
+    }
+
+
+def _installed(found: Iterable[metadata.Distribution]) -> Iterable[metadata.Distribution]:
+    """What Python imports: of two installations of a package, the one that comes first."""
+    first: dict[str, metadata.Distribution] = {}
+    for each in found:
+        if name := each.metadata["Name"]:  # a folder that an installation left behind has no name
+            first.setdefault(_normal(name), each)
+    return first.values()
+
+
+def _component(installed: metadata.Distribution) -> Mapping[str, Any]:
+    name, version = _normal(installed.metadata["Name"]), installed.version
+    purl = f"pkg:pypi/{name}@{quote(version, safe='')}"
+    files = _files(installed)
+    return {
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "purl": purl,
+        **({"properties": [{"name": FILES, "value": files}]} if files else {}),
+    }
+
+
+def _files(installed: metadata.Distribution) -> str:
+    """The digest of a package's files, as its RECORD has them; "" without a RECORD."""
+    lines = [
+        f"{file},{file.hash.mode}={file.hash.value}"
+        for file in installed.files or ()
+        if file.hash and ".." not in file.parts and file.name not in _INSTALLER_FILES
+    ]
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest() if lines else ""
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

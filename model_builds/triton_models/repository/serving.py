@@ -1,0 +1,138 @@
+"""What serves models: a deployed endpoint, which is asked, or one that is still to be deployed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base.errors import FleetError
+from triton_models.facts.instances import InstanceType
+from triton_models.facts.instances import instance_type as find_instance_type
+from triton_models.facts.releases import RELEASES, Release
+from triton_models.facts.releases import release as find_release
+from triton_models.repository.manifest import Repository
+from triton_models.repository.s3 import error_code
+
+if TYPE_CHECKING:
+    from mypy_boto3_sagemaker import SageMakerClient
+
+# The tag of AWS's and NVIDIA's images: "25.09-py3", "25.09-py3-cpu".
+_TAG = re.compile(r":(?P<release>\d\d\.\d\d)-py3(?:-cpu)?$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What serves the models.
+
+    Attributes:
+        instance_types: What the endpoint runs on; several where its variants or pools differ.
+        release: The Triton release; None if the image does not say.
+        where: The endpoint, for errors.
+    """
+
+    instance_types: tuple[InstanceType, ...]
+    release: Release | None
+    where: str
+
+    @property
+    def targets(self) -> tuple[ArtifactTarget, ...]:
+        """The targets that it is, one for each compute capability; none if the release is not known."""
+        release = self.release
+        if release is None:
+            return ()
+        return tuple(
+            dict.fromkeys(ArtifactTarget.of(release=release, gpu=each.gpu) for each in self.instance_types)
+        )
+
+
+def deployed(endpoint: str, sagemaker: SageMakerClient) -> Serving:
+    """What a deployed endpoint serves with.
+
+    Raises:
+        FleetError: Its instance type is unknown to the table of instance types.
+        botocore.exceptions.ClientError: There is no such endpoint, or it must not be described.
+    """
+    variants = _variants(endpoint, sagemaker)
+    return _serving(endpoint, variants, _models(variants, sagemaker))
+
+
+def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozenset[ArtifactTarget] | None:
+    """The targets of the multi-model endpoints that serve a repository.
+
+    None if they are not known: no endpoint of this account and region serves it, or the image or the
+    instance type of one that does is not in the tables.
+    """
+    from botocore.exceptions import ClientError
+
+    found: set[ArtifactTarget] = set()
+    pages = sagemaker.get_paginator("list_endpoints").paginate()
+    for name in [each["EndpointName"] for page in pages for each in page["Endpoints"]]:
+        try:
+            variants = _variants(name, sagemaker)
+            models = _models(variants, sagemaker)
+        except ClientError as error:
+            if error_code(error) == "ValidationException":
+                continue  # it was deleted after it was listed
+            raise
+        if not any(each.get("ModelDataUrl") == repository.url for each in _containers(models)):
+            continue
+        try:
+            targets = _serving(name, variants, models).targets
+        except FleetError:
+            return None
+        if not targets:
+            return None
+        found.update(targets)
+    return frozenset(found) or None
+
+
+def serving_with(*, instance_type: str, release: str) -> Serving:
+    """An endpoint that is still to be deployed.
+
+    Raises:
+        FleetError: The instance type or the release is unknown.
+    """
+    return Serving(
+        instance_types=(find_instance_type(instance_type),),
+        release=find_release(release),
+        where=f"{instance_type} with release {release}",
+    )
+
+
+def _serving(
+    endpoint: str, variants: Sequence[Mapping[str, Any]], models: Sequence[Mapping[str, Any]]
+) -> Serving:
+    types = dict.fromkeys(name for variant in variants for name in _instance_types(variant))
+    images = dict.fromkeys(each["Image"] for each in _containers(models) if each.get("Image"))
+    releases = {match["release"] for image in images if (match := _TAG.search(image))}
+    known = RELEASES.get(releases.pop()) if len(releases) == 1 else None
+    return Serving(
+        instance_types=tuple(find_instance_type(name) for name in types),
+        release=known,
+        where=f"endpoint {endpoint} ({', '.join([*types, *([f'release {known.name}'] if known else [])])})",
+    )
+
+
+def _variants(endpoint: str, sagemaker: SageMakerClient) -> Sequence[Mapping[str, Any]]:
+    config = sagemaker.describe_endpoint(EndpointName=endpoint)["EndpointConfigName"]
+    return sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"]
+
+
+def _models(variants: Sequence[Mapping[str, Any]], sagemaker: SageMakerClient) -> list[Mapping[str, Any]]:
+    names = dict.fromkeys(model for variant in variants if (model := variant.get("ModelName")))
+    return [sagemaker.describe_model(ModelName=name) for name in names]
+
+
+def _instance_types(variant: Mapping[str, Any]) -> Iterator[str]:
+    if variant.get("InstanceType"):
+        yield variant["InstanceType"]
+    for pool in variant.get("InstancePools") or ():
+        yield pool["InstanceType"]
+
+
+def _containers(models: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for model in models:
+        yield from (model.get("PrimaryContainer") or {}, *(model.get("Containers") or ()))

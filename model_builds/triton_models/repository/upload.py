@@ -1,0 +1,288 @@
+"""Artifacts into S3: many small ones at a time, a large one in parts; never over what is there."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import io
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, wait
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from triton_models.base.errors import FleetError
+from triton_models.base.outcome import progress
+from triton_models.pack.pack import Artifact
+from triton_models.repository.manifest import Repository
+from triton_models.repository.presence import SHA256, other_content, stored_sha256
+from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, contended, error_code, workers
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+
+# S3 puts an object together from at most this many parts, each of at least 5 MiB but the last.
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html, read 2026-11-21
+MAX_PARTS = 10_000
+
+# An artifact up to this size goes in one request. A larger one goes in parts of at least this size.
+PART_BYTES = 64 << 20
+
+_ROUNDS = 5
+_CHUNK_BYTES = 1 << 20
+_CONTENT_TYPE = "application/gzip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a large artifact.
+
+    Attributes:
+        number: From 1.
+        start: Its first byte.
+        size: In bytes.
+        sha256: Of its bytes, as S3 takes it: base64.
+    """
+
+    number: int
+    start: int
+    size: int
+    sha256: str
+
+
+def upload(
+    artifacts: Sequence[Artifact], repository: Repository, s3: S3Client, *, part_bytes: int = PART_BYTES
+) -> list[str]:
+    """Bring artifacts into the repository.
+
+    Small ones go side by side. Large ones go one after the other, each with its parts side by side. After an
+    error nothing more is begun; what has arrived stays, and is not sent again by the next attempt.
+
+    Returns:
+        The file names of those that were sent, and not there already from a faster publisher.
+
+    Raises:
+        FleetError: An object of an artifact's name holds something else.
+        botocore.exceptions.ClientError: S3 refuses.
+    """
+    small = [artifact for artifact in artifacts if artifact.size <= part_bytes]
+    large = [artifact for artifact in artifacts if artifact.size > part_bytes]
+    sent: list[str] = []
+    with workers() as pool:
+        shown = _Progress(artifacts)
+        futures = {pool.submit(_sent_whole, each, repository, s3, shown): each for each in small}
+        for artifact in large:
+            if _sent_in_parts(artifact, repository, s3, pool, part_bytes=part_bytes, shown=shown):
+                sent.append(artifact.path.name)
+        sent += [artifact.path.name for future, artifact in futures.items() if future.result()]
+    return sent
+
+
+def _sent_whole(artifact: Artifact, repository: Repository, s3: S3Client, shown: _Progress) -> bool:
+    """Send an artifact in one request; False if a faster publisher did."""
+
+    def put() -> None:
+        with artifact.path.open("rb") as body:
+            s3.put_object(
+                Bucket=repository.bucket,
+                Key=repository.key(artifact.path.name),
+                Body=body,
+                ContentType=_CONTENT_TYPE,
+                ChecksumAlgorithm="SHA256",
+                ChecksumSHA256=_base64(bytes.fromhex(artifact.sha256)),
+                Metadata={SHA256: artifact.sha256},
+                IfNoneMatch="*",
+            )
+        shown.add(artifact.size)
+
+    return _written_once(put, artifact, repository, s3)
+
+
+def _sent_in_parts(
+    artifact: Artifact,
+    repository: Repository,
+    s3: S3Client,
+    pool: Executor,
+    *,
+    part_bytes: int,
+    shown: _Progress,
+) -> bool:
+    """Send an artifact in parts; False if a faster publisher did."""
+    parts = parts_of(artifact, part_bytes=part_bytes)
+
+    def put() -> None:
+        target: dict[str, Any] = {"Bucket": repository.bucket, "Key": repository.key(artifact.path.name)}
+        begun = s3.create_multipart_upload(
+            **target,
+            ContentType=_CONTENT_TYPE,
+            ChecksumAlgorithm="SHA256",
+            ChecksumType="COMPOSITE",
+            Metadata={SHA256: artifact.sha256},
+        )
+        target["UploadId"] = begun["UploadId"]
+        try:
+            send = partial(_sent_part, artifact.path, s3, target, shown)
+            s3.complete_multipart_upload(
+                **target,
+                MultipartUpload={"Parts": _all_or_none(pool, send, parts)},
+                MpuObjectSize=artifact.size,
+                IfNoneMatch="*",
+            )
+        except BaseException:
+            # Its parts would be billed until the bucket's lifecycle rule finds them.
+            with contextlib.suppress(Exception):
+                s3.abort_multipart_upload(**target)
+            raise
+
+    return _written_once(put, artifact, repository, s3)
+
+
+def _all_or_none(pool: Executor, send: Any, parts: Sequence[Part]) -> list[CompletedPartTypeDef]:
+    """Every part sent; after an error none is under way any more, so that the upload can be aborted."""
+    futures = [pool.submit(send, part) for part in parts]
+    try:
+        return [future.result() for future in futures]
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        wait(futures)
+        raise
+
+
+def _sent_part(
+    path: Path, s3: S3Client, target: dict[str, Any], shown: _Progress, part: Part
+) -> CompletedPartTypeDef:
+    with _slice(path, part) as body:
+        answer = s3.upload_part(
+            **target,
+            PartNumber=part.number,
+            Body=body,
+            ChecksumAlgorithm="SHA256",
+            ChecksumSHA256=part.sha256,
+        )
+    shown.add(part.size)
+    return {"PartNumber": part.number, "ETag": answer["ETag"], "ChecksumSHA256": part.sha256}
+
+
+def _written_once(put: Any, artifact: Artifact, repository: Repository, s3: S3Client) -> bool:
+    """Write an object unless it is there; False if it was there with the same content."""
+    from botocore.exceptions import ClientError
+
+    for _ in range(_ROUNDS):
+        try:
+            put()
+        except ClientError as error:
+            # NoSuchUpload: an earlier attempt put the parts together, and its answer was lost.
+            if error_code(error) not in LOST_RACE | NOT_FOUND | {"NoSuchUpload"}:
+                raise
+            found = stored_sha256(artifact.path.name, repository, s3)
+            if found == artifact.sha256:
+                return False
+            if found is not None:
+                raise FleetError([other_content(artifact, repository, found=found or "unknown")]) from None
+        else:
+            return True
+    raise contended(f"{repository.url}{artifact.path.name}")
+
+
+def parts_of(artifact: Artifact, *, part_bytes: int) -> list[Part]:
+    """How an artifact is divided, with the SHA-256 of each part.
+
+    The digests of the parts and the one of the whole come from one reading. S3 compares each part with its
+    own, so what it stores is what the artifact's name says, even if the file changes meanwhile.
+
+    Raises:
+        FleetError: The file is not the artifact any more.
+    """
+    size = max(part_bytes, -(-artifact.size // MAX_PARTS))
+    whole = hashlib.sha256()
+    parts = []
+    with artifact.path.open("rb") as file:
+        for number, start in enumerate(range(0, artifact.size, size), start=1):
+            digest, left = hashlib.sha256(), min(size, artifact.size - start)
+            length = left
+            while left and (chunk := file.read(min(left, _CHUNK_BYTES))):
+                digest.update(chunk)
+                whole.update(chunk)
+                left -= len(chunk)
+            parts.append(
+                Part(number=number, start=start, size=length - left, sha256=_base64(digest.digest()))
+            )
+    if whole.hexdigest() == artifact.sha256:
+        return parts
+    raise FleetError.of(
+        what=f"the content's SHA-256 is {whole.hexdigest()}",
+        where=str(artifact.path),
+        expected=artifact.sha256,
+        why="the file was changed after it was checked",
+        fix="pack the model again",
+        rule="artifact-changed",
+    )
+
+
+@contextlib.contextmanager
+def _slice(path: Path, part: Part) -> Iterator[IO[bytes]]:
+    """The bytes of a part as a file, which are not held in memory."""
+    with path.open("rb") as file:
+        yield io.BufferedReader(_Window(file.fileno(), start=part.start, size=part.size), _CHUNK_BYTES)
+
+
+class _Window(io.RawIOBase):
+    """A stretch of an open file as a file of its own."""
+
+    def __init__(self, descriptor: int, *, start: int, size: int) -> None:
+        self._descriptor, self._start, self._size = descriptor, start, size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        wanted = min(len(buffer), self._size - self._at)
+        read = os.pread(self._descriptor, max(wanted, 0), self._start + self._at)
+        buffer[: len(read)] = read
+        self._at += len(read)
+        return len(read)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+
+class _Progress:
+    """Tells a person who is watching how much has gone, at most once a second."""
+
+    def __init__(self, artifacts: Sequence[Artifact]) -> None:
+        self._total = sum(artifact.size for artifact in artifacts)
+        self._done = 0
+        self._count = len(artifacts)
+        self._told_at = 0.0
+        self._lock = threading.Lock()
+
+    def add(self, size: int) -> None:
+        with self._lock:
+            self._done += size
+            now = time.monotonic()
+            if now - self._told_at < 1 and self._done < self._total:
+                return
+            self._told_at = now
+            progress(
+                f"uploading {self._count} artifacts: {self._done / 1e6:,.1f} of {self._total / 1e6:,.1f} MB"
+            )
+
+
+def _base64(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()

@@ -1,0 +1,116 @@
+"""`fleet releases --verify`: whether the bytes in the repository are those that were published."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from triton_models.artifact.layout import ARCHIVE_SUFFIX
+from triton_models.base.errors import Problem, raise_if_any
+from triton_models.pack.pack import DIGEST_LENGTH
+from triton_models.repository.manifest import Repository
+from triton_models.repository.s3 import NOT_FOUND, error_code, workers
+from triton_models.repository.sbom import sbom_name
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+    from triton_models.repository.published import PublishedArtifact
+
+_CHUNK_BYTES = 1 << 20
+# The SDK repeats a request, but not the reading of an answer that breaks off.
+_READS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An object that the manifest records.
+
+    Attributes:
+        name: In the repository.
+        sha256: Hexadecimal.
+    """
+
+    name: str
+    sha256: str
+
+
+def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Client) -> int:
+    """Read each artifact and its bill of materials, and compare the digests with the manifest's.
+
+    The manifest alone proves nothing against someone who can write it as well. So an artifact's name, which
+    clients and templates hold, must carry the beginning of its digest.
+
+    Returns:
+        How many objects were read.
+
+    Raises:
+        FleetError: Objects are gone, or differ; names all of them.
+        botocore.exceptions.ClientError: S3 refuses.
+    """
+    wanted = tuple(dict.fromkeys(each for row in rows for each in _recorded(row)))
+    with workers() as pool:
+        found = tuple(pool.map(partial(_sha256, repository=repository, s3=s3), wanted))
+    names = (problem for row in rows for problem in _misnamed(row, repository))
+    read = (
+        _differs(each, sha256, repository)
+        for each, sha256 in zip(wanted, found, strict=True)
+        if sha256 != each.sha256
+    )
+    raise_if_any((*read, *names))
+    return len(wanted)
+
+
+def _recorded(row: PublishedArtifact) -> Iterator[Recorded]:
+    yield Recorded(name=row.artifact, sha256=row.record.sha256)
+    if row.record.sbom:
+        yield Recorded(name=sbom_name(row.record.sbom), sha256=row.record.sbom)
+
+
+def _sha256(wanted: Recorded, *, repository: Repository, s3: S3Client) -> str | None:
+    """The digest of an object's bytes; None if there is no object."""
+    import botocore.exceptions as aws
+
+    for left in reversed(range(_READS)):
+        digest = hashlib.sha256()
+        try:
+            answer = s3.get_object(Bucket=repository.bucket, Key=repository.key(wanted.name))
+            for chunk in answer["Body"].iter_chunks(_CHUNK_BYTES):
+                digest.update(chunk)
+        except aws.ClientError as error:
+            if error_code(error) in NOT_FOUND:
+                return None
+            raise
+        except (aws.HTTPClientError, aws.IncompleteReadError, aws.FlexibleChecksumError):
+            if not left:
+                raise
+        else:
+            return digest.hexdigest()
+    raise AssertionError  # the last read returns or raises
+
+
+def _differs(wanted: Recorded, found: str | None, repository: Repository) -> Problem:
+    return Problem(
+        what="the object is gone" if found is None else f"the object holds something else: SHA-256 {found}",
+        where=f"{repository.url}{wanted.name}",
+        expected=f"SHA-256 {wanted.sha256}, as the manifest records",
+        why="what endpoints load is not what was checked and published",
+        fix="find out in CloudTrail who changed it, and restore the version that was published",
+        rule="artifact-gone" if found is None else "artifact-changed",
+    )
+
+
+def _misnamed(row: PublishedArtifact, repository: Repository) -> Iterator[Problem]:
+    digest = row.artifact.removesuffix(ARCHIVE_SUFFIX)[-DIGEST_LENGTH:]
+    if not row.record.sha256.startswith(digest):
+        yield Problem(
+            what=f"the manifest records SHA-256 {row.record.sha256} for {row.artifact}",
+            where=repository.manifest_url,
+            expected=f"a digest that begins with {digest}, as the artifact's name does",
+            why="someone has changed the manifest: `fleet publish` names artifacts by their digest",
+            fix="restore the manifest's earlier version, and find out who wrote it in CloudTrail",
+            rule="artifact-renamed",
+        )

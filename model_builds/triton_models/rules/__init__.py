@@ -1,1 +1,0 @@
-"""What Triton or SageMaker would refuse: one function for each rule, with a stable id."""

@@ -1,0 +1,1 @@
+"""Judges thousands of declarations during a synthesis."""

@@ -1,0 +1,129 @@
+"""What declarations were found good before: while nothing changes that they are judged by, they still are.
+
+Equal files need no second look, as with the caches of linters. Nothing is kept of a declaration with a
+mistake, so that no mistake outlives what it was about. A declaration that reads something else than its
+folder and environment variables is looked at again when its folder changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from triton_models.base.source_files import contents
+from triton_models.survey.servable import Judged
+
+FOLDER = ".fleet_cache"
+"""In the source folder; it is no source."""
+
+_FILE = "declarations.json"
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Good:
+    """What is remembered of a model that was asked for and is good.
+
+    Attributes:
+        digest: Of all files in its folder.
+        judged: What was found: no problem, but names.
+        forms: The names of the forms in its folder, which no folder may have.
+        variables: The environment variables that its folder reads, each with a digest of its value.
+    """
+
+    digest: str
+    judged: Judged
+    forms: tuple[str, ...]
+    variables: Mapping[str, str]
+
+    def is_still(self, digests: Mapping[str, str], folder: str) -> bool:
+        """Whether nothing of this has changed.
+
+        Args:
+            digests: Of all folders.
+            folder: Its own.
+        """
+        return (
+            self.digest == digests.get(folder)
+            and not digests.keys() & self.forms
+            and self.variables == values_of(self.variables)
+        )
+
+
+def folder_digests(files: Mapping[str, str]) -> dict[str, str]:
+    """The digest of each folder of models/.
+
+    Args:
+        files: The digest of each file of the source folder: see `triton_models.base.source_files.contents`.
+    """
+    by_folder: dict[str, list[str]] = {}
+    for path, digest in files.items():
+        top, _, rest = path.partition("/")
+        folder, inside, name = rest.partition("/")
+        if top == "models" and inside:
+            by_folder.setdefault(folder, []).append(f"{digest} {name}")
+    return {folder: _digest(lines) for folder, lines in by_folder.items()}
+
+
+def circumstances(files: Mapping[str, str], *, release: str, gpu: bool) -> str:
+    """A digest of all that declarations are judged by beside their own folders."""
+    tools = [f"{digest} {path}" for path, digest in contents(_PACKAGE).items() if path.endswith(".py")]
+    shared = [f"{digest} {path}" for path, digest in files.items() if "/" not in path]
+    return _digest([*tools, *shared, release, str(gpu), f"{sys.version_info[:2]}"])
+
+
+def values_of(variables: Iterable[str]) -> dict[str, str]:
+    """A digest of the value of each environment variable; of none that is not set."""
+    return {name: _digest([os.environ[name]]) if name in os.environ else "" for name in variables}
+
+
+def recall(source: Path, circumstances: str) -> dict[str, Good]:
+    """What was found good under the same circumstances, by what was asked for."""
+    try:
+        document = json.loads((source / FOLDER / _FILE).read_bytes())
+        if document["circumstances"] != circumstances:
+            return {}
+        return {asked: _good(row) for asked, row in document["good"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # there is none, or somebody else's
+
+
+def remember(source: Path, circumstances: str, good: Mapping[str, Good]) -> None:
+    """Keep what was found good, if the source folder can be written to."""
+    rows = {
+        asked: {
+            "digest": each.digest,
+            "judged": asdict(each.judged),
+            "forms": each.forms,
+            "variables": each.variables,
+        }
+        for asked, each in good.items()
+    }
+    folder = source / FOLDER
+    with contextlib.suppress(OSError):
+        folder.mkdir(exist_ok=True)
+        (folder / ".gitignore").write_text("*\n")
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            json.dump({"circumstances": circumstances, "good": rows}, file)
+        Path(file.name).replace(folder / _FILE)
+
+
+def _good(row: Mapping[str, Any]) -> Good:
+    return Good(
+        digest=row["digest"],
+        judged=Judged.of(row["judged"]),
+        forms=tuple(row["forms"]),
+        variables=dict(row["variables"]),
+    )
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

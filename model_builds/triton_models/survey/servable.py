@@ -1,0 +1,195 @@
+"""What of declarations no endpoint of a release could serve, found without building anything.
+
+It is what a pull request is stopped by: each model alone, with the checks that a build begins with, and all
+of a repository together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from triton_models.artifact.signature import NetworkTensor, Signature
+from triton_models.base.errors import FleetError, Problem
+from triton_models.builds.derived import type_problems
+from triton_models.builds.environments import check_environments
+from triton_models.builds.job import BuildJob
+from triton_models.declare.backends import TensorRt
+from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.environments import Wheels
+from triton_models.declare.models import DaliPipeline, Ensemble, OnnxFile, PythonModel, PyTorchNetwork
+from triton_models.declare.requires import check_backends
+from triton_models.declare.written_plans import written_plans
+from triton_models.facts.payload import PAYLOAD_LIMIT
+from triton_models.facts.releases import Release
+from triton_models.facts.shared_memory import too_many_instances
+from triton_models.facts.tensorrt import hardware_problems
+
+PAYLOAD_RULE = "payload"
+NAME_RULE = "composing-name-taken"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What was found about one declaration by itself.
+
+    Attributes:
+        artifact: The name that it is published under; empty of one that cannot be read.
+        names: The names that no other artifact of a repository may have: its own, and of an ensemble those of
+            its steps.
+        problems: What is wrong with it.
+        plans: The hardware of its plans, as `TensorRt` says it; also of those that its `write` makes.
+        environments: Whether a model of it carries a Python environment.
+        pipelines: Whether a model of it is a DALI pipeline.
+        any_gpu: Whether it needs a GPU, of whatever model. A DALI pipeline of a build for GPUs decodes on
+            one, and a function that names wheels may name others for it.
+    """
+
+    artifact: str = ""
+    names: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    plans: tuple[str, ...] = ()
+    environments: bool = False
+    pipelines: bool = False
+    any_gpu: bool = False
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Judged:
+        """What was found, from the JSON of its fields."""
+        return cls(
+            **{
+                **document,
+                "names": tuple(document["names"]),
+                "problems": tuple(Problem(**each) for each in document["problems"]),
+                "plans": tuple(document["plans"]),
+            }
+        )
+
+
+def unservable(
+    builds: Mapping[str, ModelBuild], *, models: Path, release: Release, gpu: bool
+) -> Iterator[Problem]:
+    """What is wrong with declarations for a release.
+
+    Args:
+        builds: The declarations, by what they are asked for: a folder, or `folder:form`.
+        models: The folder that holds their folders.
+        release: The Triton release that serves them.
+        gpu: Whether GPUs serve them, with plans for what is declared for TensorRT.
+    """
+    folders = {asked: models / asked.partition(":")[0] for asked in builds}
+    return together(
+        judge(build, source=folders[asked], release=release, gpu=gpu) for asked, build in builds.items()
+    )
+
+
+def judge(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Judged:
+    """What is wrong with a declaration by itself.
+
+    Args:
+        build: The declaration.
+        source: Its folder.
+        release: As for `unservable`.
+        gpu: As for `unservable`.
+    """
+    problems = _alone(build, source=source, release=release, gpu=gpu)
+    environments = [model.environment for model in build.models if isinstance(model, PythonModel)]
+    pipelines = any(isinstance(model, DaliPipeline) for model in build.models)
+    chosen = any(isinstance(each, Wheels) and callable(each.wheels) for each in environments)
+    return Judged(
+        artifact=build.name,
+        names=_names(build),
+        problems=tuple(replace(each, where=f"model {build.name!r}: {each.where}") for each in problems),
+        plans=tuple(sorted(_plans(build, source))) if gpu else (),
+        environments=any(each is not None for each in environments),
+        pipelines=pipelines,
+        any_gpu=gpu and (pipelines or chosen),
+    )
+
+
+def together(judged: Iterable[Judged]) -> Iterator[Problem]:
+    """What is wrong with the declarations of a repository: with each, and then with several together."""
+    owners: dict[str, list[str]] = {}
+    for each in judged:
+        yield from each.problems
+        for name in each.names:
+            owners.setdefault(name, []).append(each.artifact)
+    yield from _names_taken(owners)
+
+
+def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Iterator[Problem]:
+    try:
+        check_backends(build, release)
+    except FleetError as error:
+        yield from error.problems
+    job = BuildJob(root=source, release=release, source=source, cpu=True)  # nothing is written
+    try:
+        check_environments(build, job)
+    except FleetError as error:
+        yield from error.problems
+    for model in build.models:
+        if gpu and isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt):
+            where = f"the backend of {model.name!r}"
+            yield from hardware_problems(model.backend.hardware, release=release, gpu=None, where=where)
+        if gpu and isinstance(model, PyTorchNetwork) and isinstance(model.backend, TensorRt):
+            inputs = [
+                NetworkTensor(name=each.name, data_type=each.full_type, dims=()) for each in model.inputs
+            ]
+            yield from type_problems(
+                Signature(inputs=inputs, outputs=()), name=model.name, backend="tensorrt", release=release
+            )
+    python = {model.name: model.instances.count for model in build.models if isinstance(model, PythonModel)}
+    yield from too_many_instances(python, where="`instances` of its models")
+    yield from _payload(build)
+
+
+def _payload(build: ModelBuild) -> Iterator[Problem]:
+    """One row of a plain model's inputs fits into a request."""
+    if len(build.models) != 1 or not isinstance(build.models[0], PythonModel | PyTorchNetwork):
+        return
+    inputs = build.models[0].inputs
+    least = sum(tensor.least_bytes for tensor in inputs)
+    if least > PAYLOAD_LIMIT:
+        yield Problem(
+            what=f"the smallest request has {least:,} bytes: {', '.join(tensor.name for tensor in inputs)}",
+            where="`inputs` of its model",
+            expected=f"at most {PAYLOAD_LIMIT:,}",
+            why="InvokeEndpoint refuses longer requests, so the model could never be invoked",
+            fix="take less in, such as a compressed image that a step before decodes",
+            rule=PAYLOAD_RULE,
+        )
+
+
+def _names_taken(owners: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    """A composing model's name belongs to one artifact of a repository."""
+    for name, artifacts in owners.items():
+        if len(artifacts) > 1:
+            yield Problem(
+                what=f"{name!r} is a model of {_listed(artifacts)}",
+                where="the names of the declared models",
+                expected="a name of its own for every model of a repository, composing models among them",
+                why="their metrics cannot be told apart, and a cache or an inner call takes the wrong one",
+                fix=f"begin each with its artifact's name, such as {artifacts[1]}_{name}",
+                rule=NAME_RULE,
+            )
+
+
+def _names(build: ModelBuild) -> tuple[str, ...]:
+    """The artifact's name, and of an ensemble those of its steps."""
+    composing = [model.name for model in build.models if not isinstance(model, Ensemble)]
+    return tuple(dict.fromkeys([build.name, *composing]))
+
+
+def _plans(build: ModelBuild, source: Path) -> set[str]:
+    compiled = {
+        model.backend.hardware
+        for model in build.models
+        if isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt)
+    }
+    return {*compiled, *(written_plans(source) if build.write is not None else ())}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + f" and {names[-1]}"

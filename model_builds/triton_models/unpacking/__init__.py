@@ -1,1 +1,0 @@
-"""The parts of `triton_models.archive`: gzip, tape, headers, names."""

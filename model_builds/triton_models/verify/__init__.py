@@ -1,0 +1,1 @@
+"""Compares what built models answer with their source."""

@@ -1,0 +1,108 @@
+"""What a built root says about itself: the model that answers, and the outputs that it answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.base.errors import FleetError, Problem
+from triton_models.config.pbtxt import CONFIG_FILE, read_config, schema
+
+if TYPE_CHECKING:
+    from triton_models.verify.comparing import Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """An output as config.pbtxt declares it.
+
+    Attributes:
+        name: Its name.
+        data_type: Such as "FP32", or "STRING".
+        sizes: Its shape, with the batch dimension where the model has one; -1 for any size.
+    """
+
+    name: str
+    data_type: str
+    sizes: tuple[int, ...]
+
+    def problems(self, answer: Mapping[str, Array], *, where: str) -> Iterator[Problem]:
+        """What is wrong with the type and shape of an answer's output."""
+        if self.name not in answer:
+            there = ", ".join(answer) or "nothing"
+            yield _wrong(
+                f"the answer has no output {self.name!r}, only {there}", where, f"all of {CONFIG_FILE}"
+            )
+            return
+        tensor = answer[self.name]
+        if not _has_type(tensor, self.data_type):
+            what = f"output {self.name!r} has elements of type {tensor.dtype}"
+            yield _wrong(what, where, f"{self.data_type}, as {CONFIG_FILE} says")
+        if not self._fits(tensor.shape):
+            what = f"output {self.name!r} has the shape {list(tensor.shape)}"
+            yield _wrong(what, where, f"{list(self.sizes)}, as {CONFIG_FILE} says")
+
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        pairs = zip(shape, self.sizes, strict=False)
+        return len(shape) == len(self.sizes) and all(declared in {-1, size} for size, declared in pairs)
+
+
+def served_model(root: Path, record: Mapping[str, Any]) -> str:
+    """The model of a root that applications ask for: that of its record's name, or the only one.
+
+    Raises:
+        FleetError: There is none.
+    """
+    names = sorted(config.parent.name for config in root.glob(f"*/{CONFIG_FILE}"))
+    if record.get("model") in names:
+        return str(record["model"])
+    if len(names) == 1:
+        return names[0]
+    raise FleetError.of(
+        what=f"none of {', '.join(names) or 'no model directories'} is called {record.get('model')!r}",
+        where=str(root),
+        expected="one model directory of the artifact's name, which applications ask for",
+        fix="build the model again",
+        rule="no-such-model",
+    )
+
+
+def outputs(root: Path, model: str) -> list[Output]:
+    """The outputs of a model, as its config.pbtxt declares them.
+
+    Raises:
+        FleetError: It cannot be read.
+    """
+    config = read_config(root / model / CONFIG_FILE)
+    batch = (-1,) if config.max_batch_size > 0 else ()
+    names = schema().DataType
+    return [
+        Output(
+            name=each.name,
+            data_type=names.Name(each.data_type).removeprefix("TYPE_"),
+            sizes=(*batch, *each.dims),
+        )
+        for each in config.output
+    ]
+
+
+def _has_type(tensor: Array, data_type: str) -> bool:
+    from tritonclient.utils import triton_to_np_dtype  # type: ignore[import-untyped]
+
+    if data_type == "STRING":
+        return bool(tensor.dtype.kind == "O")
+    # NumPy has no BF16: the client library gives FP32 for it.
+    return bool(tensor.dtype == triton_to_np_dtype("FP32" if data_type == "BF16" else data_type))
+
+
+def _wrong(what: str, where: str, expected: str) -> Problem:
+    return Problem(
+        what=what,
+        where=where,
+        expected=expected,
+        why="applications read what config.pbtxt promises",
+        fix="fix the model's code or its declared outputs, then build and verify again",
+        rule="wrong-answer",
+    )

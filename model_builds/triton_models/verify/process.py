@@ -1,0 +1,214 @@
+"""The process of a Triton server on this machine: its start, its end, its log and its port."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import urllib3
+
+from triton_models.base.errors import FleetError
+from triton_models.base.processes import end_group, tie_to_parent
+from triton_models.base.unix_http import UnixSocketPool
+from triton_models.verify.program import server_environment
+
+SOCKETS = "FLEET_SERVER_SOCKETS"
+"""Names a folder in which a server's ports are Unix sockets, where its machine keeps it off the network."""
+
+OK = 200
+POLL_S = 0.02
+SHORT_LIMIT_S = 5.0
+
+_HOST = "127.0.0.1"
+_PORT_ATTEMPTS = 3
+_PORT_TAKEN = "already in use"
+_USAGE = "Usage: tritonserver"
+_LOG_LINES = 20
+
+
+class ServerProcess:
+    """A Triton server that is started when it is needed, and again after it died or hung.
+
+    Start it from a thread that lives as long as it is needed: the kernel ends it with that thread.
+
+    Args:
+        executable: The server's program.
+        folder: An empty folder for what it works with.
+        log: A file that gets what it prints.
+        start_s: How many seconds it may take until it is ready.
+
+    Attributes:
+        repository: The folder that the server loads models from.
+        log: As given, or a file in the folder.
+    """
+
+    def __init__(self, executable: Path, folder: Path, *, log: Path | None = None, start_s: float) -> None:
+        self._executable = executable
+        self.repository = folder / "models"
+        self.repository.mkdir()
+        self.log = (log or folder / "tritonserver.log").absolute()
+        self._start_s = start_s
+        self._mark = f"fleet{secrets.token_hex(4)}_"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pool: urllib3.HTTPConnectionPool | None = None
+        self._since = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether a server runs now."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the server if none runs.
+
+        Raises:
+            FleetError: It does not become ready; with the end of its log.
+        """
+        if self.alive:
+            return
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            self.stop()
+            self.begin_log()
+            self._launch(_free_port())
+            if self._becomes_ready():
+                return
+            # Someone else may take a free port between our look and the server's bind.
+            if _PORT_TAKEN not in self.log_tail() or attempt == _PORT_ATTEMPTS:
+                tail = self.log_tail()
+                self.stop()
+                raise self._not_ready(tail)
+
+    def log_tail(self) -> str:
+        """The last lines that the server printed since `begin_log`, without its flags."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(self._since)
+                text = file.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.partition(_USAGE)[0].splitlines()[-_LOG_LINES:])
+
+    def stop(self) -> None:
+        """End the server and what it started, and remove the shared memory that a killed one leaves."""
+        if self._pool is not None:
+            self._pool.close()
+        if self._process is not None:
+            end_group(self._process)
+        self._process = self._pool = None
+        for region in glob.glob(f"/dev/shm/{self._mark}*"):  # noqa: PTH207, S108  an absolute pattern
+            Path(region).unlink(missing_ok=True)
+
+    close = stop
+
+    def begin_log(self) -> None:
+        """Forget, for `log_tail`, what was printed so far."""
+        self._since = self.log.stat().st_size if self.log.exists() else 0
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+        limit_s: float,
+    ) -> urllib3.BaseHTTPResponse:
+        """Send a request to the server that runs."""
+        if self._pool is None:
+            msg = "a server that was started"
+            raise AssertionError(msg)
+        return self._pool.request(method, path, body=body, headers=headers, timeout=limit_s)
+
+    def ending(self) -> str:
+        """What became of a server that closed the connection."""
+        if self._process is None:
+            return "the Triton server was not there"
+        try:
+            status = self._process.wait(timeout=SHORT_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return "the Triton server closed the connection"
+        return (
+            f"the Triton server died of signal {-status}"
+            if status < 0
+            else (f"the Triton server ended with status {status}")
+        )
+
+    def _launch(self, port: int) -> None:
+        self._id = f"{self._mark}{port}"
+        command = [
+            str(self._executable),
+            f"--id={self._id}",
+            "--model-control-mode=explicit",
+            f"--model-repository={self.repository}",
+            "--disable-auto-complete-config",
+            f"--http-address={_HOST}",
+            f"--http-port={port}",
+            "--allow-grpc=false",
+            "--allow-metrics=false",
+            "--exit-timeout-secs=2",
+            f"--backend-config=python,shm-region-prefix-name={self._mark}",
+            # A build container may have no more than 64 MB of shared memory.
+            "--backend-config=python,shm-default-byte-size=1048576",
+        ]
+        try:
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    command,
+                    env=server_environment(),
+                    # Where an image's PYTHONPATH ends with a colon, Python looks in the working directory.
+                    cwd=self.repository,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=tie_to_parent,  # noqa: PLW1509  a lone prctl call
+                )
+        except OSError as error:
+            raise self._not_ready(f"{error.filename or self._executable}: {error.strerror}") from error
+        if sockets := os.environ.get(SOCKETS):
+            self._pool = UnixSocketPool(Path(sockets, str(port)))
+        else:
+            self._pool = urllib3.HTTPConnectionPool(_HOST, port, maxsize=1, retries=False)
+
+    def _becomes_ready(self) -> bool:
+        deadline = time.monotonic() + self._start_s
+        while time.monotonic() < deadline and self.alive:
+            if self._is_ready():
+                return True
+            time.sleep(POLL_S)
+        return False
+
+    def _is_ready(self) -> bool:
+        """Whether ours answers: another server may hold the port while ours is about to fail."""
+        try:
+            answer = self.request("GET", "/v2", limit_s=SHORT_LIMIT_S)
+            ready = self.request("GET", "/v2/health/ready", limit_s=SHORT_LIMIT_S)
+        except (urllib3.exceptions.HTTPError, OSError):
+            return False
+        return ready.status == OK and answer.status == OK and answer.json().get("name") == self._id
+
+    def _not_ready(self, tail: str) -> FleetError:
+        return FleetError.of(
+            what="the Triton server does not start",
+            where=str(self._executable),
+            expected=f"a server that is ready within {self._start_s:g} seconds",
+            why="nothing can be verified without it",
+            fix=f"read the end of its log:\n{indented(tail)}",
+            rule="tritonserver",
+        )
+
+
+def _free_port() -> int:
+    with socket.create_server((_HOST, 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def indented(text: str) -> str:
+    """The lines of a text, as a part of an error."""
+    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -1,0 +1,215 @@
+"""One Triton server of this machine, which serves built roots one after the other.
+
+The server is the image's own where this runs in NVIDIA's image. It listens on this machine only, loads a
+model on request and with configuration auto-complete off, as the endpoints of this project do.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+
+from triton_models.base.errors import FleetError
+from triton_models.client.encoding import BINARY_TYPE, Tensors, decode, encode
+from triton_models.config.pbtxt import CONFIG_FILE
+from triton_models.verify.process import OK, POLL_S, SHORT_LIMIT_S, ServerProcess, indented
+from triton_models.verify.program import find_server
+
+_UNLOAD_LIMIT_S = 30.0
+_HEADER_LENGTH = "Inference-Header-Content-Length"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long is waited, in seconds.
+
+    Attributes:
+        start_s: Until a server is ready.
+        load_s: Until a model is loaded; by default what SageMaker gives a load.
+        answer_s: For an answer; by default what SageMaker gives an invocation.
+    """
+
+    start_s: float = 120.0
+    load_s: float = 360.0
+    answer_s: float = 60.0
+
+
+@contextmanager
+def serving(
+    tritonserver: Path | None = None, *, log: Path | None = None, limits: Limits | None = None
+) -> Iterator[Server]:
+    """A server for any number of built roots, one after the other; it starts when the first is loaded.
+
+    Args:
+        tritonserver: The executable; see `find_server`.
+        log: A file that gets everything the server prints. Without one, errors show the end of it.
+        limits: How long is waited.
+
+    Raises:
+        FleetError: There is no server.
+    """
+    executable = find_server(tritonserver)
+    with tempfile.TemporaryDirectory(prefix="fleet-verify-", ignore_cleanup_errors=True) as folder:
+        server = Server(executable, Path(folder), log=log, limits=limits or Limits())
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+class Server(ServerProcess):
+    """A Triton server that loads models of built roots and answers requests.
+
+    Args:
+        executable: The server's program.
+        folder: An empty folder for what it works with.
+        log: A file that gets what it prints.
+        limits: How long is waited.
+    """
+
+    def __init__(self, executable: Path, folder: Path, *, log: Path | None = None, limits: Limits) -> None:
+        super().__init__(executable, folder, log=log, start_s=limits.start_s)
+        self._limits = limits
+
+    @contextmanager
+    def loaded(self, root: Path, model: str) -> Iterator[None]:
+        """Load a model of a built root, with the models that it runs; unload them at the end.
+
+        A server that answers with an error, or not at all, is ended: what it still holds of the model could
+        get in the way of the next one.
+
+        Args:
+            root: The built root. Python may leave bytecode next to a model's code: the backend's interpreter
+                of release 24.10 ignores the variable that forbids it. No artifact holds it.
+            model: The model's name.
+
+        Raises:
+            FleetError: The server does not start, refuses the model, dies or does not answer in time.
+        """
+        self.start()
+        self.begin_log()
+        links = self._link(root)
+        try:
+            self._load(model)
+            yield
+            if not (self.alive and self._unload(model, [link.name for link in links])):
+                self.stop()
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            for link in links:
+                link.unlink()
+
+    def infer(self, model: str, inputs: Tensors, *, where: str) -> dict[str, Any]:
+        """All outputs of a loaded model.
+
+        Args:
+            model: The model's name.
+            inputs: What is sent.
+            where: The request, for an error.
+
+        Raises:
+            FleetError: The inputs do not fit, the server answers with an error, dies, or takes too long.
+        """
+        body, content_type = encode(inputs, outputs=None, content="binary", where=where)
+        header = content_type.removeprefix(BINARY_TYPE)
+        status, answer, length = self._ask(
+            "POST",
+            f"/v2/models/{model}/infer",
+            body=body,
+            headers={_HEADER_LENGTH: header} if header.isdigit() else {},
+            limit_s=self._limits.answer_s,
+            doing="answered",
+            where=where,
+        )
+        if status != OK:
+            raise self._refused(f"the request fails with {status}: {_reason(answer)}", where=where)
+        return decode(answer, f"{BINARY_TYPE}{length}" if length else "application/json")
+
+    def _link(self, root: Path) -> list[Path]:
+        """Show every model directory of a root to the server."""
+        links = []
+        for config in sorted(root.absolute().glob(f"*/{CONFIG_FILE}")):
+            links.append(self.repository / config.parent.name)
+            links[-1].symlink_to(config.parent)
+        return links
+
+    def _load(self, model: str) -> None:
+        where = f"model {model!r}"
+        status, answer, _ = self._ask(
+            "POST",
+            f"/v2/repository/models/{model}/load",
+            limit_s=self._limits.load_s,
+            doing="loaded",
+            where=where,
+        )
+        if status != OK:
+            raise self._refused(f"the Triton server does not load it: {_reason(answer)}", where=where)
+
+    def _unload(self, model: str, names: list[str]) -> bool:
+        """Unload a model with the models that it runs; whether they are all gone."""
+        body = json.dumps({"parameters": {"unload_dependents": True}}).encode()
+        try:
+            self.request("POST", f"/v2/repository/models/{model}/unload", body=body, limit_s=_UNLOAD_LIMIT_S)
+            deadline = time.monotonic() + _UNLOAD_LIMIT_S
+            while time.monotonic() < deadline:
+                index = self.request("POST", "/v2/repository/index", limit_s=SHORT_LIMIT_S).json()
+                states = [each.get("state") for each in index if each["name"] in names]
+                if all(state in {None, "UNAVAILABLE"} for state in states):
+                    return True
+                time.sleep(POLL_S)
+        except (urllib3.exceptions.HTTPError, OSError):
+            return False
+        return False
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+        limit_s: float,
+        doing: str,
+        where: str,
+    ) -> tuple[int, bytes, str | None]:
+        """An answer's status, body and length of its header."""
+        try:
+            answer = self.request(method, path, body=body, headers=headers, limit_s=limit_s)
+        except urllib3.exceptions.TimeoutError:
+            self.stop()
+            raise self._refused(f"it is not {doing} within {limit_s:g} seconds", where=where) from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            end = self.ending()
+            self.stop()
+            raise self._refused(f"{end} before it {doing}", where=where) from error
+        return answer.status, answer.data, answer.headers.get(_HEADER_LENGTH)
+
+    def _refused(self, what: str, *, where: str) -> FleetError:
+        return FleetError.of(
+            what=what,
+            where=where,
+            expected="a model that loads, and answers the examples of its declaration",
+            why="the endpoint would fail in the same way; the end of the server's log:\n"
+            + indented(self.log_tail()),
+            fix="fix what the log says in the declaration or the model's code, then build and verify again",
+            rule="not-served",
+        )
+
+
+def _reason(answer: bytes) -> str:
+    """What Triton says in an error's body."""
+    text = answer.decode(errors="replace")
+    try:
+        return str(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return text

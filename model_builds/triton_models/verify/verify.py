@@ -1,0 +1,383 @@
+"""`fleet verify`: built models, served by a Triton server, against their source on the declared inputs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from triton_models.artifact import refusal as mark
+from triton_models.artifact.layout import BUILD_FILE, read_layout
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.outcome import progress
+from triton_models.declare.declaration import Example, ModelBuild
+from triton_models.declare.reading import blame, forms_of, load_build, model_names
+from triton_models.facts.tensorrt import Precision
+from triton_models.verify.comparing import NEVER, Difference, difference
+from triton_models.verify.declared import Output, outputs, served_model
+
+if TYPE_CHECKING:
+    from triton_models.verify.comparing import Array
+    from triton_models.verify.serving import Server
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """How near a built model is to its source; within its tolerance, or there is none of these.
+
+    Attributes:
+        model: The model's name.
+        precision: What it calculates in, such as "fp32"; of several plans, "fp16+fp32".
+        examples: How many requests were answered.
+        largest: The largest absolute difference of any component; None where nothing was compared.
+        tolerance: What was allowed; None where nothing was compared.
+        output: The output with the largest difference.
+    """
+
+    model: str
+    precision: str
+    examples: int
+    largest: float | None = None
+    tolerance: float | None = None
+    output: str | None = None
+
+    def line(self) -> str:
+        """What was found, in a line."""
+        requests = f"{self.examples} example{'s' * (self.examples != 1)}"
+        begin = f"{self.model}: {self.precision}, {requests}"
+        if self.largest is not None:
+            return (
+                f"{begin}, largest difference {self.largest:.1e} in {self.output}, allowed {self.tolerance:g}"
+            )
+        if self.examples:
+            return f"{begin}, answered in the declared types and shapes; no reference to compare with"
+        return f"{begin}; it loads, and nothing more is known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """The outcome of `fleet verify`: for each root what was found, or what is wrong."""
+
+    found: dict[str, Accuracy | tuple[Problem, ...]]
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every model is within its tolerance."""
+        return 0 if all(isinstance(each, Accuracy) for each in self.found.values()) else 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Each path with its accuracy or its problems."""
+        return {
+            "verified": self.exit_code == 0,
+            "paths": {
+                path: {"accuracy": asdict(each)}
+                if isinstance(each, Accuracy)
+                else {"problems": [problem.as_dict() for problem in each]}
+                for path, each in self.found.items()
+            },
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The problems in full, and one line for each model."""
+        for path, each in self.found.items():
+            if isinstance(each, Accuracy):
+                yield each.line()
+                continue
+            for problem in each:
+                yield from (str(problem), "")
+            count = len(each)
+            yield f"{path}: not verified, {count} problem{'s' * (count != 1)}"
+
+
+def run(arguments: argparse.Namespace) -> Verified:
+    """`fleet verify ROOT...`: all of them with one server; one that fails keeps no other from being verified.
+
+    Raises:
+        FleetError: There is no server, or none starts.
+    """
+    from triton_models.verify.serving import serving
+
+    found: dict[str, Accuracy | tuple[Problem, ...]] = {}
+    with serving(arguments.tritonserver, log=arguments.log) as server:
+        server.start()
+        for root in arguments.roots:
+            progress(f"verifying {root} ...")
+            try:
+                found[str(root)] = verify(root, declaration_of(root, arguments.models), server=server)
+            except FleetError as error:
+                found[str(root)] = error.problems
+    return Verified(found=found)
+
+
+def verify(root: Path, declaration: ModelBuild, *, server: Server) -> Accuracy:
+    """Send every example of a declaration to the built model, and compare with what its source answers.
+
+    Every component of every output that the reference gives must be within the tolerance of the precision
+    that the model was built in; of several plans, that of the coarsest. Outputs must have the types and
+    shapes that config.pbtxt declares, whether there is a reference or not.
+
+    A root that fails is marked: `fleet pack` refuses it until it is built or verified again. A server
+    that does not start marks nothing: that says nothing about the model.
+
+    Args:
+        root: What `fleet build` made. The mark is written to it, and Python's bytecode; no artifact holds
+            either.
+        declaration: What it was made from.
+        server: From `triton_models.verify.serving.serving(...)`. One is enough for any number of roots: it
+            is started when it is needed, and again after it died.
+
+    Raises:
+        FleetError: Everything that is wrong: it does not load, an answer is an error, late, or outside
+            tolerance, or the declaration's own code fails. Each problem names the model and the example.
+    """
+    record = _record(root)
+    server.start()
+    try:
+        found = _verify(root, record, declaration, server)
+    except FleetError as error:
+        problems = [_with_left_out(problem, record) for problem in error.problems]
+        mark.refuse(root, problems)
+        raise FleetError(problems) from error
+    mark.accept(root)
+    return found
+
+
+def declaration_of(root: Path, models: Path | None = None) -> ModelBuild:
+    """The declaration that a built root was made from.
+
+    Args:
+        root: What `fleet build` made.
+        models: The folder of model builds; by default the one beside this package.
+
+    Raises:
+        FleetError: It is no such root, or its declaration is not there or has a mistake.
+    """
+    name = str(_record(root).get("model"))
+    folders = model_names(models)
+    if name in folders:
+        return load_build(name, models)
+    for folder in (each for each in folders if name.startswith(each)):
+        for form in forms_of(folder, models):
+            build = load_build(form, models)
+            if build.name == name:
+                return build
+    return load_build(name, models)  # says what there is
+
+
+@dataclass(slots=True, kw_only=True)
+class _Comparison:
+    """The answers of one built model, one after the other.
+
+    Attributes:
+        declaration: What they are compared with.
+        model: The model's name.
+        outputs: Its outputs, as config.pbtxt declares them.
+        precisions: What it calculates in.
+        allowed: The largest difference allowed; None without a reference.
+        largest: The largest difference so far; None as long as nothing was compared.
+        output: Where that is.
+    """
+
+    declaration: ModelBuild
+    model: str
+    outputs: Sequence[Output]
+    precisions: Sequence[Precision]
+    allowed: float | None
+    largest: float | None = None
+    output: str | None = None
+
+    @property
+    def precision(self) -> str:
+        """What the model calculates in, as a person reads it."""
+        return "+".join(self.precisions)
+
+    def problems(self, example: Example, server: Server) -> Iterator[Problem]:
+        """What is wrong with the answer to one example."""
+        where = f"model {self.model!r}, example {example.name!r}"
+        answer = server.infer(self.model, example.inputs, where=where)
+        wrong = [problem for output in self.outputs for problem in output.problems(answer, where=where)]
+        yield from wrong
+        reference = self.declaration.reference
+        if wrong or reference is None:
+            return
+        called = f"reference() of {self.declaration.name!r}, example {example.name!r}"
+        expected = _own(called, lambda: dict(reference(example.inputs)))
+        if self.declaration.output not in expected:
+            yield _no_reference(
+                called, f"it gives {', '.join(expected) or 'nothing'}", self.declaration.output
+            )
+        for name, tensor in expected.items():
+            yield from self._compared(name, answer, tensor, where=where, called=called)
+
+    def _compared(
+        self, name: str, answer: Mapping[str, Array], expected: Array, *, where: str, called: str
+    ) -> Iterator[Problem]:
+        import numpy as np
+
+        expected = np.asarray(expected)
+        if name not in answer:
+            yield _no_reference(called, f"it gives {name!r}", f"only outputs: {', '.join(answer)}")
+            return
+        served, place = answer[name], f"{where}, output {name!r}"
+        if served.shape != expected.shape:
+            self._take(NEVER, name)
+            yield _other_shape(served, expected, place)
+        elif not served.size:
+            self._take(NEVER, name)
+            yield _empty(served, place)
+        else:
+            allowed = self.allowed or 0.0
+            found = difference(served, expected, tolerance=allowed)
+            self._take(found.largest, name)
+            if found.outside:
+                yield _outside(found, allowed, self.precision, place)
+
+    def _take(self, largest: float, output: str) -> None:
+        if self.largest is None or largest > self.largest:
+            self.largest, self.output = largest, output
+
+
+def _with_left_out(problem: Problem, record: Mapping[str, Any]) -> Problem:
+    """A problem of serving a portable build, with what only the rehearsal's server does without."""
+    if problem.rule != "not-served" or not record.get("left_out"):
+        return problem
+    lacks = ", ".join(record["left_out"])
+    more = f"; it is portable and lacks {lacks}, which only the rehearsal's server does without"
+    return replace(problem, fix=problem.fix + more)
+
+
+def _verify(root: Path, record: Mapping[str, Any], declaration: ModelBuild, server: Server) -> Accuracy:
+    model = served_model(root, record)
+    precisions: Sequence[Precision] = record.get("precisions") or ("fp32",)
+    compares = declaration.reference is not None
+    comparison = _Comparison(
+        declaration=declaration,
+        model=model,
+        outputs=outputs(root, model),
+        precisions=precisions,
+        allowed=max(declaration.allowed(each) for each in precisions) if compares else None,
+    )
+    examples = _own(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
+    problems: list[Problem] = []
+    with server.loaded(root, model):
+        for example in examples:
+            try:
+                problems.extend(comparison.problems(example, server))
+            except FleetError as error:
+                problems.extend(error.problems)
+                if not server.alive:
+                    break
+    raise_if_any(problems)
+    return Accuracy(
+        model=model,
+        precision=comparison.precision,
+        examples=len(examples),
+        largest=comparison.largest,
+        tolerance=None if comparison.largest is None else comparison.allowed,
+        output=comparison.output,
+    )
+
+
+def _record(root: Path) -> dict[str, Any]:
+    """What build.json of a root says.
+
+    Raises:
+        FleetError: It is no root that `fleet build` made.
+    """
+    record = read_layout(root).build() if root.is_dir() else {}
+    if "model" in record:
+        return record
+    raise FleetError.of(
+        what=f"there is no {BUILD_FILE} that names a model",
+        where=str(root),
+        expected="a folder that `fleet build` made",
+        why=f"{BUILD_FILE} says which declaration has the examples and the reference",
+        fix="build the model, and give the path that `fleet build` prints",
+        rule="no-build",
+    )
+
+
+def _own(called: str, function: Callable[[], _T]) -> _T:
+    """What a declaration's own function gives.
+
+    Raises:
+        FleetError: It fails, with the line of the declaration that does.
+    """
+    try:
+        # Frameworks print; standard output belongs to the command's result.
+        with contextlib.redirect_stdout(sys.stderr):
+            return function()
+    except FleetError:
+        raise
+    except Exception as error:
+        raise FleetError.of(
+            what=f"{called} fails: {type(error).__name__}: {error}",
+            where=_line(error),
+            expected="tensors by name",
+            why="a model that cannot be verified is not published",
+            fix="install what models are built with: python -m triton_models.builds.locked build"
+            if isinstance(error, ModuleNotFoundError)
+            else "fix that line, then verify again",
+            rule="declaration-failed",
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    """Where in the declaration's folder an error came from."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    return blame(error, Path(own[0].filename).parent) if own else "its build.py"
+
+
+def _no_reference(called: str, what: str, expected: str) -> Problem:
+    return Problem(
+        what=f"{called}: {what}",
+        where="the declaration's reference",
+        expected=expected,
+        why="what has no reference is not compared",
+        fix="let reference() give the model's outputs by their names",
+        rule="reference",
+    )
+
+
+def _other_shape(served: Array, expected: Array, place: str) -> Problem:
+    return Problem(
+        what=f"the answer has the shape {list(served.shape)}",
+        where=place,
+        expected=f"{list(expected.shape)}, the shape of the reference",
+        why="it is not what the model's source answers",
+        fix="fix the model's code or its export, then build and verify again",
+        rule="outside-tolerance",
+    )
+
+
+def _empty(served: Array, place: str) -> Problem:
+    return Problem(
+        what=f"the answer and the reference are empty: their shape is {list(served.shape)}",
+        where=place,
+        expected="at least one component",
+        why="an empty answer proves nothing",
+        fix="choose an example that gives something",
+        rule="outside-tolerance",
+    )
+
+
+def _outside(found: Difference, allowed: float, precision: str, place: str) -> Problem:
+    index = ", ".join(map(str, found.index))
+    by = f" by {found.largest:.2g}" if found.largest < NEVER else ""
+    return Problem(
+        what=f"the answer differs{by} at [{index}]: got {found.got}, "
+        f"expected {found.expected}; {found.outside} of {found.components} components are outside tolerance",
+        where=place,
+        expected=f"a difference of at most {allowed:g}, the declared tolerance in {precision}",
+        why="the built model does not answer as its source does; it is not published",
+        fix="fix the model, or build it in a finer precision; raise `tolerance` in build.py only if "
+        "applications can bear the difference; then build and verify again",
+        rule="outside-tolerance",
+    )

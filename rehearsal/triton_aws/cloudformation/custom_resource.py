@@ -1,0 +1,204 @@
+"""Custom resources: `Custom::` types, and AWS::CloudFormation::CustomResource, made by a function.
+
+CloudFormation sends the function a request and waits until something puts an answer to the URL in it. Here
+the URL is one of the embedded AWS. A function that has ended without an answer, with everything that it
+invoked, fails its resource at once, and the reason names its error. CloudFormation knows nothing of that and
+waits until the time is up.
+
+What an answer gives is not hidden where it says NoEcho: the events here show no properties at all.
+
+Read on 2026-11-21:
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
+https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-requesttypes.html
+https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html
+"""
+
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
+from __future__ import annotations
+
+import json
+import queue
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from triton_aws.cloudformation.answers import ANSWER_BYTES, ANSWERS
+from triton_aws.cloudformation.resource import (
+    Call,
+    HalfMadeError,
+    Identity,
+    Properties,
+    ResourceType,
+)
+from triton_aws.functions.runner import Outcome
+from triton_aws.moto_gaps import lambda_
+
+_TIMEOUT_S = 3600
+_COPIED = ("StackId", "RequestId", "LogicalResourceId")
+_ID_BYTES = 1024
+_GENERATED_ID_LIMIT = 255
+
+
+class CustomResourceError(Exception):
+    """A custom resource that failed, in CloudFormation's words where it has any.
+
+    Attributes:
+        physical_id: The physical id that the function gave it all the same; empty if none.
+    """
+
+    def __init__(self, reason: str, *, physical_id: str = "") -> None:
+        super().__init__(reason)
+        self.physical_id = physical_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Response:
+    """What the function put to the URL, as far as it concerns the stack."""
+
+    physical_id: str
+    attributes: Mapping[str, Any]
+
+
+class CustomResource(ResourceType):
+    """A resource that a function makes.
+
+    Args:
+        type_name: Its type.
+    """
+
+    name = "AWS::CloudFormation::CustomResource"
+
+    def __init__(self, type_name: str) -> None:
+        self._type_name = type_name
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Have the function create the resource.
+
+        Raises:
+            HalfMadeError: It failed. CloudFormation has such a resource deleted like one that succeeded.
+        """
+        try:
+            response = self._ask(call, "Create", properties)
+        except CustomResourceError as error:
+            physical_id = error.physical_id or call.unique_name(limit=_GENERATED_ID_LIMIT)
+            raise HalfMadeError(str(error), Identity(physical_id=physical_id)) from error
+        return Identity(physical_id=response.physical_id, attributes=response.attributes)
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Have the function update the resource; with another physical id it is another resource."""
+        if before["ServiceToken"] != after["ServiceToken"]:
+            msg = "Modifying service token is not allowed."
+            raise CustomResourceError(msg)
+        response = self._ask(
+            call,
+            "Update",
+            after,
+            PhysicalResourceId=identity.physical_id,
+            OldResourceProperties=as_text(before),
+        )
+        return Identity(physical_id=response.physical_id, attributes=response.attributes)
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Have the function delete the resource."""
+        self._ask(call, "Delete", properties, PhysicalResourceId=identity.physical_id)
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the function: what it made, nobody else knows."""
+        call.client("lambda").get_function(FunctionName=properties["ServiceToken"])
+
+    def _ask(self, call: Call, kind: str, properties: Properties, **more: Any) -> _Response:
+        """Send a request and wait for its answer."""
+        token = str(properties.get("ServiceToken", ""))
+        if ":lambda:" not in token:
+            msg = f"the embedded AWS asks functions only; the ServiceToken is {token!r}"
+            raise CustomResourceError(msg)
+        request_id = str(uuid.uuid4())
+        with ANSWERS.expect(request_id) as (url, answered):
+            request = {
+                "RequestType": kind,
+                "ServiceToken": token,
+                "ResponseURL": url,
+                "StackId": call.stack_id,
+                "RequestId": request_id,
+                "LogicalResourceId": call.logical_id,
+                "ResourceType": self._type_name,
+                "ResourceProperties": as_text(properties),
+                **more,
+            }
+            lambda_.start(token, json.dumps(request).encode(), on_end=answered.put)
+            call.answer()
+            timeout = float(properties.get("ServiceTimeout", _TIMEOUT_S))
+            body = _wait(answered, timeout=timeout, request_id=request_id)
+        return _read(body, request)
+
+
+def as_text(value: Any) -> Any:
+    """Properties as a function gets them: every scalar is a string."""
+    if isinstance(value, Mapping):
+        return {str(key): as_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_text(item) for item in value]
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _wait(answered: queue.Queue[bytes | Outcome], *, timeout: float, request_id: str) -> bytes:
+    """The answer's body.
+
+    Raises:
+        CustomResourceError: There is none in time, or the function ended without one.
+    """
+    try:
+        found = answered.get(timeout=timeout)
+    except queue.Empty:
+        msg = (
+            "CloudFormation did not receive a response from your Custom Resource. Please check your logs for "
+            f"requestId [{request_id}]. (It waited {timeout:g} seconds.)"
+        )
+        raise CustomResourceError(msg) from None
+    if isinstance(found, Outcome):
+        how = f" with {found.error}" if found.error else ""
+        msg = (
+            f"the function ended{how} and has not answered (RequestId: {request_id}); CloudFormation would "
+            f"wait {timeout:g} seconds for it"
+        )
+        raise CustomResourceError(msg)
+    return found
+
+
+def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
+    """What an answer says.
+
+    Raises:
+        CustomResourceError: It says that the function failed, or is not an answer to the request.
+    """
+    if len(body) > ANSWER_BYTES:
+        msg = f"Response object is too long: {len(body)} bytes, and {ANSWER_BYTES} are allowed."
+        raise CustomResourceError(msg)
+    try:
+        answer = json.loads(body)
+        status = answer["Status"]
+    except (ValueError, TypeError, KeyError) as error:
+        msg = f"Invalid response object: a JSON object with a Status is expected, not {body[:100]!r}"
+        raise CustomResourceError(msg) from error
+    physical_id = str(answer.get("PhysicalResourceId") or "")
+    if status != "SUCCESS":
+        msg = (
+            f"Received response status [{status}] from custom resource. Message returned: "
+            f"{answer.get('Reason', '')} (RequestId: {request['RequestId']})"
+        )
+        raise CustomResourceError(msg, physical_id=physical_id)
+    wrong = [name for name in _COPIED if answer.get(name) != request[name]]
+    if wrong:
+        msg = f"Invalid response object: {', '.join(wrong)} must be copied from the request"
+        raise CustomResourceError(msg)
+    if not 0 < len(physical_id.encode()) <= _ID_BYTES:
+        msg = f"Invalid PhysicalResourceId: 1 to {_ID_BYTES} bytes are expected"
+        raise CustomResourceError(msg)
+    return _Response(physical_id=physical_id, attributes=_attributes(answer.get("Data") or {}))
+
+
+def _attributes(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What `Fn::GetAtt` finds: text, and lists of it."""
+    return {str(key): as_text(value) for key, value in data.items()}

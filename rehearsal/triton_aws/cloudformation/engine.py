@@ -1,0 +1,390 @@
+"""Brings a stack's resources to what a template says: in dependency order, or back to where they were.
+
+moto creates resources while it resolves references, updates a resource only when its own text in the template
+changed, and removes before it adds. CloudFormation itself resolves first, compares properties, replaces where
+its registry says create-only, passes the new identity on to whoever refers to it, and cleans up last. The
+difference matters here: a changed model replaces its endpoint configuration and updates the endpoint.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from moto.cloudformation import parsing
+from moto.cloudformation.exceptions import ValidationError
+from moto.cloudformation.parsing import ResourceMap
+
+from triton_aws.cloudformation.references import in_order, needed_by
+from triton_aws.cloudformation.resource import Call, HalfMadeError, Identity, Properties, ResourceType
+from triton_aws.cloudformation.schemas import must_replace
+from triton_rehearsal.assumptions import holds
+
+# The policies by which what an operation has created stays when that is rolled back, as AWS has it or not.
+_RETAINED: Mapping[bool, tuple[str, ...]] = {True: ("Retain",), False: ("Retain", "RetainExceptOnCreate")}
+
+Template = Mapping[str, Any]
+Journal = Callable[..., None]
+
+
+class DeploymentError(Exception):
+    """A resource could not be created, updated or resolved; its text is the reason that events show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """A resource of a stack as it is. moto's parser and responses read it under these names.
+
+    Attributes:
+        logical_resource_id: Its name in the template.
+        cf_resource_type: Its type.
+        kind: What works on it; None for a type that nobody registered, which is then not there at all.
+        identity: How it is known; None where it is not there.
+        properties: Its properties with every reference resolved.
+        retain: Whether it stays when it leaves the stack.
+        retain_created: Whether it stays when the operation that created it is rolled back.
+        retain_replaced: Whether it stays when another one replaces it.
+        failed: Whether its creation failed half-way, and nothing was rolled back.
+    """
+
+    logical_resource_id: str
+    cf_resource_type: str
+    kind: ResourceType | None
+    identity: Identity | None
+    properties: Properties
+    retain: bool
+    retain_created: bool
+    retain_replaced: bool
+    failed: bool = False
+
+    @property
+    def physical_resource_id(self) -> str:
+        """What `Ref` returns; empty where the resource is not there."""
+        return self.identity.physical_id if self.identity else ""
+
+    def get_cfn_attribute(self, name: str) -> str:
+        """What `Fn::GetAtt` returns; empty where the resource is not there.
+
+        Raises:
+            DeploymentError: The type has no such attribute.
+        """
+        if self.identity is None:
+            return ""
+        if name not in self.identity.attributes:
+            known = f"{self.cf_resource_type} {self.logical_resource_id}"
+            msg = f"{known} has no attribute {name} in the embedded AWS"
+            raise DeploymentError(msg)
+        return self.identity.attributes[name]
+
+
+class StackResources(ResourceMap):
+    """moto's map of what a stack refers to: parameters, mappings, conditions, and the resources from here."""
+
+    def __getitem__(self, key: str) -> Any:
+        """What a `Ref` to the name finds; None for a resource that a condition leaves out."""
+        if key in self._parsed_resources:
+            return self._parsed_resources[key]
+        if key in self._resource_json_map:
+            return None
+        raise ValidationError(message=f"Unresolved resource dependencies [{key}] in the Resources block")
+
+    def __len__(self) -> int:
+        return len(self.resources)
+
+    @property
+    def resources(self) -> list[str]:
+        """The logical ids of the resources that are there."""
+        return [name for name, found in self._parsed_resources.items() if isinstance(found, Deployed)]
+
+    @property
+    def deployed(self) -> dict[str, Deployed]:
+        """The resources that are there, by logical id."""
+        return {name: self._parsed_resources[name] for name in self.resources}
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """The template's resources that no condition leaves out, by logical id."""
+        return {
+            name: resource
+            for name, resource in self._resource_json_map.items()
+            if "Condition" not in resource or self.lazy_condition_map[resource["Condition"]]
+        }
+
+    def validate_outputs(self) -> None:
+        """Left to the moment when outputs are resolved: moto's own check knows moto's types only."""
+
+    def read(self, template: Template, parameters: Mapping[str, Any]) -> None:
+        """Take over another template, with its parameters, mappings and conditions; resources stay."""
+        kept = self.deployed
+        pseudo = {name: value for name, value in self._parsed_resources.items() if name.startswith("AWS::")}
+        self._parsed_resources = {**pseudo, **kept}
+        self.resolved_parameters = {}
+        self._template = dict(template)
+        self._resource_json_map = template.get("Resources", {})
+        self.input_parameters = dict(parameters)
+        self.load_mapping()
+        self.transform_mapping()
+        self.load_parameters()
+        self.load_conditions()
+
+    def put(self, resource: Deployed) -> None:
+        """Note that a resource is there."""
+        self._parsed_resources[resource.logical_resource_id] = resource
+
+    def drop(self, logical_id: str) -> None:
+        """Note that a resource is gone."""
+        self._parsed_resources.pop(logical_id, None)
+
+    def resolve(self, value: Any) -> Any:
+        """A value of the template with its intrinsic functions evaluated."""
+        return parsing.clean_json(copy.deepcopy(value), self)
+
+
+class Deployment:
+    """One operation on the resources of one stack.
+
+    Args:
+        resources: What the stack has.
+        types: Finds what works on a type; None if nobody registered it.
+        call: Makes the call context of a logical id.
+        journal: Records an event: keyword arguments logical_id, physical_id, resource_type, status, reason.
+    """
+
+    def __init__(
+        self,
+        resources: StackResources,
+        *,
+        types: Callable[[str], ResourceType | None],
+        call: Callable[[str], Call],
+        journal: Journal,
+    ) -> None:
+        self._resources = resources
+        self._types = types
+        self._call = call
+        self._journal = journal
+        self._undo: list[Callable[[], None]] = []
+        self._obsolete: list[Deployed] = []
+        self._former_order: list[str] = []
+        self._still_needed: set[str] = set()
+        self._left: list[str] = []
+        self._half_made: Deployed | None = None
+
+    def apply(self, previous: Template) -> None:
+        """Create, update and replace until the stack has what its template declares.
+
+        Args:
+            previous: The template that the stack had, for the order in which to clean up.
+
+        Raises:
+            DeploymentError: A resource failed. Nothing is undone yet: call `roll_back`.
+        """
+        declared = self._resources.declared
+        self._former_order = _deployed_order(previous, self._resources.deployed)
+        for logical_id in in_order(declared, declared):
+            self._settle(logical_id, declared[logical_id])
+        leaving = [found for name, found in self._resources.deployed.items() if name not in declared]
+        self._obsolete += [found for found in leaving if not found.retain]
+        for found in leaving:
+            self._resources.drop(found.logical_resource_id)
+
+    def roll_back(self) -> list[str]:
+        """Undo what `apply` did, newest first; returns the resources that could not be removed.
+
+        What cannot be undone is in the events. A resource that stays keeps what it depends on.
+        """
+        while self._undo:
+            undo = self._undo.pop()
+            try:
+                undo()
+            except Exception as error:  # noqa: BLE001 (one step that fails must not keep the others from running)
+                self._journal(
+                    logical_id="",
+                    physical_id="",
+                    resource_type="",
+                    status="ROLLBACK_FAILED",
+                    reason=str(error),
+                )
+        return self._left
+
+    def stay(self) -> bool:
+        """Leave everything as `apply` left it; returns whether that can be, which a replacement prevents."""
+        if self._obsolete:
+            return False
+        if self._half_made is not None:
+            self._resources.put(replace(self._half_made, failed=True))
+        return True
+
+    def clean_up(self) -> list[str]:
+        """Delete what was replaced or left the template; returns the reasons of what could not be deleted."""
+        rank = {name: number for number, name in enumerate(self._former_order)}
+        obsolete = sorted(self._obsolete, key=lambda found: rank[found.logical_resource_id], reverse=True)
+        return [reason for found in obsolete if (reason := self._remove(found))]
+
+    def delete_all(self, template: Template) -> list[str]:
+        """Delete every resource that the template does not retain, dependants first; returns the failures."""
+        deployed = self._resources.deployed
+        failures = []
+        for logical_id in reversed(_deployed_order(template, deployed)):
+            found = deployed[logical_id]
+            reason = "" if found.retain else self._remove(found)
+            if reason:
+                failures.append(reason)
+            else:
+                self._resources.drop(logical_id)
+        return failures
+
+    def _settle(self, logical_id: str, declared: Mapping[str, Any]) -> None:
+        """Make one resource what the template declares."""
+        type_name = declared["Type"]
+        kind = self._types(type_name)
+        before = self._resources.deployed.get(logical_id)
+        wanted = Deployed(
+            logical_resource_id=logical_id,
+            cf_resource_type=type_name,
+            kind=kind,
+            identity=None,
+            properties=self._resolved(logical_id, type_name, declared),
+            retain=declared.get("DeletionPolicy") in ("Retain", "RetainExceptOnCreate"),
+            retain_created=declared.get("DeletionPolicy") in _RETAINED[holds("retain_except_on_create")],
+            retain_replaced=declared.get("UpdateReplacePolicy") == "Retain",
+        )
+        if kind is None:
+            # Recorded as absent: the stack goes on as moto's would, and `uncreated` names it.
+            self._resources.put(wanted)
+        elif before is None or before.identity is None:
+            self._create(kind, wanted)
+        elif before.failed:
+            self._discard(before)
+            self._create(kind, wanted)
+        elif before.cf_resource_type != type_name or must_replace(
+            type_name, before.properties, wanted.properties
+        ):
+            self._replace(kind, before, wanted)
+        elif before.properties != wanted.properties:
+            self._update(kind, before, before.identity, wanted)
+        else:
+            self._resources.put(replace(wanted, identity=before.identity))
+
+    def _resolved(self, logical_id: str, type_name: str, declared: Mapping[str, Any]) -> Properties:
+        try:
+            resolved: Properties = self._resources.resolve(declared.get("Properties", {}))
+        except Exception as error:
+            reason = _reason(error)
+            self._note(logical_id, type_name, "", "CREATE_FAILED", reason)
+            raise DeploymentError(reason) from error
+        return resolved
+
+    def _create(self, kind: ResourceType, wanted: Deployed) -> Deployed:
+        call = self._call(wanted.logical_resource_id)
+        try:
+            identity = self._attempt("CREATE", wanted, lambda: kind.create(call, wanted.properties))
+        except DeploymentError as error:
+            if isinstance(error.__cause__, HalfMadeError):
+                half = self._half_made = replace(wanted, identity=error.__cause__.identity)
+                self._undo.append(lambda: self._discard(half))
+            raise
+        created = replace(wanted, identity=identity)
+        self._resources.put(created)
+
+        self._undo.append(lambda: self._uncreate(created))
+        return created
+
+    def _uncreate(self, created: Deployed) -> None:
+        """Remove what the operation created, unless its policy or a resource that stays needs it."""
+        logical_id = created.logical_resource_id
+        if logical_id in self._still_needed:
+            return
+        if not created.retain_created and self._remove(created):
+            self._left.append(logical_id)
+            self._still_needed |= needed_by(self._resources.declared, logical_id)
+            return
+        self._resources.drop(logical_id)
+
+    def _replace(self, kind: ResourceType, before: Deployed, wanted: Deployed) -> None:
+        self._create(kind, wanted)
+        self._undo.insert(len(self._undo) - 1, lambda: self._resources.put(before))
+        if not before.retain_replaced and holds("old_endpoint_removed_last"):
+            self._obsolete.append(before)
+        elif not before.retain_replaced:
+            self._remove(before)
+
+    def _update(self, kind: ResourceType, before: Deployed, identity: Identity, wanted: Deployed) -> None:
+        call, current = self._call(wanted.logical_resource_id), identity
+
+        def undo() -> None:
+            replaced = current.physical_id != identity.physical_id
+            if replaced and holds("rollback_of_custom_resources"):
+                self._resources.put(before)
+                self._discard(replace(wanted, identity=current))
+                return
+            restored = kind.update(call, current, wanted.properties, before.properties)
+            self._resources.put(replace(before, identity=restored))
+            if restored.physical_id != current.physical_id:
+                self._discard(replace(wanted, identity=current))
+
+        # Registered first: an update that fails half-way is put back as well.
+        self._undo.append(undo)
+        current = self._attempt(
+            "UPDATE", wanted, lambda: kind.update(call, identity, before.properties, wanted.properties)
+        )
+        self._resources.put(replace(wanted, identity=current))
+        # Another id after an update is another resource: a custom resource replaces itself so.
+        if current.physical_id != identity.physical_id and not before.retain_replaced:
+            self._obsolete.append(before)
+
+    def _attempt(self, verb: str, wanted: Deployed, action: Callable[[], Identity]) -> Identity:
+        """Do it with its events; any failure is the resource's failure, with the service's own words."""
+        logical_id, type_name = wanted.logical_resource_id, wanted.cf_resource_type
+        self._note(logical_id, type_name, "", f"{verb}_IN_PROGRESS", None)
+        try:
+            identity = action()
+        except Exception as error:
+            reason = _reason(error)
+            self._note(logical_id, type_name, "", f"{verb}_FAILED", reason)
+            msg = f"{type_name} {logical_id}: {reason}"
+            raise DeploymentError(msg) from error
+        self._note(logical_id, type_name, identity.physical_id, f"{verb}_COMPLETE", None)
+        return identity
+
+    def _discard(self, found: Deployed) -> None:
+        """Delete a resource that nothing refers to; a failure is in the events."""
+        self._remove(found)
+
+    def _remove(self, found: Deployed) -> str:
+        """Delete a resource; returns why it could not be done, or nothing."""
+        if found.kind is None or found.identity is None:
+            return ""
+        note = (found.logical_resource_id, found.cf_resource_type, found.physical_resource_id)
+        self._note(*note, "DELETE_IN_PROGRESS", None)
+        try:
+            found.kind.delete(self._call(found.logical_resource_id), found.identity, found.properties)
+        except Exception as error:  # noqa: BLE001 (the reason goes into the events; the others are still deleted)
+            reason = _reason(error)
+            self._note(*note, "DELETE_FAILED", reason)
+            return f"{found.cf_resource_type} {found.logical_resource_id}: {reason}"
+        self._note(*note, "DELETE_COMPLETE", None)
+        return ""
+
+    def _note(
+        self, logical_id: str, type_name: str, physical_id: str, status: str, reason: str | None
+    ) -> None:
+        self._journal(
+            logical_id=logical_id,
+            physical_id=physical_id,
+            resource_type=type_name,
+            status=status,
+            reason=reason,
+        )
+
+
+def _deployed_order(template: Template, deployed: Iterable[str]) -> list[str]:
+    """The deployed logical ids, each after the ones that it refers to."""
+    declared = template.get("Resources", {})
+    return in_order({name: declared.get(name, {}) for name in deployed}, deployed)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error) or getattr(error, "message", "") or getattr(error, "description", "")
+    return text if text and not isinstance(error, KeyError) else f"{type(error).__name__}: {text}"

@@ -1,0 +1,106 @@
+"""Resource types that moto's own classes create: a fall-back for templates beyond the fleet's own.
+
+Those classes take over only some properties, and their service's API is not asked for them: `confirm` sees no
+more than the object that moto made. A type that the fleet uses belongs into the catalogue instead.
+"""
+
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from moto.cloudformation.parsing import get_model_map
+
+from triton_aws.cloudformation.resource import AbsentError, Call, Identity, Properties, ResourceType
+
+
+class _Attributes(dict[str, str]):
+    """A moto resource's attributes, read when they are asked for."""
+
+    def __init__(self, resource: Any) -> None:
+        super().__init__()
+        self.resource = resource
+
+    def __contains__(self, name: object) -> bool:
+        return bool(self.resource.has_cfn_attr(name))
+
+    def __missing__(self, name: str) -> str:
+        value: str = self.resource.get_cfn_attribute(name)
+        return value
+
+
+class MotoType(ResourceType):
+    """A type made by one of moto's classes."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Let moto create the resource, under the name that the template gives or a new one."""
+        name_property = self._name_property()
+        name = properties.get(name_property) or call.unique_name(limit=64)
+        resource = self._model.create_from_cloudformation_json(
+            name,
+            self._json(properties),
+            call.account,
+            call.region,
+            LogicalId=call.logical_id,
+            StackId=call.stack_id,
+            ResourceType=self._model.cloudformation_type(),
+        )
+        return _identity(resource)
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Let moto update the resource."""
+        name = after.get(self._name_property()) or identity.physical_id
+        resource = self._model.update_from_cloudformation_json(
+            original_resource=_resource(identity),
+            new_resource_name=name,
+            cloudformation_json=self._json(after),
+            account_id=call.account,
+            region_name=call.region,
+        )
+        if resource is None:
+            msg = f"moto cannot update {self._model.cloudformation_type()}"
+            raise NotImplementedError(msg)
+        return _identity(resource)
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Let moto delete the resource, by the object where its class has that, else by its id."""
+        resource = _resource(identity)
+        if hasattr(resource, "delete"):
+            resource.delete(call.account, call.region)
+        else:
+            self._model.delete_from_cloudformation_json(
+                identity.physical_id, self._json(properties), call.account, call.region
+            )
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """See that moto made something with an id."""
+        if not identity.physical_id:
+            msg = "moto gave it no physical id"
+            raise AbsentError(msg)
+
+    def _name_property(self) -> str:
+        return self._model.cloudformation_name_type() or ""
+
+    def _json(self, properties: Properties) -> dict[str, Any]:
+        return {"Type": self._model.cloudformation_type(), "Properties": dict(properties)}
+
+
+def _identity(resource: Any) -> Identity:
+    return Identity(physical_id=resource.physical_resource_id or "", attributes=_Attributes(resource))
+
+
+def _resource(identity: Identity) -> Any:
+    attributes = identity.attributes
+    return attributes.resource if isinstance(attributes, _Attributes) else None
+
+
+@cache
+def moto_type(name: str) -> ResourceType | None:
+    """The type made by moto's class of that name; None if it has none."""
+    model = get_model_map().get(name)
+    return MotoType(model) if model else None

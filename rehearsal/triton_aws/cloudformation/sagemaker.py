@@ -1,0 +1,152 @@
+"""AWS::SageMaker: models, endpoint configurations and endpoints."""
+
+# ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
+
+from __future__ import annotations
+
+from typing import Any
+
+from triton_aws.cloudformation.request import api_request
+from triton_aws.cloudformation.resource import (
+    Call,
+    Identity,
+    Properties,
+    ResourceType,
+    changed_tags,
+)
+
+_NAME_LIMIT = 63
+
+# How often an update is looked at, in seconds, and how often at most: for eight hours, the longest that AWS
+# lets an update take.
+_POLL_S = 0.05
+_POLLS = 8 * 3600 * 20
+
+
+def _retag(call: Call, arn: str, before: Properties, after: Properties) -> None:
+    put, removed = changed_tags(before, after)
+    sagemaker = call.client("sagemaker")
+    if put:
+        sagemaker.add_tags(ResourceArn=arn, Tags=put)
+    if removed:
+        sagemaker.delete_tags(ResourceArn=arn, TagKeys=removed)
+
+
+class _Immutable(ResourceType):
+    """A resource whose every property but its tags is create-only. Its id is its ARN."""
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Change the tags; anything else replaces."""
+        _retag(call, identity.physical_id, before, after)
+        return identity
+
+
+class Model(_Immutable):
+    """A model: an image, where its data is, and the role that it runs with."""
+
+    name = "AWS::SageMaker::Model"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the model."""
+        sagemaker = call.client("sagemaker")
+        name = properties.get("ModelName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
+        request = api_request(sagemaker, "CreateModel", {**properties, "ModelName": name})
+        arn = sagemaker.create_model(**request)["ModelArn"]
+        return Identity(physical_id=arn, attributes={"ModelName": name, "ModelArn": arn})
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the model."""
+        call.client("sagemaker").delete_model(ModelName=identity.attributes["ModelName"])
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the model."""
+        call.client("sagemaker").describe_model(ModelName=identity.attributes["ModelName"])
+
+
+class EndpointConfig(_Immutable):
+    """An endpoint's configuration: its variants and what is measured of them."""
+
+    name = "AWS::SageMaker::EndpointConfig"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the configuration."""
+        sagemaker = call.client("sagemaker")
+        name = properties.get("EndpointConfigName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
+        request = api_request(sagemaker, "CreateEndpointConfig", {**properties, "EndpointConfigName": name})
+        arn = sagemaker.create_endpoint_config(**request)["EndpointConfigArn"]
+        return Identity(physical_id=arn, attributes={"EndpointConfigName": name, "EndpointConfigArn": arn})
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the configuration."""
+        call.client("sagemaker").delete_endpoint_config(
+            EndpointConfigName=identity.attributes["EndpointConfigName"]
+        )
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the configuration."""
+        call.client("sagemaker").describe_endpoint_config(
+            EndpointConfigName=identity.attributes["EndpointConfigName"]
+        )
+
+
+class UpdateUndoneError(Exception):
+    """An update that SageMaker took back; says why."""
+
+
+class Endpoint(ResourceType):
+    """An endpoint. Its id is its ARN."""
+
+    name = "AWS::SageMaker::Endpoint"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the endpoint; the retain properties only speak of updates."""
+        sagemaker = call.client("sagemaker")
+        name = properties.get("EndpointName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
+        request = api_request(
+            sagemaker, "CreateEndpoint", {**_without(properties, _UPDATE_ONLY), "EndpointName": name}
+        )
+        arn = sagemaker.create_endpoint(**request)["EndpointArn"]
+        return Identity(physical_id=arn, attributes={"EndpointName": name, "EndpointArn": arn})
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        """Move the endpoint to its configuration, with the deployment and retain properties.
+
+        Raises:
+            UpdateUndoneError: SageMaker has put the endpoint back to the configuration that it had.
+        """
+        sagemaker = call.client("sagemaker")
+        _retag(call, identity.physical_id, before, after)
+        if _without(before, {"Tags"}) != _without(after, {"Tags"}):
+            name = identity.attributes["EndpointName"]
+            wanted = {**_without(after, {"Tags"}), "EndpointName": name}
+            sagemaker.update_endpoint(**api_request(sagemaker, "UpdateEndpoint", wanted))
+            _wait_for_update(call, name, config=after["EndpointConfigName"])
+        return identity
+
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the endpoint."""
+        call.client("sagemaker").delete_endpoint(EndpointName=identity.attributes["EndpointName"])
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the endpoint."""
+        call.client("sagemaker").describe_endpoint(EndpointName=identity.attributes["EndpointName"])
+
+
+_UPDATE_ONLY = {"RetainAllVariantProperties", "ExcludeRetainedVariantProperties", "RetainDeploymentConfig"}
+
+
+def _wait_for_update(call: Call, name: str, *, config: str) -> None:
+    """Return when the endpoint is in service; with another configuration than was asked for is a failure."""
+    sagemaker = call.client("sagemaker")
+    found = sagemaker.describe_endpoint(EndpointName=name)
+    if found["EndpointStatus"] != "InService":
+        call.answer()
+        waiter = sagemaker.get_waiter("endpoint_in_service")
+        waiter.wait(EndpointName=name, WaiterConfig={"Delay": _POLL_S, "MaxAttempts": _POLLS})
+        found = sagemaker.describe_endpoint(EndpointName=name)
+    if found["EndpointConfigName"] != config:
+        raise UpdateUndoneError(found.get("FailureReason", f"the endpoint has not moved to {config}"))
+
+
+def _without(properties: Properties, names: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in properties.items() if key not in names}

@@ -1,0 +1,431 @@
+"""moto's CloudFormation API over the engine: its stacks and change sets, with CloudFormation's own outcomes.
+
+What moto's backend does otherwise, and what is replaced here:
+- It registers exports when a stack is created and not when a change set is executed, which is how the CDK
+  command line deploys; so `Fn::ImportValue` fails in the next stack.
+- It finds a change set by its name alone, and the CDK gives the change sets of all stacks the same name.
+- A resource that fails answers HTTP 500. CloudFormation records an event with the reason and rolls back.
+- It deletes an export that another stack imports.
+- It does not know `Fn::GetStackOutput`, nor DisableRollback of a change set: `cdk deploy --no-rollback`.
+- `UsePreviousValue` of a parameter that names a Systems Manager parameter passes on the looked-up value as if
+  it were the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import moto.cloudformation.models
+import moto.cloudformation.parsing
+from moto.cloudformation.exceptions import AlreadyExistsException, ValidationError
+from moto.cloudformation.models import ChangeSet, CloudFormationBackend, Event, Stack
+from moto.cloudformation.parsing import Export
+from moto.cloudformation.responses import CloudFormationResponse
+from moto.cloudformation.utils import generate_stack_id
+from moto.core.exceptions import ServiceException
+from moto.core.responses import ActionResult, EmptyResult
+
+from triton_aws.cloudformation.catalogue import resource_type
+from triton_aws.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources
+from triton_aws.cloudformation.operations import Operations
+from triton_aws.cloudformation.references import values_of
+from triton_aws.cloudformation.resource import Call, Client
+from triton_aws.moto_gaps import patch
+from triton_rehearsal.assumptions import holds
+
+# Makes a client of a service in a region.
+Clients = Callable[[str, str], Client]
+
+# Has the API call that began an operation answered.
+Answer = Callable[[], None]
+
+
+class ChangeSetNotFoundError(ServiceException):
+    """The error that the CDK command line waits for after it deleted a change set."""
+
+    code = "ChangeSetNotFound"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"ChangeSet [{name}] does not exist")
+
+
+class _Server:
+    """The embedded AWS that is running: resource types are calls to its APIs."""
+
+    clients: Clients | None = None
+    operations = Operations()
+
+
+def connect(clients: Clients | None) -> None:
+    """Say how resource types reach the services; None ends what is still going on."""
+    _Server.clients = clients
+    if clients is None:
+        _Server.operations.join()
+
+
+def _nobody_waits() -> None:
+    """Nothing is to be answered."""
+
+
+def _call(stack: Stack, logical_id: str, answer: Answer = _nobody_waits) -> Call:
+    clients = _Server.clients
+    if clients is None:
+        msg = "stacks are deployed while an EmbeddedAws is open"
+        raise DeploymentError(msg)
+    return Call(
+        client=lambda service: clients(service, stack.region_name),
+        account=stack.account_id,
+        region=stack.region_name,
+        stack_id=stack.stack_id,
+        stack_name=stack.name,
+        logical_id=logical_id,
+        answer=answer,
+    )
+
+
+def resources_of(stack: Stack) -> StackResources:
+    """The stack's resources, as the engine keeps them."""
+    resources = stack.resource_map
+    if not isinstance(resources, StackResources):
+        msg = f"the stack {stack.name} is older than install()"
+        raise TypeError(msg)
+    return resources
+
+
+def call_of(stack: Stack, resource: Deployed) -> Call:
+    """The context in which a resource's type works on it."""
+    return _call(stack, resource.logical_resource_id)
+
+
+def _record(stack: Any, status: str, reason: str | None = None) -> None:
+    """Set the stack's status, with its event."""
+    stack.status = status
+    stack.stack_status_reason = reason
+    stack._add_stack_event(status, resource_status_reason=reason)
+
+
+def _journal(stack: Stack) -> Callable[..., None]:
+    def note(
+        *, logical_id: str, physical_id: str, resource_type: str, status: str, reason: str | None
+    ) -> None:
+        stack.events.append(
+            Event(
+                stack_id=stack.stack_id,
+                stack_name=stack.name,
+                logical_resource_id=logical_id,
+                physical_resource_id=physical_id,
+                resource_type=resource_type,
+                resource_status=status,
+                resource_status_reason=reason,
+                resource_properties=None,
+            )
+        )
+
+    return note
+
+
+def _deployment(stack: Stack, answer: Answer) -> Deployment:
+    return Deployment(
+        resources_of(stack),
+        types=resource_type,
+        call=lambda logical_id: _call(stack, logical_id, answer),
+        journal=_journal(stack),
+    )
+
+
+def _deploy(  # noqa: PLR0917 (what an operation is about)
+    backend: CloudFormationBackend,
+    stack: Stack,
+    template: Any,
+    parameters: Mapping[str, Any],
+    verb: str,
+    answer: Answer,
+    *,
+    keep: bool = False,
+) -> None:
+    """Create or update a stack, to the end or back; or to where it fails, if that is to be kept."""
+    before = (stack.template, dict(stack.parameters))
+    former = dict(stack.template_dict)
+    _record(stack, f"{verb}_IN_PROGRESS", "User Initiated")
+    deployment = _deployment(stack, answer)
+    try:
+        _read(backend, stack, template, parameters)
+        deployment.apply(former)
+        _publish(backend, stack)
+    except (DeploymentError, ServiceException) as error:
+        if keep and deployment.stay():
+            _record(stack, f"{verb}_FAILED", str(error))
+            return
+        failed = "ROLLBACK" if verb == "CREATE" else "UPDATE_ROLLBACK"
+        _record(stack, f"{failed}_IN_PROGRESS", str(error) or error.__class__.__name__)
+        left = deployment.roll_back()
+        if verb == "UPDATE":
+            _read(backend, stack, *before)
+        elif left:
+            _record(
+                stack, f"{failed}_FAILED", f"The following resource(s) failed to delete: [{', '.join(left)}]."
+            )
+            return
+        _record(stack, f"{failed}_COMPLETE", str(error))
+        return
+    if verb == "UPDATE":
+        _record(stack, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+        # CloudFormation, too, calls the update complete when an old resource could not be removed.
+        deployment.clean_up()
+    _record(stack, f"{verb}_COMPLETE")
+
+
+def _read(backend: CloudFormationBackend, stack: Stack, template: Any, parameters: Mapping[str, Any]) -> None:
+    stack.template = template
+    stack.template_dict = stack.parse_template(template) if template else {}
+    stack.description = stack.template_dict.get("Description")
+    stack.parameters = dict(parameters)
+    resources = resources_of(stack)
+    resources.cross_stack_resources = backend.exports
+    resources.read(stack.template_dict, parameters)
+
+
+def _publish(backend: CloudFormationBackend, stack: Any) -> None:
+    """Resolve the outputs and register the exports, which are other stacks' input."""
+    outputs = _resolved_outputs(stack)
+    exports = {
+        output["ExportName"]: Export(stack.stack_id, output["ExportName"], output["OutputValue"])
+        for output in outputs
+        if output["ExportName"]
+    }
+    for name, export in backend.exports.items():
+        ours = export.exporting_stack_id == stack.stack_id
+        if name in exports and not ours:
+            msg = f"Export with name {name} is already exported by stack {export.exporting_stack_id}"
+            raise DeploymentError(msg)
+        changed = name not in exports or exports[name].value != export.value
+        if ours and changed and (users := list(_importers(backend, name))):
+            verb = "update" if name in exports else "delete"
+            msg = f"Cannot {verb} export {name} as it is in use by {', '.join(users)}."
+            raise DeploymentError(msg)
+    _withdraw(backend, stack)
+    backend.exports.update(exports)
+    stack.settled_outputs = outputs
+
+
+def _resolved_outputs(stack: Stack) -> list[dict[str, Any]]:
+    resources = resources_of(stack)
+    return [
+        {
+            "OutputKey": key,
+            "OutputValue": str(resources.resolve(output["Value"])),
+            "Description": output.get("Description"),
+            "ExportName": resources.resolve(output["Export"]["Name"]) if "Export" in output else None,
+        }
+        for key, output in stack.template_dict.get("Outputs", {}).items()
+        if "Condition" not in output or resources.lazy_condition_map[output["Condition"]]
+    ]
+
+
+def _settled_outputs(self: Stack) -> list[dict[str, Any]]:
+    """The outputs as of the last completed operation: a deleted stack still shows them."""
+    settled: list[dict[str, Any]] = getattr(self, "settled_outputs", [])
+    return settled
+
+
+def _withdraw(backend: CloudFormationBackend, stack: Stack) -> None:
+    for name in [
+        name for name, found in backend.exports.items() if found.exporting_stack_id == stack.stack_id
+    ]:
+        del backend.exports[name]
+
+
+def _importers(backend: CloudFormationBackend, export: str) -> Iterator[str]:
+    for stack in backend.stacks.values():
+        names = values_of("Fn::ImportValue", stack.template_dict)
+        if export in (resources_of(stack).resolve(name) for name in names):
+            yield stack.name
+
+
+def _create_stack(
+    self: CloudFormationBackend, name: str, template: str, parameters: dict[str, Any], **options: Any
+) -> Stack:
+    if any(stack.name == name for stack in self.stacks.values()):
+        msg = f"Stack {name} already exists"
+        raise AlreadyExistsException(msg)
+    stack_id = generate_stack_id(name, self.region_name, self.account_id)
+    make: Any = Stack
+    stack: Stack = make(
+        stack_id=stack_id,
+        name=name,
+        template={},
+        parameters={},
+        account_id=self.account_id,
+        region_name=self.region_name,
+        **options,
+    )
+    self.stacks[stack_id] = stack
+    _Server.operations.run(lambda answer: _deploy(self, stack, template, parameters, "CREATE", answer))
+    return stack
+
+
+def _update_stack(  # noqa: PLR0917 (moto calls it so)
+    self: CloudFormationBackend,
+    name: str,
+    template: str,
+    role_arn: str | None,
+    parameters: list[dict[str, Any]],
+    tags: dict[str, str] | None,
+) -> Stack:
+    stack: Stack = self.get_stack(name)
+    _refuse_busy(stack, "updated")
+    resolved = self._resolve_update_parameters(instance=stack, incoming_params=parameters)
+    if stack.has_template(template) and stack.has_parameters(resolved) and tags in (None, stack.tags):
+        raise ValidationError(message="No updates are to be performed.")
+    stack.role_arn = role_arn
+    stack.tags = stack.tags if tags is None else tags
+    _Server.operations.run(lambda answer: _deploy(self, stack, template, resolved, "UPDATE", answer))
+    return stack
+
+
+def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
+    found = [stack for stack in self.stacks.values() if name_or_stack_id in (stack.name, stack.stack_id)]
+    for stack in found:
+        for name in [
+            name for name, export in self.exports.items() if export.exporting_stack_id == stack.stack_id
+        ]:
+            if users := [user for user in _importers(self, name) if user != stack.name]:
+                msg = f"Export {name} cannot be deleted as it is in use by {', '.join(users)}"
+                raise ValidationError(message=msg)
+        _refuse_busy(stack, "deleted")
+        _Server.operations.run(partial(_delete, self, stack))
+
+
+def _delete(backend: CloudFormationBackend, stack: Stack, answer: Answer) -> None:
+    """Delete a stack, to the end or as far as it goes."""
+    _record(stack, "DELETE_IN_PROGRESS", "User Initiated")
+    failures = _deployment(stack, answer).delete_all(stack.template_dict)
+    if failures:
+        _record(stack, "DELETE_FAILED", "; ".join(failures))
+        return
+    _withdraw(backend, stack)
+    _record(stack, "DELETE_COMPLETE")
+    del backend.stacks[stack.stack_id]
+    backend.deleted_stacks[stack.stack_id] = stack
+
+
+def _refuse_busy(stack: Stack, verb: str) -> None:
+    """Refuse a second operation while one goes on; CloudFormation would end a creation for a deletion."""
+    status = str(stack.status)
+    if status.endswith("_IN_PROGRESS") and not status.startswith("REVIEW_"):
+        msg = f"Stack:{stack.stack_id} is in {status} state and can not be {verb}."
+        raise ValidationError(message=msg)
+
+
+def _given_parameters(self: Stack) -> dict[str, Any]:
+    """The parameters as they were given, or their defaults: what `UsePreviousValue` means."""
+    declared = self.template_dict.get("Parameters", {})
+    return {name: self.parameters.get(name, parameter.get("Default")) for name, parameter in declared.items()}
+
+
+def _find_change_set(backend: CloudFormationBackend, name: str, stack: str | None) -> ChangeSet | None:
+    """The newest change set of that name or id, of that stack if one is given."""
+    for change_set in reversed(backend.change_sets.values()):
+        if change_set.change_set_id == name:
+            return change_set
+        if change_set.change_set_name == name and stack in (None, change_set.stack_name, change_set.stack_id):
+            return change_set
+    return None
+
+
+def _execute_change_set(
+    self: CloudFormationBackend,
+    change_set_name: str,
+    stack_name: str | None = None,
+    *,
+    disable_rollback: bool = False,
+) -> None:
+    change_set = _find_change_set(self, change_set_name, stack_name)
+    if change_set is None:
+        raise ChangeSetNotFoundError(change_set_name)
+    stack = self.stacks[change_set.stack_id]
+    _refuse_busy(stack, "updated")
+    if str(stack.status) == "CREATE_FAILED" and not holds("no_rollback_continues"):
+        msg = f"Stack:{stack.stack_id} is in CREATE_FAILED state and can not be updated."
+        raise ValidationError(message=msg)
+    stack.tags = change_set.tags or stack.tags
+    stack.role_arn = change_set.role_arn
+
+    def execute(answer: Answer) -> None:
+        change_set.execution_status = "EXECUTE_IN_PROGRESS"
+        verb = change_set.change_set_type
+        given = change_set.parameters
+        _deploy(self, stack, change_set.template, given, verb, answer, keep=disable_rollback)
+        change_set.execution_status = "EXECUTE_COMPLETE"
+
+    _Server.operations.run(execute)
+
+
+def _execute_as_asked(self: CloudFormationResponse) -> ActionResult:
+    execute: Any = self.cloudformation_backend.execute_change_set
+    execute(
+        self._get_param("ChangeSetName"),
+        self._get_param("StackName"),
+        disable_rollback=bool(self._get_bool_param("DisableRollback")),
+    )
+    return EmptyResult()
+
+
+def _describe_change_set(self: CloudFormationResponse) -> ActionResult:
+    name = self._get_param("ChangeSetName")
+    found = _find_change_set(self.cloudformation_backend, name, self._get_param("StackName"))
+    if found is None:
+        raise ChangeSetNotFoundError(name)
+    return ActionResult(found)
+
+
+def _delete_change_set(self: CloudFormationResponse) -> ActionResult:
+    backend = self.cloudformation_backend
+    found = _find_change_set(backend, self._get_param("ChangeSetName"), self._get_param("StackName"))
+    if found is not None:
+        del backend.change_sets[found.change_set_id]
+    return EmptyResult()
+
+
+_moto_clean_json = moto.cloudformation.parsing.clean_json
+
+
+def _clean_json(value: Any, resources: Any) -> Any:
+    if isinstance(value, dict) and "Fn::GetStackOutput" in value:
+        return _stack_output(_moto_clean_json(value["Fn::GetStackOutput"], resources), resources)
+    return _moto_clean_json(value, resources)
+
+
+def _stack_output(wanted: Mapping[str, str], resources: Any) -> str:
+    """The value of another stack's output, in this region and account."""
+    backends = moto.cloudformation.models.cloudformation_backends
+    backend = backends[resources["AWS::AccountId"]][wanted.get("Region", resources["AWS::Region"])]
+    for stack in backend.stacks.values():
+        for output in _settled_outputs(stack):
+            if (stack.name, output["OutputKey"]) == (wanted["StackName"], wanted["OutputName"]):
+                value: str = output["OutputValue"]
+                return value
+    msg = f"stack {wanted['StackName']} has no output {wanted['OutputName']}"
+    raise DeploymentError(msg)
+
+
+def install() -> None:
+    """Put the engine under moto's CloudFormation API, in this process; a second time changes nothing."""
+    patch.replace(moto.cloudformation.models, ResourceMap=StackResources)
+    patch.replace(moto.cloudformation.parsing, clean_json=_clean_json)
+    patch.replace(Stack, outputs=property(_settled_outputs), stack_parameters=property(_given_parameters))
+    patch.replace(
+        CloudFormationBackend,
+        create_stack=_create_stack,
+        update_stack=_update_stack,
+        delete_stack=_delete_stack,
+        execute_change_set=_execute_change_set,
+    )
+    patch.replace(
+        CloudFormationResponse,
+        execute_change_set=_execute_as_asked,
+        describe_change_set=_describe_change_set,
+        delete_change_set=_delete_change_set,
+    )

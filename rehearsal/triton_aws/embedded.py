@@ -1,0 +1,462 @@
+"""An embedded AWS: moto's server in this process, with the resource types and answers that moto lacks."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from triton_aws.door import Door, behind
+from triton_models.base.errors import FleetError, Problem
+from triton_rehearsal.assumptions import assume, holds
+
+if TYPE_CHECKING:
+    from triton_aws.cloudformation.engine import Deployed
+    from triton_rehearsal.hosting.deployment import Host
+
+ACCOUNT = "123456789012"
+"""The account that moto answers for."""
+
+# Any secret will do: the door checks the key's id, and nothing checks a signature.
+_SECRETS = dict.fromkeys(("aws_secret_access_key", "aws_session_token"), "rehearsal")
+
+_log = logging.getLogger(__name__)
+
+# Set in nobody's interest but the caller's own AWS: nothing of it may reach a child of the rehearsal.
+_INHERITED_PREFIXES = ("AWS_", "CDK_", "BOTO_", "MOTO_")
+_PROXIES = ("NO_PROXY", "no_proxy")
+_LOOPBACK = "localhost,127.0.0.1"
+# How often the server looks whether it should stop, in seconds: what closing takes at most.
+_POLL_SECONDS = 0.05
+
+
+class EmbeddedAws:
+    """A whole AWS of one account on this machine, empty when opened and gone when closed.
+
+    One at a time in a process: moto keeps what it has for the process. It answers whoever has its key, which
+    is in `exports`, and no web page; see `triton_aws.door`.
+
+    Args:
+        port: The TCP port on the loopback interface; 0 takes a free one.
+        region: The region that `environment`, `exports` and `client` name.
+        bake_scale: How many seconds here a second takes in which an endpoint's deployment waits and watches
+            its alarms. By default ten minutes pass in one second, and a rehearsal says nothing about whether
+            a wait is long enough; 1 waits as AWS does.
+        refuse_empty_prefix: Whether CreateModel refuses a prefix of S3 without an object. AWS's documentation
+            says neither that it does nor that it does not.
+
+    Raises:
+        FleetError: The port is taken or not allowed.
+        RuntimeError: Another one is open in this process.
+    """
+
+    _turn = threading.Lock()
+
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        region: str = "us-east-1",
+        bake_scale: float | None = None,
+        refuse_empty_prefix: bool = False,
+    ) -> None:
+        self.region = region
+        self.door = Door(_issued)
+        self._elsewhere: dict[str, str] = {}
+        self._open = ExitStack()
+        if not EmbeddedAws._turn.acquire(blocking=False):
+            msg = "another EmbeddedAws is open in this process"
+            raise RuntimeError(msg)
+        self._open.callback(EmbeddedAws._turn.release)
+        try:
+            # Bound before anything heavy is imported, so that a taken port is told at once.
+            listener = self._open.enter_context(_listen(port))
+            self.port: int = listener.getsockname()[1]
+            _serve(listener, self.door, self._open)
+            self._clients = _Clients(self.url, self.door.key)
+            self._open.callback(self._clients.close)
+            self._connect()
+            self._run_functions()
+            self._run_state_machines()
+            self._pace(bake_scale)
+            self._open.enter_context(assume(model_on_empty_prefix=not refuse_empty_prefix))
+        except BaseException:
+            self._open.close()
+            raise
+
+    def _connect(self) -> None:
+        from triton_aws.cloudformation import stacks
+        from triton_aws.cloudformation.answers import ANSWERS
+
+        ANSWERS.connect(self.url)
+        stacks.connect(self._clients.get)
+        self._open.callback(stacks.connect, None)
+
+    def _run_functions(self) -> None:
+        from triton_aws.functions.runner import Functions
+        from triton_aws.moto_gaps import lambda_
+
+        functions = Functions(self._function_environment)
+        lambda_.connect(functions)
+        self._open.callback(lambda_.connect, None)
+        self._open.callback(functions.close)
+
+    def _run_state_machines(self) -> None:
+        from triton_aws.moto_gaps import states
+
+        states.connect(self._clients.get)
+        self._open.callback(states.connect, None)
+
+    def _function_environment(self) -> dict[str, str]:
+        """What every function sees of this AWS: none of the caller's own variables."""
+        return {
+            **self.exports(),
+            **self._elsewhere,
+            **dict.fromkeys(_PROXIES, _LOOPBACK),
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+
+    def serve_elsewhere(self, service: str, url: str) -> None:
+        """Say that a service, such as `sagemaker-runtime`, answers at another address.
+
+        Functions reach it there from their next call on. `exports` does not name it.
+        """
+        self._elsewhere[f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"] = url
+
+    def _pace(self, bake_scale: float | None) -> None:
+        from triton_aws.moto_gaps import endpoint_update
+
+        usual = endpoint_update.BAKE_SCALE
+        endpoint_update.set_bake_scale(usual if bake_scale is None else bake_scale)
+
+    def assume(self, **assumptions: bool) -> AbstractContextManager[None]:
+        """Let assumptions about AWS hold or not, in a `with`.
+
+        Args:
+            **assumptions: By their names in `triton_rehearsal.assumptions`: `model_on_empty_prefix=False`.
+
+        Raises:
+            KeyError: There is no such assumption.
+        """
+        return assume(**assumptions)
+
+    def attach(self, host: Host) -> None:
+        """Have the fleets of endpoints started there before they take traffic, until this is closed."""
+        from triton_aws.moto_gaps import endpoint_update
+
+        endpoint_update.attach(host)
+        self._open.callback(endpoint_update.detach, host)
+
+    def detach(self, host: Host) -> None:
+        """Start no more fleets there."""
+        from triton_aws.moto_gaps import endpoint_update
+
+        endpoint_update.detach(host)
+
+    @property
+    def url(self) -> str:
+        """The endpoint of every service.
+
+        It says localhost and not 127.0.0.1: moto tells a bucket from a host in template URLs by that name.
+        """
+        return f"http://localhost:{self.port}"
+
+    def exports(self) -> dict[str, str]:
+        """The variables that point an AWS SDK or the AWS command line here."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL_S3": self.url,
+            **{name.upper(): value for name, value in _keys(self.door.key).items()},
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        """A whole process environment that points any SDK, the AWS and the CDK command line here.
+
+        Nothing that the caller set for the real AWS is in it: no profile, no credentials, no other endpoint.
+
+        Args:
+            **extra: More variables; they win.
+        """
+        return {**self.environment_of(os.environ), **extra}
+
+    def environment_of(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The same with other variables than this process's in the place of those that it has.
+
+        Args:
+            inherited: The variables; those that could lead to the real AWS are left out.
+        """
+        kept = {key: value for key, value in inherited.items() if not key.startswith(_INHERITED_PREFIXES)}
+        for name in _PROXIES:
+            kept[name] = f"{kept[name]},{_LOOPBACK}" if kept.get(name) else _LOOPBACK
+        return {
+            **kept,
+            **self.exports(),
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "CDK_DISABLE_CLI_TELEMETRY": "true",
+        }
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of a service here, whatever the caller's own AWS settings are."""
+        return self._clients.get(service, self.region)
+
+    def uncreated(self, stack_name: str) -> list[Problem]:
+        """The resources of a deployed template that are not really there; an empty list if all are.
+
+        A stack that says CREATE_COMPLETE proves nothing here. A resource is there when the stack lists it
+        with a physical id and the API of its own service knows it. Resources that a condition leaves out do
+        not count.
+
+        Raises:
+            FleetError: There is no such stack.
+        """
+        from triton_aws.cloudformation import stacks
+
+        stack = self._stack(stack_name)
+        deployed = stacks.resources_of(stack).deployed
+        listed = self._listed(stack_name)
+        problems = []
+        for logical_id, declared in stacks.resources_of(stack).declared.items():
+            reason = self._absence(stack, deployed.get(logical_id), listed.get(logical_id, ""))
+            if reason:
+                problems.append(_uncreated(stack_name, logical_id, declared["Type"], reason))
+        return problems
+
+    def _stack(self, name: str) -> Any:
+        from moto.cloudformation.exceptions import ValidationError
+        from moto.cloudformation.models import cloudformation_backends
+
+        backend = cloudformation_backends[ACCOUNT][self.region]
+        try:
+            return backend.get_stack(name)
+        except ValidationError:
+            names = ", ".join(sorted(stack.name for stack in backend.stacks.values())) or "none"
+            raise FleetError.of(
+                what=f"there is no stack {name!r}",
+                where=f"the embedded AWS, region {self.region}",
+                expected=f"a deployed stack: {names}",
+                fix="deploy it first, or name one of those",
+            ) from None
+
+    def _listed(self, stack_name: str) -> dict[str, str]:
+        pages = self.client("cloudformation").get_paginator("list_stack_resources")
+        rows = [
+            row for page in pages.paginate(StackName=stack_name) for row in page["StackResourceSummaries"]
+        ]
+        return {row["LogicalResourceId"]: row.get("PhysicalResourceId", "") for row in rows}
+
+    def _absence(self, stack: Any, resource: Deployed | None, physical_id: str) -> str:
+        """Why a resource does not count as there, or nothing."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        from triton_aws.cloudformation import stacks
+
+        if resource is None:
+            return "the stack does not have it"
+        if resource.kind is None:
+            return "nobody registered its type with the embedded AWS"
+        if not physical_id or resource.identity is None:
+            return "the stack lists it without a physical id"
+        try:
+            call = stacks.call_of(stack, resource)
+            resource.kind.confirm(call, resource.identity, resource.properties)
+        except (BotoCoreError, ClientError, LookupError) as error:
+            return f"its service does not know {physical_id}: {error}"
+        return ""
+
+    def finish_build(self, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Record how a build came out, which StartBuild here leaves in progress until someone ran it.
+
+        Args:
+            build_id: The id that StartBuild returned.
+            status: CodeBuild's word: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
+            phases: The phases that ran, as BatchGetBuilds shows them.
+
+        Raises:
+            LookupError: There is no such build.
+            ValueError: That is no status of a finished build.
+        """
+        from moto.codebuild.models import codebuild_backends
+
+        from triton_aws.moto_gaps import codebuild_builds
+
+        backend = codebuild_backends[ACCOUNT][self.region]
+        codebuild_builds.finish_build(backend, build_id, status=status, phases=phases)
+
+    def leave_message(self, job: str, message: str) -> None:
+        """Keep what a Processing job leaves for whoever describes it; nothing if the message is empty."""
+        from moto.sagemaker.models import sagemaker_backends
+
+        if message and holds("exit_message"):
+            jobs: Any = sagemaker_backends[ACCOUNT][self.region].processing_jobs
+            jobs[job].exit_message = message
+
+    def close(self) -> None:
+        """Stop answering and forget everything. A second time does nothing."""
+        self._open.close()
+
+    def __enter__(self) -> EmbeddedAws:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise FleetError.of(
+            what=f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}",
+            where="the embedded AWS",
+            expected="a free TCP port from 1024 to 65535, or 0 for any",
+            fix="stop what listens there (ss -ltnp shows it), or leave the port out to get a free one",
+        ) from error
+    return listener
+
+
+def _keys(key: str) -> dict[str, str]:
+    return {"aws_access_key_id": key, **_SECRETS}
+
+
+def _issued(key: str) -> bool:
+    """Whether AssumeRole or CreateAccessKey made a key here."""
+    from moto.iam.models import iam_backends
+
+    return any(key in iam.access_keys for account in iam_backends.values() for iam in account.values())
+
+
+def _serve(listener: socket.socket, door: Door, closing: ExitStack) -> None:
+    """Answer on the listener from threads of this process until `closing` closes."""
+    # Importing moto takes a second or two: only who opens an embedded AWS pays for it.
+    from triton_aws.moto_gaps import close_gaps
+
+    # First: it also sees to it that moto is imported in peace.
+    close_gaps()
+    from moto.core.config import default_user_config
+    from moto.moto_api._internal.models import moto_api_backend
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server
+
+    from triton_aws import price_list
+    from triton_aws.cloudformation import stacks
+    from triton_aws.cloudformation.answers import ANSWERS
+
+    class QuietRequestHandler(MotoRequestHandler):
+        """Keeps each request off the terminal."""
+
+        def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG002 (werkzeug's name)
+            _log.debug(message, *args)
+
+    stacks.install()
+    config = json.loads(json.dumps(default_user_config))
+    closing.callback(default_user_config.update, config)
+    # Without Docker, which need not be here: `moto_gaps.lambda_` runs the functions.
+    default_user_config["lambda"] = {"use_docker": False}
+    default_user_config["stepfunctions"] = {"execute_state_machine": True}
+    moto_api_backend.reset()
+    closing.callback(moto_api_backend.reset)
+    inside = behind(door, price_list.before(DomainDispatcherApplication(create_backend_app)))
+    application = ANSWERS.before(inside)
+    server = make_server(
+        "127.0.0.1",
+        listener.getsockname()[1],
+        application,
+        threaded=True,
+        request_handler=QuietRequestHandler,
+        fd=listener.fileno(),
+    )
+    server.log = _log_crash  # type: ignore[method-assign]
+    thread = threading.Thread(
+        target=server.serve_forever, args=(_POLL_SECONDS,), name="embedded-aws", daemon=True
+    )
+    thread.start()
+
+    def stop() -> None:
+        server.shutdown()
+        thread.join()
+
+    closing.callback(stop)
+
+
+def _log_crash(type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG001 (werkzeug's name)
+    """Tell of a service that crashed: what it was, and with debug logging where."""
+    told = (message % args if args else message).strip()
+    _log.error("the embedded AWS failed: %s", told.splitlines()[-1])
+    _log.debug("%s", told)
+
+
+class _Clients:
+    """boto3 clients that reach the embedded AWS and read nothing of the caller's AWS configuration."""
+
+    def __init__(self, url: str, key: str) -> None:
+        import boto3
+        import botocore.session
+
+        nowhere = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
+        hermetic = botocore.session.Session(session_vars={"profile": (None, None, None, None), **nowhere})
+        hermetic.register_component("data_loader", _service_models())
+        self._session = boto3.Session(botocore_session=hermetic, **_keys(key))
+        self._url = url
+        self._made: dict[tuple[str, str], Any] = {}
+        # boto3 sessions must not make clients in two threads at once.
+        self._lock = threading.Lock()
+
+    def get(self, service: str, region: str) -> Any:
+        """The client of a service in a region."""
+        from botocore.config import Config
+
+        with self._lock:
+            if (service, region) not in self._made:
+                # Nothing here fails for a moment, so that a retry would only hide a failure; and loopback
+                # must not go through the caller's proxy.
+                config = Config(retries={"total_max_attempts": 1}, proxies={})
+                make: Any = self._session.client  # its type lists every service, and this is any of them
+                self._made[service, region] = make(
+                    service, region_name=region, endpoint_url=self._url, config=config
+                )
+            return self._made[service, region]
+
+    def close(self) -> None:
+        """Close every connection."""
+        for client in self._made.values():
+            client.close()
+
+
+@cache
+def _service_models() -> Any:
+    """The descriptions of the services, read once in a process: some of them are megabytes."""
+    import botocore.loaders
+
+    return botocore.loaders.create_loader()
+
+
+def _uncreated(stack: str, logical_id: str, type_name: str, reason: str) -> Problem:
+    return Problem(
+        what=f"{type_name} {logical_id} was not created: {reason}",
+        where=f"stack {stack}, resource {logical_id}",
+        expected="every resource of a deployed template to exist",
+        why="the stack says it is complete all the same: a rehearsal proves nothing about that resource",
+        fix=f"register {type_name} in rehearsal/triton_aws/cloudformation, or take it out of the template",
+    )

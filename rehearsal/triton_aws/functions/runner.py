@@ -1,0 +1,391 @@
+"""Calls functions as Lambda does: in processes of their own, with a time-out, at once or later.
+
+What differs from Lambda:
+- The interpreter is the rehearsal's own, whatever Python the function asks for, and there is no container:
+  the function sees this machine's files. It has the packages of the rehearsal's environment, boto3 among
+  them, but nothing of this project.
+- Each call has a new process. Lambda keeps one for the next call.
+- Memory and concurrency are not limited, and the role's policies are not looked at.
+- Layers are taken and not laid under the code, and a log in JSON is written as plain lines.
+- A failed asynchronous call is not repeated. Lambda repeats it twice, after one and after two minutes. Read
+  on 2026-11-21: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+import uuid
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from triton_models.base.processes import end_group, tie_to_parent
+
+Log = Callable[[str], None]
+
+CHAIN_LIMIT = 16
+"""How often a function may run in one chain of calls that functions make: Lambda stops the next one.
+
+Source: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html, read on 2026-11-21.
+"""
+
+# Isolated, without the .pth files through which an environment sees this project, and with every line
+# logged when it is printed.
+_OPTIONS = ("-I", "-S", "-u")
+_RUNTIME = Path(__file__).with_name("runtime.py")
+# How long a function may take to be imported, in seconds. On AWS it is 10, on machines that do nothing else.
+_INIT_SECONDS = 60.0
+_CHUNK = 65536
+_READY = b"ready\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function as one call of it needs it.
+
+    Attributes:
+        name: Its name.
+        arn: The ARN that was invoked.
+        version: `$LATEST` or the number of a version.
+        handler: The module and the function in it, such as `index.handler`.
+        code: The zip archive with its code.
+        environment: Its own environment variables.
+        timeout: How long a call may take, in seconds.
+        memory: Its memory, in MB, which it is told and no more.
+        region: Its region.
+        log_group: Where it logs.
+        log_stream: Where in it this call logs.
+        log: Takes each line that this call logs.
+    """
+
+    name: str
+    arn: str
+    version: str
+    handler: str
+    code: bytes
+    environment: Mapping[str, str]
+    timeout: float
+    memory: int
+    region: str
+    log_group: str
+    log_stream: str
+    log: Log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a call ended: its answer as JSON, and whether that is an error."""
+
+    payload: bytes
+    failed: bool
+
+    @property
+    def error(self) -> str:
+        """The type and message of an error; empty where there is none."""
+        if not self.failed:
+            return ""
+        answer = json.loads(self.payload)
+        return f"{answer.get('errorType', 'Error')}: {answer['errorMessage']}"
+
+
+class ClosedError(Exception):
+    """The embedded AWS is being closed: no function starts any more."""
+
+
+class LoopError(Exception):
+    """A function runs too often in one chain of calls."""
+
+
+class _Chain:
+    """The calls that one call from outside led to: its own, and those that functions made in turn."""
+
+    def __init__(self, on_end: Callable[[Outcome], None] | None) -> None:
+        self.on_end = on_end
+        self.running = 0
+        self.calls: dict[str, int] = {}
+
+
+class Functions:
+    """Everything that runs at one embedded AWS.
+
+    Args:
+        environment: Makes the variables that every function has, such as the address of the embedded AWS.
+    """
+
+    def __init__(self, environment: Callable[[], Mapping[str, str]]) -> None:
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._closed = False
+        self._chains: dict[str, _Chain] = {}
+        self._processes: set[subprocess.Popen[str]] = set()
+        self._threads: set[threading.Thread] = set()
+
+    def invoke(self, function: Function, event: bytes, *, trace: str = "") -> Outcome:
+        """Run a function and wait for its answer.
+
+        Args:
+            function: What to run.
+            event: The event, as JSON.
+            trace: The trace header of the call, which a function's own calls carry on; empty from outside.
+
+        Raises:
+            ClosedError: The embedded AWS is being closed.
+            LoopError: The function called itself too often.
+        """
+        trace = self._enter(function, trace, None)
+        return self._run_in(trace, function, event)
+
+    def start(
+        self,
+        function: Function,
+        event: bytes,
+        *,
+        trace: str = "",
+        on_end: Callable[[Outcome], None] | None = None,
+    ) -> None:
+        """Run a function and return at once.
+
+        Args:
+            function: What to run.
+            event: The event, as JSON.
+            trace: The trace header of the call, which a function's own calls carry on; empty from outside.
+            on_end: Called with the last outcome when neither the function nor a call that it led to runs.
+
+        Raises:
+            ClosedError: The embedded AWS is being closed.
+            LoopError: The function called itself too often.
+        """
+        trace = self._enter(function, trace, on_end)
+
+        def run() -> None:
+            try:
+                self._run_in(trace, function, event)
+            finally:
+                with self._lock:
+                    self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=run, name=f"function-{function.name}", daemon=True)
+        with self._lock:
+            self._threads.add(thread)
+        thread.start()
+
+    def close(self) -> None:
+        """End every function that runs, with what it started, and start none any more."""
+        with self._lock:
+            self._closed = True
+            processes, threads = list(self._processes), list(self._threads)
+        for process in processes:
+            end_group(process, signal.SIGKILL)
+        for thread in threads:
+            thread.join()
+
+    def _enter(self, function: Function, trace: str, on_end: Callable[[Outcome], None] | None) -> str:
+        """Note that a call begins; its trace, a new one for a call from outside."""
+        root = _root(trace)
+        with self._lock:
+            if self._closed:
+                msg = "the embedded AWS is being closed"
+                raise ClosedError(msg)
+            if root not in self._chains:
+                root = _new_root()
+                self._chains[root] = _Chain(on_end)
+            chain = self._chains[root]
+            calls = chain.calls.get(function.name, 0)
+            if calls >= CHAIN_LIMIT:
+                msg = f"{function.name} was invoked {calls} times in one chain of requests: it is stopped"
+                raise LoopError(msg)
+            chain.calls[function.name] = calls + 1
+            chain.running += 1
+        return root
+
+    def _run_in(self, root: str, function: Function, event: bytes) -> Outcome:
+        outcome = _error("Runtime.Unknown", "the function could not be started")
+        try:
+            outcome = self._run(root, function, event)
+        finally:
+            self._leave(root, outcome)
+        return outcome
+
+    def _leave(self, root: str, outcome: Outcome) -> None:
+        with self._lock:
+            chain = self._chains[root]
+            chain.running -= 1
+            ended = chain.running == 0
+            if ended:
+                del self._chains[root]
+        if ended and chain.on_end:
+            chain.on_end(outcome)
+
+    def _run(self, root: str, function: Function, event: bytes) -> Outcome:
+        request_id, started = str(uuid.uuid4()), time.monotonic()
+        function.log(f"START RequestId: {request_id} Version: {function.version}")
+        with tempfile.TemporaryDirectory(prefix="fleet-function-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            outcome = self._unpack(function, event, folder, request_id)
+            if outcome is None:
+                own = _variables(function, folder, request_id=request_id, root=root)
+                outcome = self._process({**self._environment(), **own}, function, folder, request_id)
+        function.log(f"END RequestId: {request_id}")
+        duration = (time.monotonic() - started) * 1000
+        function.log(
+            f"REPORT RequestId: {request_id}\tDuration: {duration:.2f} ms\tMemory Size: {function.memory} MB"
+        )
+        return outcome
+
+    def _unpack(self, function: Function, event: bytes, folder: Path, request_id: str) -> Outcome | None:
+        """Put code and event where the runtime looks; an error if the code is not a zip archive."""
+        (folder / "tmp").mkdir()
+        (folder / "event.json").write_bytes(event)
+        try:
+            with zipfile.ZipFile(io.BytesIO(function.code)) as archive:
+                archive.extractall(folder / "task")
+        except zipfile.BadZipFile as error:
+            return _error("Runtime.InvalidCode", f"RequestId: {request_id} Error: {error}")
+        return None
+
+    def _process(
+        self, environment: Mapping[str, str], function: Function, folder: Path, request_id: str
+    ) -> Outcome:
+        """Run the interpreter to its end, its time-out or the closing of the embedded AWS."""
+        channel, theirs = os.pipe()
+        packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+        try:
+            with self._lock:
+                if self._closed:
+                    return _error("Sandbox.Closed", f"RequestId: {request_id} Error: the rehearsal ended")
+                process = subprocess.Popen(
+                    [sys.executable, *_OPTIONS, _RUNTIME, folder, str(theirs), *dict.fromkeys(packages)],
+                    env=environment,
+                    cwd=folder / "task",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    errors="replace",
+                    pass_fds=(theirs,),
+                    start_new_session=True,
+                    preexec_fn=tie_to_parent,  # noqa: PLW1509 (it calls only the kernel)
+                )
+                self._processes.add(process)
+        finally:
+            os.close(theirs)
+        watch = _Watch(process, channel, timeout=function.timeout)
+        try:
+            for line in process.stdout or ():
+                function.log(line.rstrip("\n"))
+            return watch.outcome(request_id, function.log)
+        finally:
+            with self._lock:
+                self._processes.discard(process)
+            end_group(process, signal.SIGKILL)
+            if process.stdout:
+                process.stdout.close()
+
+
+class _Watch:
+    """Listens to a process for how its call ended, and ends it when its time is up."""
+
+    def __init__(self, process: subprocess.Popen[str], channel: int, *, timeout: float) -> None:
+        self._process = process
+        self._channel = channel
+        self._timeout = timeout
+        self._told = b""
+        self._late = False
+        self._thread = threading.Thread(target=self._listen, name="function-watch", daemon=True)
+        self._thread.start()
+
+    def outcome(self, request_id: str, log: Log) -> Outcome:
+        """How the call ended; for a process that said nothing, by what became of it."""
+        self._thread.join()
+        self._process.wait()
+        if self._told:
+            answer = json.loads(self._told)
+            return Outcome(payload=answer["payload"].encode(), failed=answer["failed"])
+        if self._late:
+            kind, what = "Sandbox.Timedout", f"Task timed out after {self._timeout:.2f} seconds"
+        else:
+            status = self._process.returncode
+            how = f"signal: {-status}" if status < 0 else f"exit status {status}"
+            kind, what = "Runtime.ExitError", f"Runtime exited with error: {how}"
+        message = f"RequestId: {request_id} Error: {what}"
+        log(message)
+        return _error(kind, message)
+
+    def _listen(self) -> None:
+        try:
+            if self._read(_INIT_SECONDS, until=_READY):
+                self._told = self._told.removeprefix(_READY)
+                self._read(self._timeout)
+        finally:
+            os.close(self._channel)
+
+    def _read(self, seconds: float, *, until: bytes = b"") -> bool:
+        """Read until those bytes or the end; False at the end, or when the time is up."""
+        end = time.monotonic() + seconds
+        while not (until and self._told.startswith(until)):
+            readable, _, _ = select.select([self._channel], [], [], max(0.0, end - time.monotonic()))
+            if not readable:
+                self._late, self._told = True, b""
+                end_group(self._process, signal.SIGKILL)
+                return False
+            chunk = os.read(self._channel, _CHUNK)
+            if not chunk:
+                return False
+            self._told += chunk
+        return True
+
+
+def _variables(function: Function, folder: Path, *, request_id: str, root: str) -> dict[str, str]:
+    """The variables of one call, the function's own last: it can replace any but the runtime's.
+
+    Source of the names: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, 2026-11-21.
+    """
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LANG": "en_US.UTF-8",
+        "PYTHONIOENCODING": "utf-8",
+        "TZ": ":UTC",
+        "HOME": str(folder / "tmp"),
+        "TMPDIR": str(folder / "tmp"),
+        **function.environment,
+        "AWS_REGION": function.region,
+        "AWS_DEFAULT_REGION": function.region,
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
+        "AWS_LAMBDA_FUNCTION_NAME": function.name,
+        "AWS_LAMBDA_FUNCTION_VERSION": function.version,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory),
+        "AWS_LAMBDA_LOG_GROUP_NAME": function.log_group,
+        "AWS_LAMBDA_LOG_STREAM_NAME": function.log_stream,
+        "LAMBDA_TASK_ROOT": str(folder / "task"),
+        "_HANDLER": function.handler,
+        # The SDK puts it into the calls that the function makes, by which a chain of calls is known.
+        "_X_AMZN_TRACE_ID": root,
+        "_REHEARSAL_REQUEST_ID": request_id,
+        "_REHEARSAL_FUNCTION_ARN": function.arn,
+        "_REHEARSAL_TIMEOUT": str(function.timeout),
+    }
+
+
+def _error(kind: str, message: str) -> Outcome:
+    return Outcome(payload=json.dumps({"errorType": kind, "errorMessage": message}).encode(), failed=True)
+
+
+def _root(trace: str) -> str:
+    """The part of a trace header that all calls of a chain share."""
+    return trace.partition(";")[0]
+
+
+def _new_root() -> str:
+    return f"Root=1-{int(time.time()):08x}-{secrets.token_hex(12)}"

@@ -1,0 +1,361 @@
+"""CodeBuild's builds.
+
+moto's gaps:
+- A build ignores the project and every override: its source, image and variables are made up.
+- A build is SUCCEEDED as soon as someone asks for it, and has run nothing. Here it is queued until whoever is
+  connected runs it, or until `finish_build`.
+- A second request with the same idempotency token starts a second build.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from moto.codebuild.exceptions import ResourceNotFoundException
+from moto.codebuild.models import CodeBuildBackend, codebuild_backends
+from moto.codebuild.responses import CodeBuildResponse
+from moto.core.exceptions import JsonRESTError
+from moto.core.responses import ActionResult
+from moto.core.utils import unix_time
+from moto.moto_api._internal import mock_random
+
+from triton_aws.moto_gaps import patch
+from triton_aws.moto_gaps.callers import assumed_role
+from triton_rehearsal.assumptions import holds
+
+
+class _NotAuthorizedError(JsonRESTError):
+    code = 400
+
+    def __init__(self) -> None:
+        super().__init__("AccessDeniedException", "User is not authorized to perform: codebuild:StartBuild")
+
+
+# StartBuild's overrides, by the part of the project that each replaces and its name there.
+_OVERRIDES = {
+    "source": {
+        "sourceTypeOverride": "type",
+        "sourceLocationOverride": "location",
+        "buildspecOverride": "buildspec",
+        "gitCloneDepthOverride": "gitCloneDepth",
+        "insecureSslOverride": "insecureSsl",
+    },
+    "environment": {
+        "environmentTypeOverride": "type",
+        "imageOverride": "image",
+        "computeTypeOverride": "computeType",
+        "certificateOverride": "certificate",
+        "privilegedModeOverride": "privilegedMode",
+        "imagePullCredentialsTypeOverride": "imagePullCredentialsType",
+        "registryCredentialOverride": "registryCredential",
+        "fleetOverride": "fleet",
+    },
+}
+_WHOLE_OVERRIDES = {
+    "artifactsOverride": "artifacts",
+    "secondarySourcesOverride": "secondarySources",
+    "secondaryArtifactsOverride": "secondaryArtifacts",
+    "cacheOverride": "cache",
+    "serviceRoleOverride": "serviceRole",
+    "timeoutInMinutesOverride": "timeoutInMinutes",
+    "queuedTimeoutInMinutesOverride": "queuedTimeoutInMinutes",
+    "encryptionKeyOverride": "encryptionKey",
+    "sourceVersion": "sourceVersion",
+}
+_BUILD_PARTS = (
+    "source",
+    "environment",
+    "artifacts",
+    "secondarySources",
+    "secondaryArtifacts",
+    "cache",
+    "serviceRole",
+    "timeoutInMinutes",
+    "queuedTimeoutInMinutes",
+    "encryptionKey",
+    "sourceVersion",
+    "vpcConfig",
+    "fileSystemLocations",
+)
+_FINISHED = ("SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED")
+_INITIATOR = "rehearsal"
+
+# A build is written by the thread that runs it and read by those that answer the API.
+_lock = threading.RLock()
+_one_ended = threading.Condition(_lock)
+
+
+class BuildRecord:
+    """A build as the API shows it, for whoever runs it to write down how far it is.
+
+    Once the build is complete, whatever is still told about it changes nothing: someone may have stopped it.
+
+    Args:
+        build: The build, as moto keeps it.
+    """
+
+    def __init__(self, build: dict[str, Any]) -> None:
+        self._build = build
+
+    @property
+    def id(self) -> str:
+        """The id that StartBuild returned."""
+        return str(self._build["id"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has ended."""
+        return bool(self._build["buildComplete"])
+
+    def shown(self) -> dict[str, Any]:
+        """The build as the API shows it now."""
+        with _lock:
+            return copy.deepcopy(self._build)
+
+    def logs_to(self, *, group: str, stream: str, arn: str) -> None:
+        """Say where in CloudWatch its log is."""
+        with _lock:
+            logs = {"groupName": group, "streamName": stream, "cloudWatchLogsArn": arn}
+            self._build["logs"] = {**self._build.get("logs", {}), **logs}
+
+    def exports(self, variables: Mapping[str, str]) -> None:
+        """Say what the variables are that the buildspec exports."""
+        with _lock:
+            shown = [{"name": name, "value": value} for name, value in variables.items()]
+            self._build["exportedEnvironmentVariables"] = shown
+
+    def enter(self, phase: str) -> None:
+        """Begin a phase; the one before has succeeded if nobody said otherwise."""
+        with _lock:
+            if not self.complete:
+                self._close("SUCCEEDED")
+                self._build["phases"].append({"phaseType": phase, "startTime": unix_time()})
+                self._build["currentPhase"] = phase
+
+    def leave(self, status: str, *, code: str = "", message: str = "") -> None:
+        """End the phase.
+
+        Args:
+            status: CodeBuild's word, as for a whole build.
+            code: What went wrong, such as COMMAND_EXECUTION_ERROR; empty if nothing did.
+            message: The same in CodeBuild's own sentence.
+        """
+        with _lock:
+            if not self.complete:
+                self._close(status, code=code, message=message)
+
+    def finish(self, status: str, *, phases: Sequence[Mapping[str, Any]] = ()) -> None:
+        """End the build.
+
+        Args:
+            status: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
+            phases: The phases that ran, as the API shows them, if nobody entered them one by one.
+        """
+        with _lock:
+            if self.complete:
+                return
+            cut_short = status not in ("SUCCEEDED", "FAILED")
+            self._close(status if cut_short else "SUCCEEDED")
+            now = unix_time()
+            self._build["phases"] += [dict(phase) for phase in phases]
+            self._build["phases"].append({"phaseType": "COMPLETED", "startTime": now})
+            self._build |= {
+                "buildStatus": status,
+                "buildComplete": True,
+                "currentPhase": "COMPLETED",
+                "endTime": now,
+            }
+            _one_ended.notify_all()
+
+    def _close(self, status: str, *, code: str = "", message: str = "") -> None:
+        phase = self._build["phases"][-1]
+        if "phaseStatus" in phase:
+            return
+        now = unix_time()
+        phase |= {
+            "phaseStatus": status,
+            "endTime": now,
+            "durationInSeconds": int(now - phase["startTime"]),
+            "contexts": [{"statusCode": code, "message": message}],
+        }
+
+
+class Runner(Protocol):
+    """What runs builds."""
+
+    def start(self, record: BuildRecord) -> None:
+        """Run a build, now or when there is room for it; returns at once."""
+
+    def stop(self, build_id: str) -> None:
+        """End a build that was marked as stopped."""
+
+
+class _Connected:
+    """Who runs the builds of the embedded AWS; nobody, unless someone is connected."""
+
+    runner: Runner | None = None
+
+
+def connect(runner: Runner | None) -> None:
+    """Say what runs builds from now on; None for nobody."""
+    _Connected.runner = runner
+
+
+def wait_for_end(account: str, region: str, build_id: str, *, seconds: float) -> dict[str, Any] | None:
+    """Wait for the end of a build, in this process and without a request.
+
+    Args:
+        account: Its account.
+        region: Its region.
+        build_id: What StartBuild returned.
+        seconds: How long to wait.
+
+    Returns:
+        The build as the API shows it; None if it has not ended.
+    """
+    record = BuildRecord(_builds(codebuild_backends[account][region], [build_id])[0])
+    with _one_ended:
+        return record.shown() if _one_ended.wait_for(lambda: record.complete, seconds) else None
+
+
+def finish_build(
+    backend: CodeBuildBackend, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Record how a build that runs elsewhere came out.
+
+    Args:
+        backend: The CodeBuild of the build's account and region.
+        build_id: The id that StartBuild returned.
+        status: CodeBuild's word: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
+        phases: The phases that ran, as the API shows them; empty if nobody kept them.
+
+    Raises:
+        LookupError: There is no such build.
+        ValueError: That is no status of a finished build.
+    """
+    if status not in _FINISHED:
+        msg = f"a finished build is one of {', '.join(_FINISHED)}; {status!r} was given"
+        raise ValueError(msg)
+    build = next(iter(_builds(backend, [build_id])), None)
+    if build is None:
+        msg = f"no build {build_id} was started"
+        raise LookupError(msg)
+    BuildRecord(build).finish(status, phases=phases)
+
+
+def _start_build(self: CodeBuildResponse) -> ActionResult:
+    request, backend = json.loads(self.body), self.codebuild_backend
+    name = request["projectName"].rsplit("/", 1)[-1]
+    caller = assumed_role(self.headers, self.current_account, self.partition)
+    if caller is not None and not holds("build_role_propagation"):
+        raise _NotAuthorizedError
+    project = backend.codebuild_projects.get(name)
+    if project is None:
+        msg = (
+            f"Project cannot be found: arn:aws:codebuild:{self.region}:{self.current_account}:project/{name}"
+        )
+        raise ResourceNotFoundException(msg)
+    with _lock:
+        tokens: dict[str, dict[str, Any]] = backend.__dict__.setdefault("idempotency_tokens", {})
+        token = request.get("idempotencyToken")
+        known = tokens.get(token)
+        build = known or _new_build(backend, name, project.project_metadata, request)
+        if token:
+            tokens[token] = build
+        if known is None:
+            backend.build_history[name].append(build["id"])
+            backend.build_metadata_history[name].append(build)
+    record = BuildRecord(build)
+    answer = record.shown()
+    if known is None and _Connected.runner is not None:
+        _Connected.runner.start(record)
+    return ActionResult({"build": answer})
+
+
+def _new_build(
+    backend: CodeBuildBackend, name: str, project: Mapping[str, Any], request: Mapping[str, Any]
+) -> dict[str, Any]:
+    build_id, now = f"{name}:{mock_random.uuid4()}", unix_time()
+    build = {part: copy.deepcopy(project[part]) for part in _BUILD_PARTS if part in project}
+    build |= {part: request[key] for key, part in _WHOLE_OVERRIDES.items() if key in request}
+    for part, names in _OVERRIDES.items():
+        changes = {field: request[key] for key, field in names.items() if key in request}
+        build[part] = {**project[part], **changes}
+    build["environment"]["environmentVariables"] = _merged(
+        project["environment"].get("environmentVariables", ()),
+        request.get("environmentVariablesOverride", ()),
+    )
+    logs = request.get("logsConfigOverride", project.get("logsConfig", {}))
+    return build | {
+        "id": build_id,
+        "arn": f"arn:aws:codebuild:{backend.region_name}:{backend.account_id}:build/{build_id}",
+        "buildNumber": len(backend.build_history[name]) + 1,
+        "projectName": name,
+        "initiator": _INITIATOR,
+        "startTime": now,
+        "currentPhase": "QUEUED",
+        "buildStatus": "IN_PROGRESS",
+        "buildComplete": False,
+        "logs": {"cloudWatchLogs": logs.get("cloudWatchLogs", {"status": "ENABLED"})},
+        "phases": [
+            {
+                "phaseType": "SUBMITTED",
+                "phaseStatus": "SUCCEEDED",
+                "startTime": now,
+                "endTime": now,
+                "durationInSeconds": 0,
+            },
+            {"phaseType": "QUEUED", "startTime": now},
+        ],
+    }
+
+
+def _merged(
+    declared: Iterable[Mapping[str, str]], overrides: Iterable[Mapping[str, str]]
+) -> list[dict[str, str]]:
+    """The project's variables with the build's in their place, then the build's own."""
+    by_name = {variable["name"]: {"type": "PLAINTEXT", **variable} for variable in declared}
+    by_name |= {variable["name"]: {"type": "PLAINTEXT", **variable} for variable in overrides}
+    return list(by_name.values())
+
+
+def _builds(backend: CodeBuildBackend, ids: Sequence[str]) -> list[dict[str, Any]]:
+    history = list(backend.build_metadata_history.values())
+    found = {build["id"]: build for builds in history for build in list(builds)}
+    by_arn = {build["arn"]: build for build in found.values()}
+    return [{**found, **by_arn}[wanted] for wanted in ids if wanted in found or wanted in by_arn]
+
+
+def _batch_get_builds(self: CodeBuildResponse) -> ActionResult:
+    wanted = self._get_param("ids")
+    builds = [BuildRecord(build).shown() for build in _builds(self.codebuild_backend, wanted)]
+    known = {name for build in builds for name in (build["id"], build["arn"])}
+    return ActionResult({"builds": builds, "buildsNotFound": [name for name in wanted if name not in known]})
+
+
+def _stop_build(self: CodeBuildResponse) -> ActionResult:
+    build_id = self._get_param("id")
+    builds = _builds(self.codebuild_backend, [build_id])
+    if not builds:
+        msg = f"Build {build_id} does not exist"
+        raise ResourceNotFoundException(msg)
+    record = BuildRecord(builds[0])
+    if not record.complete:
+        record.finish("STOPPED")
+        if _Connected.runner is not None:
+            _Connected.runner.stop(record.id)
+    return ActionResult({"build": record.shown()})
+
+
+def install() -> None:
+    """Close the gaps."""
+    patch.replace(
+        CodeBuildResponse,
+        start_build=_start_build,
+        stop_build=_stop_build,
+        batch_get_builds=_batch_get_builds,
+    )

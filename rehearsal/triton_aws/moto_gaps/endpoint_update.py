@@ -1,0 +1,280 @@
+"""An endpoint on its way to another configuration: step by step, watched by alarms, and maybe back.
+
+Two things are not as on AWS. To start instances takes no time, or what a server of the rehearsal takes to
+start. And waits are compressed: `set_bake_scale`. DescribeEndpoint and the events tell the time of AWS.
+
+What SageMaker writes as the reason of a rollback is not documented; the words here are ours.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import zip_longest
+from typing import Any
+
+from moto.cloudwatch.models import cloudwatch_backends
+from moto.core.utils import utcnow
+
+from triton_aws.moto_gaps.endpoint_events import endpoint_changed, endpoint_detail, in_milliseconds
+from triton_aws.moto_gaps.events import publish_event
+from triton_models.base.errors import FleetError
+from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.deployment import BAKING, Host, Step, steps
+
+BAKE_SCALE = 1 / 600
+"""The default of `set_bake_scale`: ten minutes of waiting pass in one second."""
+
+# How often the alarms are looked at while nothing else happens, in seconds.
+_POLL_S = 0.02
+
+_EVENT = "SageMaker Endpoint Deployment State Change"
+
+_log = logging.getLogger(__name__)
+_hosts: list[Host] = []
+
+
+@dataclass(slots=True)
+class _Clock:
+    scale: float = BAKE_SCALE
+
+
+_clock = _Clock()
+
+
+def set_bake_scale(scale: float) -> None:
+    """Say how long a second of WaitIntervalInSeconds and TerminationWaitInSeconds takes here.
+
+    Args:
+        scale: Seconds. 1 waits as long as AWS does, 0 does not wait at all but still looks at the alarms.
+    """
+    _clock.scale = scale
+
+
+def attach(host: Host) -> None:
+    """From now on a new fleet is started there before it takes traffic."""
+    _hosts.append(host)
+
+
+def detach(host: Host) -> None:
+    """Forget a host."""
+    if host in _hosts:
+        _hosts.remove(host)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What an endpoint is to become.
+
+    Attributes:
+        config: The name of its configuration.
+        variants: Its variants as they are described when the update is done.
+        data_capture: The configuration's data capture, if any.
+        deployment: The DeploymentConfig to move by.
+    """
+
+    config: str
+    variants: Sequence[dict[str, Any]]
+    data_capture: Mapping[str, Any] | None
+    deployment: Mapping[str, Any]
+
+
+class _UndoneError(Exception):
+    """The update is rolled back; says why."""
+
+
+class EndpointUpdate:
+    """One update of one endpoint.
+
+    Args:
+        backend: The SageMaker that has it.
+        endpoint: moto's endpoint.
+        wanted: What it is to become.
+    """
+
+    def __init__(self, backend: Any, endpoint: Any, wanted: Wanted) -> None:
+        self._backend, self._endpoint, self._wanted = backend, endpoint, wanted
+        self._before: list[dict[str, Any]] = endpoint.production_variants
+        self._started = utcnow()
+        endpoint.pending_deployment_summary = None
+        self._plans = self._planned()
+        configured = wanted.deployment.get("AutoRollbackConfiguration", {}).get("Alarms", ())
+        self._alarms = [str(alarm["AlarmName"]) for alarm in configured]
+        self._fired_before = self._firing()
+
+    def start(self) -> None:
+        """Begin; returns when it is done, if there is nothing to wait for."""
+        self._endpoint.endpoint_status = "Updating"
+        endpoint_changed(self._backend, self._endpoint, "UPDATING")
+        self._endpoint.failure_reason = None
+        if _hosts or any(step.wait_s for plan in self._plans for step in plan):
+            threading.Thread(target=self._run, name="endpoint-update", daemon=True).start()
+        else:
+            self._run()
+
+    def _planned(self) -> list[tuple[Step, ...]]:
+        """For each step the variants' parts of it; one with fewer steps stays at its last."""
+        former = {variant["VariantName"]: _count(variant) for variant in self._before}
+        plans = [
+            steps(
+                self._wanted.deployment,
+                before=former.get(variant["VariantName"], 0),
+                after=_count(variant),
+            )
+            for variant in self._wanted.variants
+        ]
+        return [
+            tuple(step or plan[-1] for step, plan in zip(row, plans, strict=True))
+            for row in zip_longest(*plans)
+        ]
+
+    def _run(self) -> None:
+        try:
+            waited = 0.0
+            if not holds("guardrails_with_multi_model"):
+                msg = "Deployment guardrails are not supported with MultiModel mode."
+                raise _UndoneError(msg)
+            if self._alarms and not holds("alarms_read_with_execution_role"):
+                msg = "The alarms cannot be read: not authorized to perform: cloudwatch:DescribeAlarms"
+                raise _UndoneError(msg)
+            for row in self._plans:
+                self._show(row)
+                if row is self._plans[0]:
+                    self._launch()
+                waited += max(step.wait_s for step in row)
+                self._check_time(waited)
+                self._bake(row)
+                if self._gone:
+                    return
+        except _UndoneError as undone:
+            self._roll_back(str(undone))
+        except Exception as error:  # noqa: BLE001  it must not stay in progress for ever
+            _log.exception("the update of the endpoint %s failed", self._endpoint.endpoint_name)
+            self._roll_back(f"the rehearsal failed: {error}")
+        else:
+            self._finish()
+
+    def _launch(self) -> None:
+        for host in tuple(_hosts):
+            try:
+                host.launch(self._endpoint.endpoint_name, self._wanted.config)
+            except FleetError as error:
+                msg = (
+                    "The primary container for production variant "
+                    f"{self._wanted.variants[0]['VariantName']} did not pass the ping health check. {error}"
+                )
+                raise _UndoneError(msg) from error
+
+    def _check_time(self, waited: float) -> None:
+        """Give up where the waits alone take longer than the deployment may."""
+        for policy in ("BlueGreenUpdatePolicy", "RollingUpdatePolicy"):
+            limit = self._wanted.deployment.get(policy, {}).get("MaximumExecutionTimeoutInSeconds")
+            if limit is not None and waited > limit:
+                msg = f"The deployment took longer than its {limit} seconds and was rolled back."
+                raise _UndoneError(msg)
+
+    def _bake(self, row: Sequence[Step]) -> None:
+        """Wait, and watch the alarms while the step is one that bakes."""
+        until = time.monotonic() + max(step.wait_s for step in row) * _clock.scale
+        while not self._gone:
+            if any(step.status == BAKING for step in row):
+                self._check_alarms()
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, _POLL_S))
+
+    def _check_alarms(self) -> None:
+        fired = self._firing()
+        if not holds("alarm_before_update_ends_it"):
+            fired = [name for name in fired if name not in self._fired_before]
+        if fired:
+            msg = f"The deployment was rolled back: in ALARM during the baking period: {', '.join(fired)}"
+            raise _UndoneError(msg)
+
+    def _firing(self) -> list[str]:
+        """Those of the alarms that are in ALARM now."""
+        alarms = cloudwatch_backends[self._backend.account_id][self._backend.region_name].alarms
+        return [name for name in self._alarms if name in alarms and alarms[name].state_value == "ALARM"]
+
+    @property
+    def _gone(self) -> bool:
+        """Whether the endpoint, or the whole AWS, is not there any more."""
+        endpoint = self._endpoint
+        return self._backend.endpoints.get(endpoint.endpoint_name) is not endpoint
+
+    def _show(self, row: Sequence[Step]) -> None:
+        """Describe a step, then tell of it."""
+        now = utcnow()
+        kept = {v["VariantName"]: step.kept for v, step in zip(self._wanted.variants, row, strict=True)}
+        self._endpoint.production_variants = [
+            {**variant, "CurrentInstanceCount": kept.get(variant["VariantName"], _count(variant))}
+            for variant in self._before
+        ]
+        self._endpoint.pending_deployment_summary = {
+            "EndpointConfigName": self._wanted.config,
+            "StartTime": self._started,
+            "ProductionVariants": [
+                _pending(variant, step, since=now)
+                for variant, step in zip(self._wanted.variants, row, strict=True)
+            ],
+        }
+        self._touch(now)
+        self._tell("UPDATING")
+
+    def _finish(self) -> None:
+        """Become what was wanted. The status comes last: whoever waits for it finds the rest."""
+        self._endpoint.endpoint_config_name = self._wanted.config
+        self._endpoint.production_variants = list(self._wanted.variants)
+        self._endpoint.data_capture_config = self._wanted.data_capture
+        self._settle()
+
+    def _roll_back(self, reason: str) -> None:
+        """All traffic back to the old fleet, at once whatever RollbackMaximumBatchSize says."""
+        self._endpoint.endpoint_status = "RollingBack"
+        endpoint_changed(self._backend, self._endpoint, "ROLLING_BACK")
+        self._tell("ROLLING_BACK")
+        self._endpoint.production_variants = self._before
+        self._endpoint.failure_reason = reason
+        self._settle()
+
+    def _settle(self) -> None:
+        self._endpoint.pending_deployment_summary = None
+        self._touch(utcnow())
+        self._endpoint.endpoint_status = "InService"
+        endpoint_changed(self._backend, self._endpoint, "IN_SERVICE")
+
+    def _touch(self, now: datetime) -> None:
+        self._endpoint.last_modified_time = now
+        for host in tuple(_hosts):
+            host.look_again(self._endpoint.endpoint_name)
+
+    def _tell(self, status: str) -> None:
+        """Send the event, whose times are milliseconds."""
+        endpoint, pending = self._endpoint, self._endpoint.pending_deployment_summary
+        detail = {**endpoint_detail(endpoint, status), "PendingDeploymentSummary": pending}
+        if not holds("bake_announcement"):
+            detail["EndpointName"] = endpoint.endpoint_name.lower()
+        publish_event(
+            source="aws.sagemaker",
+            detail_type=_EVENT,
+            detail=in_milliseconds(detail),
+            resources=[endpoint.arn],
+            account=self._backend.account_id,
+            region=self._backend.region_name,
+        )
+
+
+def _pending(variant: Mapping[str, Any], step: Step, *, since: datetime) -> dict[str, Any]:
+    status = {"Status": step.status, "StatusMessage": step.message, "StartTime": since}
+    return {**variant, "CurrentInstanceCount": step.active, "VariantStatus": [status]}
+
+
+def _count(variant: Mapping[str, Any]) -> int:
+    """A variant's instances; a serverless one counts as one."""
+    count: int = variant.get("DesiredInstanceCount", 1)
+    return count

@@ -1,0 +1,136 @@
+"""SageMaker Processing jobs.
+
+moto's gaps:
+- A job is Completed at once, and nothing runs. Here whoever is connected runs it, and it is InProgress until
+  then; to look at it meanwhile takes until it has ended, or the better part of a minute.
+- Stopping a job, and its time limit, end nothing. Here both end what runs, and the job is Stopped.
+- Environment and ProcessingResources are forgotten.
+- DeleteProcessingJob is not there.
+- A second job of the same name takes the place of the first. AWS refuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.core.utils import utcnow
+from moto.sagemaker.exceptions import ResourceInUseException
+from moto.sagemaker.models import FakeProcessingJob
+from moto.sagemaker.responses import SageMakerResponse
+
+from triton_aws.moto_gaps import patch
+
+Runner = Callable[[Mapping[str, Any], threading.Event], str | None]
+"""Runs the job of a CreateProcessingJob request, until the event is set; returns why it failed, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Running:
+    """A job that is run, and what ends it."""
+
+    thread: threading.Thread
+    stop: threading.Event
+
+
+_LONGEST_LOOK_S = 40.0  # botocore gives up on an answer after 60
+_LONGEST_RUN_S = 86400.0  # of a request without StoppingCondition
+_runner: Runner | None = None
+_running: dict[str, _Running] = {}
+_moto_create = SageMakerResponse.create_processing_job
+_moto_describe = SageMakerResponse.describe_processing_job
+_moto_stop = SageMakerResponse.stop_processing_job
+
+
+@contextlib.contextmanager
+def hosted(runner: Runner) -> Iterator[None]:
+    """Have jobs run by this; leaving stops those that still do."""
+    global _runner  # noqa: PLW0603 -- moto keeps what it has for the process
+    _runner = runner
+    try:
+        yield
+    finally:
+        _runner = None
+        for each in list(_running.values()):
+            each.stop.set()
+            each.thread.join()
+        _running.clear()
+
+
+def _create(self: SageMakerResponse) -> ActionResult:
+    request = json.loads(self.body)
+    name = request["ProcessingJobName"]
+    jobs = self.sagemaker_backend.processing_jobs
+    if name in jobs:
+        msg = f"Job name must be unique within an AWS account and region, and a job {name} exists"
+        raise ResourceInUseException(msg)
+    result: ActionResult = _moto_create(self)
+    job: Any = jobs[name]
+    job.environment = request.get("Environment", {})
+    job.processing_resources = request["ProcessingResources"]
+    if _runner is not None:
+        job.processing_job_status = "InProgress"
+        stop = threading.Event()
+        thread = threading.Thread(target=_run, args=(_runner, request, job, stop), daemon=True)
+        _running[name] = _Running(thread=thread, stop=stop)
+        thread.start()
+    return result
+
+
+def _run(runner: Runner, request: Mapping[str, Any], job: FakeProcessingJob, stop: threading.Event) -> None:
+    longest = float(request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", _LONGEST_RUN_S))
+    limit = threading.Timer(longest, stop.set)
+    limit.daemon = True
+    limit.start()
+    try:
+        failure = runner(request, stop)
+    except Exception as error:  # noqa: BLE001 -- a job that cannot be run is a job that failed
+        failure = f"InternalServerError: {error}"
+    finally:
+        limit.cancel()
+    ended: Any = job
+    ended.processing_end_time = utcnow()
+    if stop.is_set():
+        ended.processing_job_status = "Stopped"
+        return
+    if failure is not None:
+        ended.failure_reason = failure
+    ended.processing_job_status = "Completed" if failure is None else "Failed"
+
+
+def _describe(self: SageMakerResponse) -> ActionResult:
+    running = _running.get(self._get_param("ProcessingJobName"))
+    if running is not None:
+        running.thread.join(_LONGEST_LOOK_S)
+    result: ActionResult = _moto_describe(self)
+    return result
+
+
+def _stop(self: SageMakerResponse) -> ActionResult:
+    running = _running.get(self._get_param("ProcessingJobName"))
+    if running is None:  # nothing runs it
+        result: ActionResult = _moto_stop(self)
+        return result
+    running.stop.set()
+    return ActionResult({})
+
+
+def _delete(self: SageMakerResponse) -> ActionResult:
+    self.sagemaker_backend.processing_jobs.pop(self._get_param("ProcessingJobName"), None)
+    return ActionResult({})
+
+
+def install() -> None:
+    """Close the gaps."""
+    patch.add(SageMakerResponse, delete_processing_job=_delete)
+    patch.replace(
+        SageMakerResponse,
+        create_processing_job=_create,
+        describe_processing_job=_describe,
+        stop_processing_job=_stop,
+    )

@@ -1,0 +1,152 @@
+"""S3's conditional writes and bucket policies.
+
+moto's gaps:
+- A statement whose condition does not hold denies. In AWS it says nothing, so the usual policy that denies
+  everything without TLS would lock everybody out here.
+- Logging to a bucket is refused until that bucket's policy allows it. AWS looks at the policy when it
+  delivers: the policy that the CDK writes names the logged bucket, and so can only come after it.
+- It looks at a condition such as If-None-Match and then writes, with time for another writer in between. In
+  AWS exactly one of several conditional writers wins.
+- It keeps the SHA-256 that a request states, and compares it with nothing.
+- HeadBucket answers whoever asks. Here a role that may not list the bucket gets 403, with the region in a
+  header; other permissions are enforced nowhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from moto.iam.access_control import IAMPolicy, PermissionResult
+from moto.s3.exceptions import S3ClientError
+from moto.s3.models import FakeBucket
+from moto.s3.responses import S3Response
+
+from triton_aws.moto_gaps import patch
+from triton_aws.moto_gaps.callers import assumed_role
+from triton_rehearsal.assumptions import holds
+
+# The loopback connection stands for the TLS connection that a client of AWS has.
+_HOLDS = {"Bool": {"aws:SecureTransport": "true"}}
+
+
+_writing = threading.RLock()
+_moto_put_object = S3Response.put_object
+_moto_upload_part = S3Response.upload_part
+_moto_post = S3Response._key_response_post
+_moto_head_bucket = S3Response.head_bucket
+
+_SHA256 = "x-amz-checksum-sha256"
+_LISTS = {"s3:ListBucket", "s3:List*", "s3:*", "*"}
+
+
+class _BadDigestError(S3ClientError):
+    code = 400  # type: ignore[assignment]  # as moto's own errors have it
+
+    def __init__(self) -> None:
+        super().__init__("BadDigest", "The SHA256 you specified did not match the calculated checksum.")
+
+
+def _put_object(self: S3Response) -> Any:
+    _compare_checksum(self)
+    _let_taken_key_pass(self)
+    with _writing:
+        return _moto_put_object(self)
+
+
+def _upload_part(self: S3Response) -> Any:
+    _compare_checksum(self)
+    return _moto_upload_part(self)
+
+
+def _key_response_post(self: S3Response, *arguments: Any) -> Any:
+    _let_taken_key_pass(self)
+    with _writing:
+        return _moto_post(self, *arguments)
+
+
+def _compare_checksum(response: S3Response) -> None:
+    stated = response.headers.get(_SHA256)
+    if stated is None or not holds("s3_refuses_taken_key"):
+        return
+    if stated != base64.b64encode(hashlib.sha256(response.body).digest()).decode():
+        raise _BadDigestError
+
+
+def _let_taken_key_pass(response: S3Response) -> None:
+    if not holds("s3_refuses_taken_key"):
+        headers = dict(response.headers)
+        headers.pop("If-None-Match", None)
+        response.headers = headers
+
+
+def _head_bucket(self: S3Response) -> Any:
+    if _may_list(self):
+        return _moto_head_bucket(self)
+    if not holds("head_bucket_returns_region"):
+        return 403, {}, ""
+    _, headers, _ = _moto_head_bucket(self)
+    return 403, {"x-amz-bucket-region": headers["x-amz-bucket-region"]}, ""
+
+
+def _may_list(response: S3Response) -> bool:
+    """Whether the caller may list its bucket: anybody but a role whose policies do not say so."""
+    role = assumed_role(response.headers, response.current_account, response.partition)
+    if role is None:
+        return True
+    documents = [json.loads(each) for each in role.policies.values()]
+    return any(_allows_listing(each) for document in documents for each in document["Statement"])
+
+
+def _allows_listing(statement: Mapping[str, Any]) -> bool:
+    actions = statement["Action"]
+    listed = {actions} if isinstance(actions, str) else set(actions)
+    return statement["Effect"] == "Allow" and bool(listed & _LISTS) and "Condition" not in statement
+
+
+def _get_permission(self: FakeBucket, action: str, resource: str) -> PermissionResult:
+    """What the policy says of an action, by the statements whose conditions are known to hold.
+
+    Of the conditions only TLS is evaluated: a statement with any other says nothing here.
+    """
+    if self.policy is None:
+        return PermissionResult.NEUTRAL
+    document = json.loads(self.policy)
+    declared = document["Statement"]
+    statements = declared if isinstance(declared, list) else [declared]
+    holding = [_unconditional(statement) for statement in statements if _applies(statement)]
+    policy = IAMPolicy(json.dumps({**document, "Statement": holding}))
+    return policy.is_action_permitted(action, resource)
+
+
+def _applies(statement: Mapping[str, Any]) -> bool:
+    condition = statement.get("Condition")
+    return not condition or condition == _HOLDS
+
+
+def _unconditional(statement: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in statement.items() if key != "Condition"}
+
+
+def _log_permissions_enabled_policy(target_bucket: FakeBucket, target_prefix: str | None) -> bool:  # noqa: ARG001
+    return True
+
+
+def install() -> None:
+    """Close the gaps."""
+    patch.replace(
+        S3Response,
+        put_object=_put_object,
+        upload_part=_upload_part,
+        _key_response_post=_key_response_post,
+        head_bucket=_head_bucket,
+    )
+    patch.replace(
+        FakeBucket,
+        get_permission=_get_permission,
+        _log_permissions_enabled_policy=staticmethod(_log_permissions_enabled_policy),
+    )

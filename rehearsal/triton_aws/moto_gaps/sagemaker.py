@@ -1,0 +1,334 @@
+"""SageMaker's models, endpoint configurations and endpoints.
+
+moto's gaps:
+- Its list of instance types ends years ago. botocore's own model of the API has today's.
+- Describing a model or an endpoint configuration shows only some of what it was created with.
+- UpdateEndpoint is not there. AWS refuses an update that changes the instance type of a variant which is
+  registered with Application Auto Scaling, or removes it; so it does here. Read on 2026-11-21:
+  https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+- Nothing takes time. Here an update does, where its DeploymentConfig waits: see `endpoint_update`. AWS
+  refuses to update, scale or delete an endpoint meanwhile.
+- A second endpoint, model or configuration of the same name takes the place of the first. AWS refuses.
+- A variant without a weight has none; AWS's default is 1.
+- It refuses nothing of what SageMaker refuses, or may refuse, about multi-model Models and their variants:
+  see `multi_model`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from moto.applicationautoscaling.models import applicationautoscaling_backends
+from moto.core.responses import ActionResult
+from moto.core.utils import get_service_model, utcnow
+from moto.logs.models import logs_backends
+from moto.sagemaker.exceptions import ValidationError
+from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model, SageMakerModelBackend
+from moto.sagemaker.responses import SageMakerResponse
+
+from triton_aws.moto_gaps import multi_model, patch
+from triton_aws.moto_gaps.endpoint_events import endpoint_changed
+from triton_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted
+from triton_rehearsal.assumptions import holds
+
+# The parts of a variant that an update can keep: its type in the API, and the fields of a described variant.
+_RETAINABLE = {
+    "DesiredInstanceCount": ("CurrentInstanceCount", "DesiredInstanceCount"),
+    "DesiredWeight": ("CurrentWeight", "DesiredWeight"),
+}
+
+_LOG_GROUPS = "/aws/sagemaker/Endpoints/"
+
+_moto_scale = SageMakerModelBackend.update_endpoint_weights_and_capacities
+_moto_delete_endpoint = SageMakerModelBackend.delete_endpoint
+
+
+@cache
+def instance_types() -> frozenset[str]:
+    """Every instance type that an endpoint's variant can name, from botocore's model of the API."""
+    shape: Any = get_service_model("sagemaker").shape_for("ProductionVariantInstanceType")
+    return frozenset(shape.enum)
+
+
+def _validate_instance_type(self: FakeEndpointConfig, instance_type: str) -> None:  # noqa: ARG001
+    if instance_type not in instance_types():
+        listed = ", ".join(sorted(instance_types()))
+        msg = (
+            f"1 validation error detected: Value '{instance_type}' at "
+            "'productionVariants.1.member.instanceType' failed to satisfy constraint: "
+            f"Member must satisfy enum value set: [{listed}]"
+        )
+        raise ValidationError(msg)
+
+
+def _request(response: SageMakerResponse) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(response.body)
+    return found
+
+
+def _backend(response: SageMakerResponse) -> Any:
+    # Any: moto asks for more than the API does, and its resources take the fields below only at run time.
+    return response.sagemaker_backend
+
+
+def _refuse_second(kind: str, name: str, known: Iterable[str], arn: str) -> None:
+    if name in known:
+        msg = f'Cannot create already existing {kind} "{arn}".'
+        raise ValidationError(msg)
+
+
+def _create_model(self: SageMakerResponse) -> ActionResult:
+    request, backend = _request(self), _backend(self)
+    name = request["ModelName"]
+    known = backend._models
+    arn = f"arn:aws:sagemaker:{self.region}:{self.current_account}:model/{name}"
+    _refuse_second("model", name, known, arn)
+    multi_model.refuse_empty_prefix(request, backend)
+    model = backend.create_model(
+        model_name=name,
+        execution_role_arn=request.get("ExecutionRoleArn"),
+        primary_container=request.get("PrimaryContainer"),
+        vpc_config=request.get("VpcConfig"),
+        containers=request.get("Containers"),
+        tags=request.get("Tags"),
+    )
+    model.request = request
+    return ActionResult({"ModelArn": model.arn})
+
+
+def _describe_model(self: Model) -> dict[str, Any]:
+    return {
+        "EnableNetworkIsolation": False,
+        **_without_tags(getattr(self, "request", {})),
+        "ModelName": self.model_name,
+        "ModelArn": self.arn,
+        "CreationTime": self.creation_time,
+    }
+
+
+def _create_endpoint_config(self: SageMakerResponse) -> ActionResult:
+    request, backend = _request(self), _backend(self)
+    name = request["EndpointConfigName"]
+    arn = FakeEndpointConfig.arn_formatter(name, self.current_account, self.region)
+    _refuse_second("endpoint configuration", name, backend.endpoint_configs, arn)
+    multi_model.refuse_configuration(request, backend)
+    config = backend.create_endpoint_config(
+        endpoint_config_name=name,
+        production_variants=[_with_type(each) for each in request["ProductionVariants"]],
+        data_capture_config=request.get("DataCaptureConfig"),
+        async_inference_config=request.get("AsyncInferenceConfig"),
+        tags=request.get("Tags"),
+        kms_key_id=request.get("KmsKeyId"),
+    )
+    config.request = request
+    return ActionResult({"EndpointConfigArn": config.endpoint_config_arn})
+
+
+def _describe_endpoint_config(self: FakeEndpointConfig) -> dict[str, Any]:
+    return {
+        "EnableNetworkIsolation": False,
+        **_without_tags(getattr(self, "request", {})),
+        "EndpointConfigName": self.endpoint_config_name,
+        "EndpointConfigArn": self.endpoint_config_arn,
+        "CreationTime": self.creation_time,
+    }
+
+
+def _create_endpoint(self: SageMakerResponse) -> ActionResult:
+    request, backend = _request(self), _backend(self)
+    name = request["EndpointName"]
+    arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
+    _refuse_second("endpoint", name, backend.endpoints, arn)
+    config = _config(backend, request["EndpointConfigName"])
+    multi_model.refuse_host(config.production_variants, backend)
+    make: Any = FakeEndpoint
+    endpoint = make(
+        account_id=backend.account_id,
+        region_name=backend.region_name,
+        endpoint_name=name,
+        endpoint_config_name=request["EndpointConfigName"],
+        production_variants=_weighted(config),
+        data_capture_config=config.data_capture_config or None,
+        tags=request.get("Tags"),
+    )
+    if holds("endpoint_arn_lower_case"):
+        endpoint.arn = endpoint.arn.lower()
+    endpoint.last_deployment_config = request.get("DeploymentConfig")
+    backend.endpoints[name] = endpoint
+    _log(backend, name)
+    refusal = multi_model.refusal_to_start(config.production_variants, backend)
+    if refusal:
+        endpoint.endpoint_status, endpoint.failure_reason = "Failed", refusal
+    for status in ("CREATING", "FAILED" if refusal else "IN_SERVICE"):
+        endpoint_changed(backend, endpoint, status)
+    return ActionResult({"EndpointArn": endpoint.arn})
+
+
+def _log(backend: Any, endpoint_name: str) -> None:
+    """Have the host's agent log where it may: to a group that is there, if it does not ask to create it."""
+    logs: Any = logs_backends[backend.account_id][backend.region_name]
+    group = f"{_LOG_GROUPS}{endpoint_name}"
+    if group in logs.groups and not holds("log_agent_creates_group"):
+        logs.ensure_log_stream(group, "AllTraffic/i-rehearsal")
+
+
+def _update_endpoint(self: SageMakerResponse) -> ActionResult:
+    """Move an endpoint to another configuration, with what the request retains of the live variants.
+
+    Where it has that configuration already there is nothing to move, and only the rest of the request counts.
+    """
+    request, backend = _request(self), _backend(self)
+    name = request["EndpointName"]
+    endpoint = backend.endpoints.get(name)
+    if endpoint is None:
+        arn = FakeEndpoint.arn_formatter(name, self.current_account, self.region)
+        msg = f'Could not find endpoint "{arn}".'
+        raise ValidationError(msg)
+    _refuse_in_progress(endpoint)
+    config = _config(backend, request["EndpointConfigName"])
+    same = request["EndpointConfigName"] == endpoint.endpoint_config_name
+    if same and not holds("deployment_config_alone"):
+        msg = f'Endpoint "{endpoint.arn}" has the configuration already.'
+        raise ValidationError(msg)
+    _refuse_change_of_scaled(backend, endpoint, config)
+    variants = endpoint._process_production_variants(_weighted(config))
+    if request.get("RetainAllVariantProperties") and holds("retained_instance_count"):
+        excluded = {
+            item["VariantPropertyType"] for item in request.get("ExcludeRetainedVariantProperties", ())
+        }
+        _retain(variants, endpoint.production_variants, excluded)
+    if not request.get("RetainDeploymentConfig"):
+        endpoint.last_deployment_config = request.get("DeploymentConfig")
+    wanted = Wanted(
+        config=request["EndpointConfigName"],
+        variants=variants,
+        data_capture=config.data_capture_config or None,
+        deployment=endpoint.last_deployment_config or {},
+    )
+    _move(backend, endpoint, wanted)
+    return ActionResult({"EndpointArn": endpoint.arn})
+
+
+def _move(backend: Any, endpoint: Any, wanted: Wanted) -> None:
+    if wanted.config == endpoint.endpoint_config_name:
+        endpoint.production_variants = list(wanted.variants)
+        endpoint.last_modified_time = utcnow()
+    else:
+        EndpointUpdate(backend, endpoint, wanted).start()
+
+
+def _refuse_in_progress(endpoint: Any) -> None:
+    if endpoint.endpoint_status != "InService":
+        msg = f'Cannot update in-progress endpoint "{endpoint.arn}".'
+        raise ValidationError(msg)
+
+
+def _scale(
+    self: SageMakerModelBackend, endpoint_name: str, desired_weights_and_capacities: list[dict[str, Any]]
+) -> str:
+    if endpoint_name in self.endpoints:
+        _refuse_in_progress(self.endpoints[endpoint_name])
+    return _moto_scale(self, endpoint_name, desired_weights_and_capacities)
+
+
+def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
+    if endpoint_name in self.endpoints:
+        settled = self.endpoints[endpoint_name].endpoint_status == "Failed"
+        if not settled and holds("endpoint_creating_not_deletable"):
+            _refuse_in_progress(self.endpoints[endpoint_name])
+        endpoint_changed(self, self.endpoints[endpoint_name], "DELETING")
+        if not holds("endpoint_logs_after_rollback"):
+            logs: Any = logs_backends[self.account_id][self.region_name]
+            logs.groups.pop(f"{_LOG_GROUPS}{endpoint_name}", None)
+    _moto_delete_endpoint(self, endpoint_name)
+
+
+def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
+    """Refuse what AWS refuses: its documentation says what, but not in which words."""
+    before = {variant["VariantName"]: _type(variant) for variant in _running(backend, endpoint)}
+    after = {variant["VariantName"]: _type(variant) for variant in config.production_variants}
+    scaled = _scaled_variants(backend, endpoint.endpoint_name)
+    refused = sorted(name for name in scaled & before.keys() if after.get(name) != before[name])
+    if refused and holds("update_with_scaling_refused"):
+        msg = (
+            f"Cannot update endpoint {endpoint.endpoint_name}: the instance type of the variant(s) "
+            f"[{', '.join(refused)}] would change, or they would be removed, while they are registered as "
+            "scalable targets with Application Auto Scaling. Deregister them first."
+        )
+        raise ValidationError(msg)
+
+
+def _running(backend: Any, endpoint: Any) -> list[dict[str, Any]]:
+    """The variants of the configuration that an endpoint runs on; a deleted one no longer says."""
+    config = backend.endpoint_configs.get(endpoint.endpoint_config_name)
+    variants: list[dict[str, Any]] = config.production_variants if config else []
+    return variants
+
+
+def _type(variant: Mapping[str, Any]) -> str | None:
+    return variant.get("InstanceType")
+
+
+def _scaled_variants(backend: Any, endpoint_name: str) -> set[str]:
+    scaling: Any = applicationautoscaling_backends[backend.account_id][backend.region_name]
+    prefix = f"endpoint/{endpoint_name}/variant/"
+    resources = scaling.targets.get("sagemaker:variant:DesiredInstanceCount", {})
+    return {resource.removeprefix(prefix) for resource in resources if resource.startswith(prefix)}
+
+
+def _retain(variants: list[dict[str, Any]], live: list[dict[str, Any]], excluded: set[str]) -> None:
+    """Keep the live counts and weights of the variants that stay, but for the excluded properties."""
+    former = {variant["VariantName"]: variant for variant in live}
+    for variant in variants:
+        for kind, fields in _RETAINABLE.items():
+            if kind not in excluded:
+                kept = former.get(variant["VariantName"], {})
+                variant |= {field: kept[field] for field in fields if field in kept}
+
+
+def _with_type(variant: dict[str, Any]) -> dict[str, Any]:
+    """A variant as moto takes it: with the type of its first pool, where it has pools."""
+    pools = variant.get("InstancePools")
+    return {**variant, "InstanceType": pools[0]["InstanceType"]} if pools else variant
+
+
+def _config(backend: Any, name: str) -> Any:
+    config = backend.endpoint_configs.get(name)
+    if config is None:
+        arn = FakeEndpointConfig.arn_formatter(name, backend.account_id, backend.region_name)
+        msg = f'Could not find endpoint configuration "{arn}".'
+        raise ValidationError(msg)
+    return config
+
+
+def _weighted(config: Any) -> list[dict[str, Any]]:
+    return [{"InitialVariantWeight": 1.0, **variant} for variant in config.production_variants]
+
+
+def _without_tags(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in request.items() if key != "Tags"}
+
+
+def install() -> None:
+    """Close the gaps."""
+    patch.add(SageMakerResponse, update_endpoint=_update_endpoint)
+    patch.replace(
+        SageMakerResponse,
+        create_model=_create_model,
+        create_endpoint_config=_create_endpoint_config,
+        create_endpoint=_create_endpoint,
+    )
+    patch.replace(
+        SageMakerModelBackend,
+        update_endpoint_weights_and_capacities=_scale,
+        delete_endpoint=_delete_endpoint,
+    )
+    patch.replace(
+        FakeEndpointConfig,
+        validate_instance_type=_validate_instance_type,
+        response_object=property(_describe_endpoint_config),
+    )
+    patch.replace(Model, response_object=property(_describe_model))

@@ -1,0 +1,171 @@
+"""Step Functions: what moto's interpreter of state machines lacks.
+
+moto's gaps:
+- Its tasks call the service at another address than this, with whatever AWS configuration the caller has.
+- It has no tasks of CodeBuild; `states_codebuild` adds them. `states_map` patches the Distributed Map.
+- It takes no JSON object as the body of an S3 object, gives back none as text, and has another name for an
+  error of S3 than AWS.
+- It takes a ToleratedFailurePercentage with a fraction only.
+- What goes on when its server is closed goes on for ever.
+
+What it does not have and what is not added either, a definition cannot use here: JSONata and variables, an
+ItemBatcher, a WriterConfig. CreateStateMachine refuses the last two, and the others fail where they are used.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import ClientError
+from moto.core.exceptions import AWSError
+from moto.core.utils import utcnow
+from moto.stepfunctions.parser.asl.component.state.exec.state_task import state_task_factory
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_aws_sdk import (
+    StateTaskServiceAwsSdk,
+)
+from moto.stepfunctions.parser.asl.eval.environment import Environment
+from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+from moto.stepfunctions.parser.asl.utils import boto_client
+from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
+from moto.stepfunctions.parser.utils import TMP_THREADS
+
+from triton_aws.moto_gaps import patch
+from triton_aws.moto_gaps.states_codebuild import CodeBuildTask
+from triton_rehearsal.assumptions import holds
+
+Clients = Callable[[str, str], Any]
+"""Makes a client of a service in a region."""
+
+_PERCENTAGE = "ToleratedFailurePercentage"
+_JOIN_S = 5.0
+# How Step Functions writes a service in the names of its errors, where an ARN has it otherwise.
+_ERROR_NAMES = {"s3": "S3"}
+
+_WAITS_FOR_BUILDS = "codebuild:startBuild.sync"
+_moto_create = StepFunctionsParserBackend.create_state_machine
+_moto_parse = AmazonStateLanguageParser.parse
+_moto_service: Any = vars(state_task_factory)["state_task_service_for"]
+_moto_error_name = StateTaskServiceAwsSdk._normalise_service_error_name
+
+
+class _NotAuthorizedError(AWSError):
+    TYPE = "AccessDeniedException"
+
+    def __init__(self, role: str) -> None:
+        super().__init__(f"'{role}' is not authorized to create managed-rule.")
+
+
+class _Embedded:
+    """The embedded AWS that is open."""
+
+    clients: Clients | None = None
+
+
+class _Boto3:
+    """Stands for the module where moto makes the clients of its tasks."""
+
+    @staticmethod
+    def client(*, service_name: str, region_name: str, **_others: Any) -> Any:
+        if _Embedded.clients is None:
+            msg = "state machines run while an EmbeddedAws is open"
+            raise RuntimeError(msg)
+        return _Embedded.clients(service_name, region_name)
+
+
+def connect(clients: Clients | None) -> None:
+    """Say how tasks reach the services; None ends every execution that still runs."""
+    if clients is None:
+        _end_executions()
+    _Embedded.clients = clients
+
+
+def _end_executions() -> None:
+    for regions in stepfunctions_parser_backends.values():
+        for backend in regions.values():
+            for machine in backend.state_machines:
+                for execution in machine.executions:
+                    worker = getattr(execution, "exec_worker", None)
+                    environment = getattr(worker, "env", None)
+                    if environment is not None:
+                        environment.set_stop(stop_date=utcnow(), cause=None, error=None)
+    deadline = time.monotonic() + _JOIN_S
+    for thread in list(TMP_THREADS):
+        # One that sleeps before it tries again ends with this process.
+        thread.join(max(0.0, deadline - time.monotonic()))
+    TMP_THREADS.clear()
+
+
+def _parse(definition: str) -> Any:
+    """Parse a definition. moto's grammar takes no whole number for a percentage."""
+    try:
+        document = json.loads(definition)
+    except ValueError:
+        return _moto_parse(definition)  # which says what is wrong with it
+    return _moto_parse(json.dumps(_with_fractions(document)))
+
+
+def _with_fractions(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_fractions(item) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: float(item) if key == _PERCENTAGE and isinstance(item, int) else _with_fractions(item)
+            for key, item in value.items()
+        }
+    return value
+
+
+def _service(service_name: str) -> Any:
+    return CodeBuildTask() if service_name == "codebuild" else _moto_service(service_name)
+
+
+def _call(self: StateTaskServiceAwsSdk, env: Environment, **arguments: Any) -> None:
+    """Call an operation as Step Functions does: objects become text, and what is read of one does."""
+    runtime, parameters = arguments["resource_runtime_part"], arguments["normalised_parameters"]
+    client = boto_client.boto_client_for(service=self._get_boto_service_name(), region=runtime.region)
+    operation = self._get_boto_service_action()
+    model = client.meta.service_model.operation_model(client.meta.method_to_api_mapping[operation])
+    if model.input_shape is not None:
+        self._to_boto_request(parameters, model.input_shape)
+    answer = getattr(client, operation)(**parameters) or {}
+    answer.pop("ResponseMetadata", None)
+    if model.output_shape is not None:
+        self._from_boto_response(answer, model.output_shape)
+    env.stack.append(json.loads(json.dumps(answer, default=str)))
+
+
+def _error_name(service_name: str) -> str:
+    known = _ERROR_NAMES.get(service_name.lower())
+    return known or str(_moto_error_name(service_name))
+
+
+def _exception_name(norm_service_name: str, ex: Exception) -> str:
+    """The name of an error: the service's, and its own with Exception at its end."""
+    code = ex.response["Error"]["Code"] if isinstance(ex, ClientError) else type(ex).__name__
+    return f"{norm_service_name}.{code.removesuffix('Exception')}Exception"
+
+
+def _create_state_machine(self: StepFunctionsParserBackend, **request: Any) -> Any:
+    if _WAITS_FOR_BUILDS in request["definition"] and not holds("step_functions_rule_name"):
+        raise _NotAuthorizedError(request["roleArn"])
+    return _moto_create(self, **request)
+
+
+def install() -> None:
+    """Close the gaps."""
+    patch.replace(StepFunctionsParserBackend, create_state_machine=_create_state_machine)
+    patch.replace(boto_client, boto3=_Boto3)
+    patch.replace(AmazonStateLanguageParser, parse=staticmethod(_parse))
+    patch.replace(state_task_factory, state_task_service_for=_service)
+    patch.replace(
+        StateTaskServiceAwsSdk,
+        _eval_service_task=_call,
+        _normalise_service_error_name=staticmethod(_error_name),
+        _normalise_exception_name=staticmethod(_exception_name),
+    )
+    # The interpreter logs every state that fails with the whole of it; the execution's history says it too.
+    logging.getLogger("moto.stepfunctions").setLevel(logging.CRITICAL)

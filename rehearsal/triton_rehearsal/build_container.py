@@ -1,0 +1,278 @@
+"""What a build runs in on this machine: its source, its variables, its shell, and its phases one by one.
+
+The image is not run: there is no container, and the GPU that the project asks for is not here either.
+Everything else is the project's own, read back from the embedded AWS. When the build ends, everything that it
+started ends, and its files are gone, as with a container.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_aws.moto_gaps.codebuild_builds import BuildRecord
+from triton_models.base.errors import FleetError
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_rehearsal import buildspec
+from triton_rehearsal.assumptions import holds
+from triton_rehearsal.build_log import BuildLog
+from triton_rehearsal.buildspec import Buildspec, FailedCommand
+from triton_rehearsal.container_environment import container_environment
+from triton_rehearsal.shell import CommandShell
+from triton_rehearsal.triton.machine import Machine
+
+if TYPE_CHECKING:
+    from triton_aws.embedded import EmbeddedAws
+
+SUCCEEDED, FAILED, FAULT, TIMED_OUT = "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT"
+_CLIENT_ERROR = "CLIENT_ERROR"
+_OWN_IMAGES = "aws/codebuild/"
+
+
+class BuildContainer:
+    """One build.
+
+    Args:
+        aws: Where it was started.
+        record: The build, which is told how far it is.
+        log: Takes what it prints.
+        lacking: Variables that say what this machine does not have; they win over all others.
+
+    Attributes:
+        failure: The first command that failed, once the build has ended.
+        commands: How many commands its buildspec has.
+    """
+
+    def __init__(
+        self, aws: EmbeddedAws, record: BuildRecord, log: BuildLog, *, lacking: Mapping[str, str]
+    ) -> None:
+        self.failure: FailedCommand | None = None
+        self.commands = 0
+        self._aws = aws
+        self._record = record
+        self._log = log
+        self._lacking = lacking
+        self._lock = threading.Lock()
+        self._shell: CommandShell | None = None
+        self._ended_as: str | None = None
+
+    def run(self) -> None:
+        """Run the build to its end, and write that down."""
+        self._record.enter("PROVISIONING")
+        self._record.leave(SUCCEEDED)
+        with tempfile.TemporaryDirectory(prefix="fleet-build-", ignore_cleanup_errors=True) as folder:
+            self._record.enter("DOWNLOAD_SOURCE")
+            try:
+                spec, source = self._prepare(Path(folder))
+            except Exception as error:  # noqa: BLE001 -- whatever it is, it is why the build failed
+                self._record.leave(FAILED, code=_CLIENT_ERROR, message=str(error))
+                self._log.write(f"the source could not be prepared: {error}")
+                self._record.finish(FAILED)
+                return
+            self._record.leave(SUCCEEDED)
+            self._run_phases(spec, source)
+        for phase in ("UPLOAD_ARTIFACTS", "FINALIZING"):
+            self._record.enter(phase)
+            self._record.leave(SUCCEEDED)
+        self._record.finish(FAILED if self.failure else SUCCEEDED)
+
+    def interrupt(self, status: str) -> None:
+        """End the build from another thread: it was stopped, or has taken too long."""
+        with self._lock:
+            self._ended_as = self._ended_as or status
+            shell = self._shell
+        if status == TIMED_OUT:
+            self._record.leave(status, code="BUILD_TIMED_OUT", message="Build has timed out.")
+        self._record.finish(status)
+        if shell is not None:
+            shell.interrupt()
+
+    def _prepare(self, folder: Path) -> tuple[Buildspec, Path]:
+        shown = self._record.shown()
+        spec = buildspec.parse(shown["source"].get("buildspec", ""))
+        self.commands = sum(len(phase.commands) for phase in spec.phases)
+        source = folder / "src"
+        source.mkdir()
+        if shown["source"]["type"] != "NO_SOURCE":
+            self._download(shown["source"]["location"], source)
+        return spec, source
+
+    def _download(self, location: str, into: Path) -> None:
+        """Fetch and unpack the zipped source at `bucket/key`, as CodeBuild takes an S3 location."""
+        if not holds("s3_source_permissions"):
+            msg = "AccessDenied: the role may not read the source"
+            raise PermissionError(msg)
+        bucket, _, key = location.removeprefix("arn:aws:s3:::").partition("/")
+        archive = into.with_suffix(".zip")
+        self._aws.client("s3").download_file(bucket, key, str(archive))
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(into)
+        archive.unlink()
+
+    def _run_phases(self, spec: Buildspec, source: Path) -> None:
+        with CommandShell(
+            environment=self._environment(spec, source),
+            directory=source,
+            on_line=self._log.write,
+            program=spec.shell,
+        ) as shell:
+            with self._lock:
+                self._shell = shell
+                ended = self._ended_as
+            if ended is None:
+                self.failure = buildspec.run(spec, shell, _Recorder(self._record, self._log))
+                self._record.exports(dict(_exported(spec, shell, source.with_name("exported"))))
+            with self._lock:
+                self._shell = None
+
+    def _environment(self, spec: Buildspec, source: Path) -> dict[str, str]:
+        """What the commands see: the container's, then the buildspec's, the project's and the build's own.
+
+        Source of the names of CodeBuild's own, read on 2026-11-21:
+        https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html
+        """
+        shown = self._record.shown()
+        machine = self._machine(shown["environment"]).assuming("build_host_driver")
+        needs = [source / "requirements.txt", *source.glob("models/*/requirements.txt")]
+        needed = "\n".join(each.read_text() for each in needs if each.is_file())
+        container = container_environment(self._aws, machine, folder=source.parent, requirements=needed)
+        if shown["environment"].get("image", "").startswith(_OWN_IMAGES):
+            _own_image(source.parent / "bin")
+        return {
+            **container,
+            **spec.variables,
+            **{name: self._parameter(each) for name, each in spec.parameters.items()},
+            **{name: self._secret(each) for name, each in spec.secrets.items()},
+            **dict(self._given(shown["environment"]["environmentVariables"])),
+            **dict(_own(shown, source, stream=self._log.stream)),
+            **self._lacking,
+        }
+
+    def _machine(self, environment: Mapping[str, Any]) -> Machine:
+        """What CodeBuild runs a project on: a fleet's instance type, or its compute type."""
+        image = environment.get("image", "")
+        if arn := environment.get("fleet", {}).get("fleetArn"):
+            (fleet,) = self._aws.client("codebuild").batch_get_fleets(names=[arn])["fleets"]
+            instance = fleet.get("computeConfiguration", {}).get("instanceType", "")
+            return Machine.of(image=image, instance_type=f"ml.{instance}")
+        if "GPU" not in environment["type"]:
+            return Machine.of(image=image)
+        rented = {each.compute_type: each.gpu for each in BUILD_MACHINES.values()}
+        return Machine.of(image=image, gpu=rented.get(environment["computeType"]))
+
+    def _given(self, variables: list[dict[str, str]]) -> Iterator[tuple[str, str]]:
+        reads = {"PARAMETER_STORE": self._parameter, "SECRETS_MANAGER": self._secret}
+        for variable in variables:
+            read = reads.get(variable["type"])
+            yield variable["name"], read(variable["value"]) if read else variable["value"]
+
+    def _parameter(self, name: str) -> str:
+        found = self._aws.client("ssm").get_parameter(Name=name, WithDecryption=True)
+        return str(found["Parameter"]["Value"])
+
+    def _secret(self, reference: str) -> str:
+        """The secret at `id:json-key:version-stage:version-id`, all but the first of which may be missing."""
+        secret, key, stage, version = (*_parts(reference), "", "", "")[:4]
+        versions = {"VersionStage": stage, "VersionId": version}
+        text = self._aws.client("secretsmanager").get_secret_value(
+            SecretId=secret, **{name: value for name, value in versions.items() if value}
+        )["SecretString"]
+        return str(json.loads(text)[key] if key else text)
+
+
+def _own_image(programs: Path) -> None:
+    """Take what an image of CodeBuild's own may lack from the programs of a container."""
+    if not holds("codebuild_image_python"):
+        (programs / "python3").unlink()
+        (programs / "python3").write_text("#!/bin/sh\necho 'python3: not found'\nexit 127\n")
+        (programs / "python3").chmod(0o755)
+
+
+def _exported(spec: Buildspec, shell: CommandShell, folder: Path) -> Iterator[tuple[str, str]]:
+    """The variables that the buildspec exports, as the last command left them."""
+    folder.mkdir()
+    for name in spec.exported:
+        shell.run(f'printf %s "${{{name}-}}" > {shlex.quote(str(folder / name))}')
+        if (folder / name).is_file():
+            yield name, (folder / name).read_text(errors="replace")
+
+
+def _parts(reference: str) -> list[str]:
+    """The parts of a reference to a secret, whose id may be an ARN with colons of its own."""
+    if not reference.startswith("arn:"):
+        return reference.split(":")
+    parts = reference.split(":")
+    return [":".join(parts[:7]), *parts[7:]]
+
+
+def _own(shown: Mapping[str, Any], source: Path, *, stream: str) -> Iterator[tuple[str, str]]:
+    """The variables that CodeBuild sets itself."""
+    yield "CODEBUILD_BUILD_ARN", shown["arn"]
+    yield "CODEBUILD_BUILD_ID", shown["id"]
+    yield "CODEBUILD_BUILD_IMAGE", shown["environment"].get("image", "")
+    yield "CODEBUILD_BUILD_NUMBER", str(shown["buildNumber"])
+    yield "CODEBUILD_BUILD_SUCCEEDING", "1"
+    yield "CODEBUILD_INITIATOR", shown["initiator"]
+    yield "CODEBUILD_LOG_PATH", stream if holds("verdict_names_log") else "unknown"
+    prefix, _, _ = shown["arn"].partition(":build/")
+    yield "CODEBUILD_PROJECT_ARN", f"{prefix}:project/{shown['projectName']}"
+    yield "CODEBUILD_SRC_DIR", str(source)
+    yield "CODEBUILD_START_TIME", str(int(shown["startTime"] * 1000))
+    if shown["source"].get("location"):
+        yield "CODEBUILD_SOURCE_REPO_URL", f"s3://{shown['source']['location']}"
+    if shown.get("encryptionKey"):
+        yield "CODEBUILD_KMS_KEY_ID", shown["encryptionKey"]
+
+
+class _Recorder(buildspec.Watcher):
+    """Writes a build's phases into its record, and into its log as CodeBuild's agent does."""
+
+    def __init__(self, record: BuildRecord, log: BuildLog) -> None:
+        self._record = record
+        self._log = log
+
+    def begins(self, phase: str) -> None:
+        self._record.enter(phase.upper())
+        self._log.note(f"Entering phase {phase.upper()}")
+
+    def runs(self, command: str) -> None:
+        self._log.note(f"Running command {command}")
+
+    def ends(self, phase: str, failure: FailedCommand | None) -> None:
+        status = FAILED if failure else SUCCEEDED
+        code = "COMMAND_EXECUTION_ERROR" if failure else ""
+        message = (
+            f"Error while executing command: {failure.command}. Reason: exit status {failure.status}"
+            if failure
+            else ""
+        )
+        self._record.leave(status, code=code, message=message)
+        self._log.note(f"Phase complete: {phase.upper()} State: {status}")
+        self._log.note(f"Phase context status code: {code} Message: {message}")
+
+
+def failure_of(
+    log: BuildLog, container: BuildContainer, shown: Mapping[str, Any], *, lines: int
+) -> FleetError:
+    """Why a build did not succeed, with the end of its log."""
+    failure = container.failure
+    contexts = [context for phase in shown["phases"] for context in phase.get("contexts", ())]
+    reason = next((context["message"] for context in contexts if context["message"]), "it did not finish")
+    what = (
+        f"the build's {failure.phase} phase failed with status {failure.status}: {failure.command}"
+        if failure
+        else f"the build is {shown['buildStatus']}: {reason}"
+    )
+    return FleetError.of(
+        what=what,
+        where=f"build {shown['id']}",
+        expected="status 0 from every command",
+        why="nothing of this build was published after that command\n" + log.tail(lines),
+        fix="run the command by hand in model_builds/ and fix what it reports",
+    )

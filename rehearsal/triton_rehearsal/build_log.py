@@ -1,0 +1,76 @@
+"""The log of one build: in CloudWatch as CodeBuild writes it, and for whoever follows it here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from triton_aws.moto_gaps.codebuild_builds import BuildRecord
+
+OnLine = Callable[[str], None]
+
+_DISABLED = "DISABLED"
+
+
+class BuildLog:
+    """Takes every line of a build.
+
+    Args:
+        record: The build, which is told where its log is.
+        account: Its account.
+        region: Its region.
+    """
+
+    def __init__(self, record: BuildRecord, *, account: str, region: str) -> None:
+        from moto.logs.models import logs_backends
+
+        shown = record.shown()
+        given: Mapping[str, Any] = shown["logs"]["cloudWatchLogs"]
+        self._lock = threading.Lock()
+        self._lines: list[str] = []
+        self._followers: list[OnLine] = []
+        self._logs: Any = logs_backends[account][region]
+        self._group = given.get("groupName") or f"/aws/codebuild/{shown['projectName']}"
+        number = record.id.rpartition(":")[2]
+        self.stream = f"{given['streamName']}/{number}" if given.get("streamName") else number
+        self._kept = given.get("status") != _DISABLED
+        if self._kept:
+            self._logs.ensure_log_group(self._group)
+            self._logs.ensure_log_stream(self._group, self.stream)
+            arn = f"arn:aws:logs:{region}:{account}:log-group:{self._group}:log-stream:{self.stream}"
+            record.logs_to(group=self._group, stream=self.stream, arn=arn)
+
+    def write(self, line: str) -> None:
+        """Add a line that a command printed."""
+        with self._lock:
+            self._lines.append(line)
+            followers = list(self._followers)
+            self._keep(line)
+        for follower in followers:
+            follower(line)
+
+    def note(self, line: str) -> None:
+        """Add a line of CodeBuild's own, which only CloudWatch shows."""
+        with self._lock:
+            self._keep(f"[Container] {line}")
+
+    def follow(self, on_line: OnLine) -> None:
+        """Hand on every line that there is, and then each when it comes."""
+        with self._lock:
+            for line in self._lines:
+                on_line(line)
+            self._followers.append(on_line)
+
+    def tail(self, lines: int) -> str:
+        """The last lines that commands printed."""
+        with self._lock:
+            return "\n".join(self._lines[-lines:])
+
+    def _keep(self, line: str) -> None:
+        from moto.core.utils import unix_time_millis
+
+        # A stack that is being deleted may have taken the group by now, and CloudWatch takes no empty line.
+        if self._kept and line.strip() and self._group in self._logs.groups:
+            event = {"timestamp": int(unix_time_millis()), "message": line}
+            self._logs.put_log_events(self._group, self.stream, [event])

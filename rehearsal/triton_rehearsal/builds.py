@@ -1,0 +1,212 @@
+"""Runs the builds of deployed CodeBuild projects on this machine, in the background and a few at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from triton_rehearsal.build_container import FAULT, SUCCEEDED, TIMED_OUT, BuildContainer, failure_of
+from triton_rehearsal.jobs import run_job
+
+if TYPE_CHECKING:
+    from triton_aws.embedded import EmbeddedAws
+    from triton_aws.moto_gaps.codebuild_builds import BuildRecord
+    from triton_rehearsal.build_log import BuildLog
+
+WITHOUT_GPU: Mapping[str, str] = MappingProxyType({"FLEET_PORTABLE": "1"})
+"""Variables of every build here: there is no GPU, so plans are stood in for."""
+
+_AT_MOST = 2
+_LOG_LINES_KEPT = 25
+_MINUTE_S = 60.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A build that succeeded.
+
+    Attributes:
+        identifier: CodeBuild's id of the build.
+        commands: How many commands the buildspec ran.
+    """
+
+    identifier: str
+    commands: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A build that somebody asked for."""
+
+    record: BuildRecord
+    container: BuildContainer
+    log: BuildLog
+
+
+class Builds:
+    """What runs every build that is started at an embedded AWS, until it is closed.
+
+    Whoever starts one, by the SDK, from a function or from a state machine, gets CodeBuild's own answers: it
+    is queued, then in its phases, with its log in CloudWatch, and can be stopped. A Processing job that a
+    build starts is run here as well.
+
+    Args:
+        aws: Where projects are deployed.
+        at_most: How many builds run at a time. The others wait in the order in which they were started.
+        lacking: Variables that say what this machine does not have; they win over all others.
+        minute_s: How many seconds here a minute of a build's time limit takes.
+    """
+
+    def __init__(
+        self,
+        aws: EmbeddedAws,
+        *,
+        at_most: int = _AT_MOST,
+        lacking: Mapping[str, str] = WITHOUT_GPU,
+        minute_s: float = _MINUTE_S,
+    ) -> None:
+        from triton_aws.moto_gaps import codebuild_builds, processing_jobs  # moto takes a second to import
+
+        self._aws = aws
+        self._lacking = lacking
+        self._minute_s = minute_s
+        self._lock = threading.Lock()
+        self._closed = False
+        self._asked: dict[str, _Asked] = {}
+        self._futures: dict[str, Future[None]] = {}
+        self._open = ExitStack()
+        self._open.enter_context(processing_jobs.hosted(lambda request, stop: run_job(aws, request, stop)))
+        self._pool = ThreadPoolExecutor(at_most, thread_name_prefix="build")
+        self._open.callback(self._pool.shutdown)
+        self._open.callback(self._end_all)
+        codebuild_builds.connect(self)
+        self._open.callback(codebuild_builds.connect, None)
+
+    def start(self, record: BuildRecord) -> None:
+        """Run a build as soon as there is room for it; returns at once."""
+        from triton_aws.embedded import ACCOUNT
+        from triton_rehearsal.build_log import BuildLog
+
+        log = BuildLog(record, account=ACCOUNT, region=self._aws.region)
+        container = BuildContainer(self._aws, record, log, lacking=self._lacking)
+        asked = _Asked(record=record, container=container, log=log)
+        with self._lock:
+            if not self._closed:
+                self._asked[record.id] = asked
+                self._futures[record.id] = self._pool.submit(self._run, asked)
+
+    def stop(self, build_id: str) -> None:
+        """End a build, wherever it is."""
+        with self._lock:
+            asked = self._asked.get(build_id)
+        if asked is not None:
+            asked.container.interrupt("STOPPED")
+
+    def run(
+        self,
+        *,
+        project: str,
+        overrides: Mapping[str, str],
+        on_line: Callable[[str], None] = lambda line: None,
+    ) -> Build:
+        """Start a build of a deployed project and wait for its end.
+
+        Args:
+            project: The project's name.
+            overrides: Environment variables that this build replaces, as StartBuild takes them.
+            on_line: Called with each line that the build prints.
+
+        Raises:
+            FleetError: A command failed; with the end of the log.
+        """
+        started: dict[str, Any] = self._aws.client("codebuild").start_build(
+            projectName=project,
+            environmentVariablesOverride=[
+                {"name": name, "value": value} for name, value in overrides.items()
+            ],
+        )["build"]
+        return self.wait(started["id"], on_line=on_line)
+
+    def of(self, project: str) -> list[str]:
+        """The ids of a project's builds that anyone has started, the first one first."""
+        with self._lock:
+            return [found for found in self._asked if found.rpartition(":")[0] == project]
+
+    def wait(self, build_id: str, *, on_line: Callable[[str], None] = lambda line: None) -> Build:
+        """Wait for the end of a build that anyone has started.
+
+        Args:
+            build_id: What StartBuild returned.
+            on_line: Called with each line that the build printed or prints.
+
+        Raises:
+            FleetError: A command failed; with the end of the log.
+        """
+        with self._lock:
+            asked, future = self._asked[build_id], self._futures[build_id]
+        asked.log.follow(on_line)
+        future.result()
+        shown = asked.record.shown()
+        if shown["buildStatus"] != SUCCEEDED:
+            raise failure_of(asked.log, asked.container, shown, lines=_LOG_LINES_KEPT)
+        return Build(identifier=build_id, commands=asked.container.commands)
+
+    def _run(self, asked: _Asked) -> None:
+        record = asked.record
+        if record.complete:  # stopped while it was queued
+            return
+        limit = float(record.shown().get("timeoutInMinutes", 60)) * self._minute_s
+        timer = threading.Timer(limit, asked.container.interrupt, (TIMED_OUT,))
+        timer.daemon = True
+        timer.start()
+        try:
+            asked.container.run()
+        except Exception as error:  # noqa: BLE001 -- a build that cannot be run is a build that failed
+            _log.exception("the build %s could not be run", record.id)
+            record.leave(FAULT, code="INTERNAL_SERVICE_ERROR", message=str(error))
+            record.finish(FAULT)
+        finally:
+            timer.cancel()
+
+    def _end_all(self) -> None:
+        with self._lock:
+            self._closed = True
+            all_asked = list(self._asked.values())
+        for asked in all_asked:
+            if not asked.record.complete:
+                asked.container.interrupt("STOPPED")
+
+    def close(self) -> None:
+        """Stop every build, and run none any more."""
+        self._open.close()
+
+    def __enter__(self) -> Builds:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def run_build(
+    aws: EmbeddedAws,
+    *,
+    project: str,
+    overrides: Mapping[str, str],
+    on_line: Callable[[str], None] = lambda line: None,
+) -> Build:
+    """Run one build of a deployed project, where nothing runs builds yet; see `Builds.run`.
+
+    Raises:
+        FleetError: A command failed; with the end of the log.
+    """
+    with Builds(aws) as builds:
+        return builds.run(project=project, overrides=overrides, on_line=on_line)

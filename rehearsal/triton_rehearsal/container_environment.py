@@ -1,0 +1,103 @@
+"""The environment of a container of a rehearsed build: what its image sets, and what differs from AWS.
+
+A container starts from nothing. So nothing of this machine's environment gets into one, but for what
+`DIFFERENCES` names; a test compares what a deployed project and a job's request carry with what arrives.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from triton_models.verify.process import SOCKETS
+from triton_rehearsal.assumptions import holds
+from triton_rehearsal.build_python import install_python
+from triton_rehearsal.triton.command import install
+from triton_rehearsal.triton.machine import Machine
+
+if TYPE_CHECKING:
+    from triton_aws.embedded import EmbeddedAws
+
+DIFFERENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "FLEET_PORTABLE": "there is no GPU: what would be a plan is stood in for",
+        "AWS_ACCESS_KEY_ID": "the embedded AWS has keys, where a role has an address of credentials",
+        "AWS_SECRET_ACCESS_KEY": "as AWS_ACCESS_KEY_ID",
+        "AWS_SESSION_TOKEN": "as AWS_ACCESS_KEY_ID",
+        "AWS_ENDPOINT_URL": "the embedded AWS's address",
+        "AWS_ENDPOINT_URL_S3": "the embedded AWS's address",
+        "AWS_EC2_METADATA_DISABLED": "there is no instance to ask for credentials",
+        "AWS_CONFIG_FILE": "the profiles of this machine's user are not a container's",
+        "AWS_SHARED_CREDENTIALS_FILE": "as AWS_CONFIG_FILE",
+        "CDK_DISABLE_CLI_TELEMETRY": "comes with the embedded AWS's address, and says nothing to a build",
+        "HOME": "a folder of the build's own, in the place of /root",
+        "PYTHONUSERBASE": "the same folder: pip installs for the user there, in the place of ~/.local",
+        "TMPDIR": "a folder of the build's own, in the place of /tmp",
+        "PATH": "this machine's programs, after those that stand in for the image's",
+        "HF_HOME": "this machine's cache of the model hub, so that weights are not fetched for each build",
+        SOCKETS: "a server listens where only this machine's user can reach it: it runs what it is sent",
+        "PIP_CONFIG_FILE": "this machine's own, which may name the only index that it reaches",
+    }
+)
+"""The variables that differ from those of a container on AWS, and why. Those of `NETWORK` do as well."""
+
+NETWORK = frozenset(
+    {
+        *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("PIP_CERT", "PIP_CLIENT_CERT", "PIP_PROXY", "PIP_TRUSTED_HOST", "PIP_DEFAULT_TIMEOUT"),
+        *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX", "PIP_CACHE_DIR"),
+        *("HF_ENDPOINT", "HF_HUB_OFFLINE", "LD_LIBRARY_PATH"),
+    }
+)
+"""How this machine reaches a network, an index and its own libraries: a build may, as it may on AWS."""
+
+
+NOWHERE = "http://127.0.0.1:9"
+"""A proxy where nothing listens, for a build that reaches no index."""
+
+
+def container_environment(
+    aws: EmbeddedAws, machine: Machine, *, folder: Path, requirements: str
+) -> dict[str, str]:
+    """What a container has before the variables of its project or its job, and the programs of its image.
+
+    Args:
+        aws: What its calls are answered by.
+        machine: What it runs on.
+        folder: A folder of its own.
+        requirements: What the requirements.txt of its source say, which is as good as installed.
+    """
+    programs, home = folder / "bin", folder / "home"
+    temporary, sockets = folder / "tmp", folder / "sockets"
+    temporary.mkdir()
+    sockets.mkdir(mode=0o700)
+    machine.install(programs)
+    install(programs)
+    install_python(programs, home=home, requirements=requirements)
+    inherited = {name: value for name, value in os.environ.items() if name in NETWORK}
+    if not holds("pytorch_index"):
+        inherited |= dict.fromkeys(("https_proxy", "HTTPS_PROXY"), NOWHERE)
+    return {
+        **aws.environment_of(inherited),
+        **_kept(),
+        **machine.variables(),
+        "PATH": os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)]),
+        "HOME": str(home),
+        "PYTHONUSERBASE": str(home),
+        "TMPDIR": str(temporary),
+        SOCKETS: str(sockets),
+    }
+
+
+def _kept() -> dict[str, str]:
+    """What this machine keeps in the home of its user, which is not the container's."""
+    home = Path.home()
+    hub = os.environ.get("HF_HOME", str(home / ".cache" / "huggingface"))
+    configured = [home / ".config" / "pip" / "pip.conf", home / ".pip" / "pip.conf"]
+    given = os.environ.get("PIP_CONFIG_FILE")
+    found = given or next((str(each) for each in configured if each.is_file()), None)
+    return {"HF_HOME": hub, **({"PIP_CONFIG_FILE": found} if found else {})}

@@ -1,0 +1,354 @@
+"""One instance of a multi-model endpoint: what SageMaker's agent does next to the container.
+
+It brings models from S3 when they are first asked for, has the container load them, and unloads the least
+recently used ones when the container reports that its memory is full. An artifact is taken as immutable:
+an object that changes under its key is not fetched again while a copy is on the disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.metrics import Download, Event, Load, Unload, Usage
+from triton_rehearsal.hosting.unpack import unpack
+from triton_rehearsal.hosting.usage import UsageMeter
+from triton_rehearsal.triton.contract import (
+    ALREADY_LOADED,
+    INVOCATION_LIMIT_S,
+    OUT_OF_MEMORY,
+    Answer,
+    MultiModelContract,
+    NoAnswerError,
+)
+from triton_rehearsal.triton.machine import Machine
+from triton_rehearsal.triton.server import TritonServer
+
+# How long a request waits for a model before the platform answers that it is not ready, in seconds.
+LOAD_WAIT_S = 60.0
+
+_CLOSE_LIMIT_S = 10.0
+
+
+class MissingArtifactError(Exception):
+    """There is no such object, or it may not be read."""
+
+
+class NotReadyError(Exception):
+    """The model is still being loaded after the time that a request waits."""
+
+
+class ContainerError(Exception):
+    """The container refused a load. Carries its answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.text)
+        self.answer = answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invoked:
+    """An answered invocation. Times in seconds.
+
+    Attributes:
+        answer: The container's answer; status 0 if it gave none.
+        cache_hit: Whether the model was loaded when the request came.
+        loading_wait_s: How long the request waited for the model; None if it did not.
+        model_s: How long the container took; None if it was not asked.
+    """
+
+    answer: Answer
+    cache_hit: bool
+    loading_wait_s: float | None = None
+    model_s: float | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class _Model:
+    """A model that is loaded, being loaded, or being unloaded."""
+
+    target: str
+    users: int = 0
+    last_used: int = 0
+    loaded: Future[None] = field(default_factory=Future)
+
+    @property
+    def ready(self) -> bool:
+        return self.loaded.done() and self.loaded.exception() is None
+
+
+class Instance:
+    """A Triton server with the models that were asked for.
+
+    Args:
+        environment: The environment variables of the deployed container.
+        bucket: The bucket of the model repository.
+        prefix: The key prefix that target models are relative to.
+        s3: A boto3 S3 client.
+        directory: A folder that the instance makes and owns; removed on close.
+        report: Called with every event that has a metric.
+        load_wait_s: How long a request waits for a model.
+        keep_models: False unloads and deletes a model after use, as ModelCacheSetting "Disabled" does.
+        machine: What the container runs on; see `TritonServer`.
+
+    Raises:
+        FleetError: The Triton server cannot be started.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str],
+        bucket: str,
+        prefix: str,
+        s3: Any,
+        directory: Path,
+        report: Callable[[Event], None],
+        load_wait_s: float = LOAD_WAIT_S,
+        keep_models: bool = True,
+        machine: Machine | None = None,
+    ) -> None:
+        self._bucket, self._prefix, self._s3 = bucket, prefix, s3
+        self._report = report
+        self._load_wait_s = load_wait_s
+        self._keep_models = keep_models
+        self._change = threading.Condition()
+        self._models: dict[str, _Model] = {}
+        self._unloading: dict[str, _Model] = {}
+        self._threads: set[threading.Thread] = set()
+        self._clock = itertools.count(1)
+        self.server = TritonServer(environment, directory, machine=machine)
+        self._contract = MultiModelContract(self.server.socket)
+        # As in the container, so that what a path says about a model is true here too.
+        self._disk = self.server.directory / "opt" / "ml" / "models"
+        self._disk.mkdir(parents=True)
+        self._meter = UsageMeter(self.server.pid, self.server.directory)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its server runs."""
+        return self.server.alive
+
+    @property
+    def loaded(self) -> list[str]:
+        """The target models that can be invoked without a load, least recently used first."""
+        with self._change:
+            ready = [model for model in self._models.values() if model.ready]
+            return [model.target for model in sorted(ready, key=lambda model: model.last_used)]
+
+    def usage(self) -> Usage:
+        """How it is used now."""
+        return Usage(
+            loaded_models=len(self.loaded),
+            cpu_percent=self._meter.cpu_percent(),
+            memory_percent=self._meter.memory_percent(),
+            disk_percent=self._meter.disk_percent(),
+        )
+
+    def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
+        """Answer a request for a model, loading it first if need be.
+
+        Raises:
+            MissingArtifactError: The target model is not in the repository.
+            BadArtifactError: It is not a tarball that can be unpacked.
+            ContainerError: The container refused to load it.
+            NotReadyError: It is not loaded within the time that a request waits; the load goes on.
+        """
+        if not holds("object_overwritten"):
+            self._evict(lambda other: other.target == target, forget=True)
+        model, hit = self._claim(target)
+        try:
+            started = time.monotonic()
+            self._wait_for(model)
+            waited = None if hit else time.monotonic() - started
+            answer, seconds = self._ask(model, body, headers)
+            return Invoked(answer=answer, cache_hit=hit, loading_wait_s=waited, model_s=seconds)
+        finally:
+            self._release(model)
+
+    def wait_for_load(self, target: str, limit_s: float) -> bool:
+        """Wait until a model that was asked for is loaded; False if it is not by then."""
+        with self._change:
+            return self._change.wait_for(
+                lambda: target in self._models and self._models[target].ready, limit_s
+            )
+
+    def wait_until_idle(self, limit_s: float = INVOCATION_LIMIT_S) -> None:
+        """Return when no request is being answered, or after the limit."""
+        with self._change:
+            self._change.wait_for(lambda: not any(m.users for m in self._models.values()), limit_s)
+
+    def close(self) -> None:
+        """Kill the server and remove every copy of a model."""
+        self.server.close()
+        self._contract.close()
+        with self._change:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(_CLOSE_LIMIT_S)
+        # A download that ended after the server may have written once more.
+        self.server.close()
+
+    def _claim(self, target: str) -> tuple[_Model, bool]:
+        """The model with one more user, and whether it was ready. The first user starts its load."""
+        with self._change:
+            model = self._models.get(target)
+            hit = model is not None and model.ready
+            if model is None:
+                model = self._models[target] = _Model(target=target)
+                thread = threading.Thread(target=self._load, args=(model,), daemon=True)
+                self._threads.add(thread)
+                thread.start()
+            model.users += 1
+            model.last_used = next(self._clock)
+            return model, hit
+
+    def _release(self, model: _Model) -> None:
+        with self._change:
+            model.users -= 1
+            self._change.notify_all()
+        if not self._keep_models:
+            self._evict(lambda other: other is model, forget=True)
+
+    def _wait_for(self, model: _Model) -> None:
+        try:
+            model.loaded.result(timeout=self._load_wait_s)
+        except FutureTimeoutError as error:
+            if model.loaded.done():
+                raise
+            raise NotReadyError(model.target) from error
+
+    def _ask(self, model: _Model, body: bytes, headers: Mapping[str, str]) -> tuple[Answer, float]:
+        while True:
+            started = time.monotonic()
+            try:
+                answer = self._contract.invoke(
+                    model_id=model_id(model.target), target_model=model.target, body=body, headers=headers
+                )
+            except NoAnswerError as error:
+                answer = Answer(status=0, body=str(error).encode())
+            seconds = time.monotonic() - started
+            if answer.status != OUT_OF_MEMORY or not self._make_room(model):
+                return answer, seconds
+
+    def _load(self, model: _Model) -> None:
+        """Bring a model to the disk and into the container. Runs in a thread of its own."""
+        error: BaseException | None = None
+        try:
+            with self._change:
+                self._change.wait_for(lambda: model.target not in self._unloading)
+            folder = self._fetch(model.target)
+            self._load_into_container(model, folder)
+        except BaseException as caught:  # noqa: BLE001  the requests that wait for it raise it
+            error = caught
+            _remove(self._disk / model_id(model.target))  # the object may be another one by the next request
+        with self._change:
+            self._threads.discard(threading.current_thread())
+            if error is None:
+                model.loaded.set_result(None)
+            else:
+                # The next request tries again.
+                del self._models[model.target]
+                model.loaded.set_exception(error)
+            self._change.notify_all()
+
+    def _fetch(self, target: str) -> Path:
+        """The folder to load: the copy on the disk, or a new one."""
+        place = self._disk / model_id(target)
+        if not place.exists():
+            started = time.monotonic()
+            download = _open(self._s3, self._bucket, self._prefix + target)
+            place.mkdir()
+            try:
+                unpack(download, place / "model")
+            finally:
+                download.close()
+            self._report(Download(seconds=time.monotonic() - started))
+        # An artifact may hold the model itself at its top. The container then takes the parent for the
+        # repository and "model" for the directory, but knows that only below /opt/ml/models.
+        return place if (place / "model" / "config.pbtxt").is_file() else place / "model"
+
+    def _load_into_container(self, model: _Model, folder: Path) -> None:
+        while True:
+            started = time.monotonic()
+            try:
+                answer = self._contract.load(
+                    model_id=model_id(model.target), target_model=model.target, folder=str(folder)
+                )
+            except NoAnswerError as error:
+                raise ContainerError(Answer(status=0, body=str(error).encode())) from error
+            if answer.ok or answer.status == ALREADY_LOADED:
+                self._report(Load(seconds=time.monotonic() - started))
+                return
+            if answer.status != OUT_OF_MEMORY or not self._make_room(model):
+                raise ContainerError(answer)
+
+    def _make_room(self, model: _Model) -> bool:
+        """Unload the least recently used other model; False if there is none."""
+        with self._change:
+            self._change.wait_for(
+                lambda: (
+                    any(self._idle(m) for m in self._models.values())
+                    or not any(m.ready for m in self._models.values() if m is not model)
+                ),
+                INVOCATION_LIMIT_S,
+            )
+        return self._evict(lambda other: other is not model)
+
+    @staticmethod
+    def _idle(model: _Model) -> bool:
+        return model.ready and not model.users
+
+    def _evict(self, among: Callable[[_Model], bool], *, forget: bool = False) -> bool:
+        """Unload the least recently used idle model; its copy on the disk stays unless it is forgotten."""
+        with self._change:
+            idle = [model for model in self._models.values() if self._idle(model) and among(model)]
+            if not idle:
+                return False
+            choose = min if holds("eviction_order") else max
+            victim = choose(idle, key=lambda model: model.last_used)
+            del self._models[victim.target]
+            self._unloading[victim.target] = victim
+        started = time.monotonic()
+        try:
+            self._contract.unload(model_id=model_id(victim.target), target_model=victim.target)
+            self._report(Unload(seconds=time.monotonic() - started))
+        except NoAnswerError:
+            return False
+        finally:
+            if forget:
+                _remove(self._disk / model_id(victim.target))
+            with self._change:
+                del self._unloading[victim.target]
+                self._change.notify_all()
+        return True
+
+
+def model_id(target: str) -> str:
+    """The platform's name for a target model: letters and digits, since it is part of a path."""
+    return hashlib.sha256(target.encode()).hexdigest()[:32]
+
+
+def _open(s3: Any, bucket: str, key: str) -> Any:
+    if not holds("list_bucket_by_prefix"):
+        raise MissingArtifactError(key)
+    try:
+        return s3.get_object(Bucket=bucket, Key=key)["Body"]
+    except ClientError as error:
+        raise MissingArtifactError(key) from error
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,293 @@
+"""What hosting reports to CloudWatch: SageMaker's own metrics, namespaces, dimensions and units."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from triton_rehearsal.assumptions import holds
+
+INVOCATION_NAMESPACE = "AWS/SageMaker"
+INSTANCE_NAMESPACE = "/aws/sagemaker/Endpoints"
+
+# How often SageMaker reports how an instance is used, in seconds.
+PERIOD_S = 60.0
+
+# For how long events are gathered into one call, in seconds.
+_GATHER_S = 1.0
+
+# CloudWatch takes this many data in one call (API reference of PutMetricData).
+_CALL_LIMIT = 1000
+
+_SUCCESS, _CLIENT_ERROR, _SERVER_ERROR = range(200, 300), range(400, 500), range(500, 600)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """Where a metric is reported and in what unit."""
+
+    namespace: str
+    unit: str
+
+
+def _invocation(unit: str) -> Metric:
+    return Metric(namespace=INVOCATION_NAMESPACE, unit=unit)
+
+
+def _instance(unit: str) -> Metric:
+    return Metric(namespace=INSTANCE_NAMESPACE, unit=unit)
+
+
+# https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html and
+# .../multi-model-endpoint-cloudwatch-metrics.html, read 2026-11-21. All have the dimensions EndpointName
+# and VariantName. Those of invocations come a second time with EndpointConfigName, which tells the fleets of
+# a deployment apart: .../deployment-guardrails-configuration.html. CPUUtilization counts 100 for every core.
+METRICS: Mapping[str, Metric] = {
+    "Invocations": _invocation("None"),
+    "InvocationsPerInstance": _invocation("None"),
+    "Invocation4XXErrors": _invocation("None"),
+    "Invocation5XXErrors": _invocation("None"),
+    "InvocationModelErrors": _invocation("None"),
+    "ModelLatency": _invocation("Microseconds"),
+    "OverheadLatency": _invocation("Microseconds"),
+    "ModelCacheHit": _invocation("None"),
+    "ModelLoadingWaitTime": _invocation("Microseconds"),
+    "ModelDownloadingTime": _invocation("Microseconds"),
+    "ModelLoadingTime": _invocation("Microseconds"),
+    "ModelUnloadingTime": _invocation("Microseconds"),
+    "LoadedModelCount": _instance("None"),
+    "CPUUtilization": _instance("Percent"),
+    "MemoryUtilization": _instance("Percent"),
+    "DiskUtilization": _instance("Percent"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """A request that was sent to a model. Times in seconds.
+
+    Attributes:
+        status: The container's HTTP status; 0 if it gave no answer.
+        instances: How many instances the variant has.
+        model_s: From sending the request to the container to its whole answer; None if the model could
+            not be loaded.
+        overhead_s: The rest of the time that the caller waited.
+        cache_hit: Whether the model was loaded when the request came.
+        loading_wait_s: How long the request waited for the model; None if it did not.
+    """
+
+    status: int
+    instances: int
+    model_s: float | None
+    overhead_s: float
+    cache_hit: bool
+    loading_wait_s: float | None = None
+
+    def samples(self) -> dict[str, float]:
+        """One value for each metric that this event changes."""
+        times = {
+            "ModelLatency": self.model_s,
+            "OverheadLatency": None if self.model_s is None else self.overhead_s,
+            "ModelLoadingWaitTime": self.loading_wait_s,
+        }
+        return {
+            "Invocations": 1.0,
+            "InvocationsPerInstance": 1.0 / self.instances,
+            "Invocation4XXErrors": float(self.status in _CLIENT_ERROR),
+            "Invocation5XXErrors": float(self.status in _SERVER_ERROR),
+            "InvocationModelErrors": float(self.status not in _SUCCESS),
+            "ModelCacheHit": float(self.cache_hit),
+            **{name: _us(value) for name, value in times.items() if value is not None},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """A model that came from S3 to an instance."""
+
+    seconds: float
+
+    def samples(self) -> dict[str, float]:
+        """One value for each metric that this event changes."""
+        return {"ModelDownloadingTime": _us(self.seconds)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """A model that the container loaded."""
+
+    seconds: float
+
+    def samples(self) -> dict[str, float]:
+        """One value for each metric that this event changes."""
+        return {"ModelLoadingTime": _us(self.seconds)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unload:
+    """A model that the container unloaded."""
+
+    seconds: float
+
+    def samples(self) -> dict[str, float]:
+        """One value for each metric that this event changes."""
+        return {"ModelUnloadingTime": _us(self.seconds)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """How an instance is used at one moment; the percentages as SageMaker counts them."""
+
+    loaded_models: int
+    cpu_percent: float
+    memory_percent: float
+    disk_percent: float
+
+    def samples(self) -> dict[str, float]:
+        """One value for each metric that this event changes."""
+        return {
+            "LoadedModelCount": float(self.loaded_models),
+            "CPUUtilization": self.cpu_percent,
+            "MemoryUtilization": self.memory_percent,
+            "DiskUtilization": self.disk_percent,
+        }
+
+
+Event = Invocation | Download | Load | Unload | Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Whose metrics they are: the dimensions, of which the configuration tells one fleet from the next."""
+
+    endpoint: str
+    variant: str
+    config: str = ""
+
+    def dimensions(self) -> list[dict[str, str]]:
+        """As PutMetricData takes them."""
+        return [
+            {"Name": "EndpointName", "Value": self.endpoint},
+            {"Name": "VariantName", "Value": self.variant},
+        ]
+
+    def fleet_dimensions(self) -> list[dict[str, str]]:
+        """Those of one fleet alone."""
+        return [*self.dimensions(), {"Name": "EndpointConfigName", "Value": self.config}]
+
+
+class MetricsPublisher:
+    """Sends events to CloudWatch from a thread of its own, so that no request waits for it.
+
+    Args:
+        cloudwatch: A boto3 CloudWatch client.
+        usage: Called every minute, and after every load and unload, for how each instance is used.
+    """
+
+    def __init__(self, cloudwatch: Any, *, usage: Callable[[], Mapping[Source, Usage]]) -> None:
+        self._cloudwatch = cloudwatch
+        self._usage = usage
+        self._queue: queue.SimpleQueue[tuple[Source, Event, float] | threading.Event | None]
+        self._queue = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+        self._thread.start()
+
+    def add(self, source: Source, event: Event) -> None:
+        """Report an event that happened now."""
+        self._queue.put((source, event, time.time()))
+
+    def flush(self) -> None:
+        """Return when everything that was added is in CloudWatch."""
+        done = threading.Event()
+        self._queue.put(done)
+        while self._thread.is_alive() and not done.wait(1.0):
+            pass
+
+    def close(self) -> None:
+        """Send what is left and stop."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        report_at = time.monotonic() + PERIOD_S
+        while True:
+            flushed: list[threading.Event] = []
+            events: list[tuple[Source, Event, float]] = []
+            go_on = self._collect(events, flushed, report_at - time.monotonic())
+            if time.monotonic() >= report_at or any(isinstance(e, Load | Unload) for _, e, _ in events):
+                events += self._usage_events()
+                report_at = time.monotonic() + PERIOD_S
+            self._send(events)
+            for done in flushed:
+                done.set()
+            if not go_on:
+                return
+
+    def _collect(
+        self, events: list[tuple[Source, Event, float]], flushed: list[threading.Event], wait_s: float
+    ) -> bool:
+        """Take what comes within a moment after the first entry; False when nothing more will come."""
+        deadline = time.monotonic() + max(wait_s, 0.0)
+        try:
+            while True:
+                entry = self._queue.get(timeout=max(deadline - time.monotonic(), 0.0))
+                if entry is None:
+                    return False
+                if isinstance(entry, threading.Event):
+                    flushed.append(entry)
+                    return True
+                if not events:
+                    deadline = min(deadline, time.monotonic() + _GATHER_S)
+                events.append(entry)
+        except queue.Empty:
+            return True
+
+    def _usage_events(self) -> list[tuple[Source, Event, float]]:
+        try:
+            return [(source, usage, time.time()) for source, usage in self._usage().items()]
+        except OSError:
+            # An instance may end while it is measured.
+            return []
+
+    def _send(self, events: list[tuple[Source, Event, float]]) -> None:
+        by_namespace: dict[str, list[dict[str, Any]]] = {}
+        for source, event, at in events:
+            for name, value in event.samples().items():
+                data = by_namespace.setdefault(METRICS[name].namespace, [])
+                data.append(_datum(source.dimensions(), name, value, at))
+                if (
+                    source.config
+                    and holds("endpoint_config_dimension")
+                    and METRICS[name].namespace == INVOCATION_NAMESPACE
+                ):
+                    data.append(_datum(source.fleet_dimensions(), name, value, at))
+        for namespace, data in by_namespace.items():
+            for start in range(0, len(data), _CALL_LIMIT):
+                try:
+                    self._cloudwatch.put_metric_data(
+                        Namespace=namespace, MetricData=data[start : start + _CALL_LIMIT]
+                    )
+                except Exception:  # noqa: BLE001  a lost metric must not take the endpoint down
+                    _log.warning("metrics were lost", exc_info=True)
+
+
+def _datum(dimensions: list[dict[str, str]], name: str, value: float, at: float) -> dict[str, Any]:
+    return {
+        "MetricName": name,
+        "Dimensions": dimensions,
+        "Timestamp": datetime.datetime.fromtimestamp(at, tz=datetime.timezone.utc),
+        "Value": value,
+        "Unit": METRICS[name].unit,
+    }
+
+
+def _us(seconds: float) -> float:
+    return round(seconds * 1e6, 1)

@@ -1,0 +1,148 @@
+"""The place of one endpoint's instances: one for its fleet, and one for the fleet that is to follow."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.instance import Instance
+from triton_rehearsal.hosting.metrics import Source, Usage
+from triton_rehearsal.hosting.runtime_api import ApiError
+from triton_rehearsal.hosting.variant import Fleets, Variant
+
+_NEVER = float("-inf")
+
+
+class Seat:
+    """Keeps an endpoint's instances as it is deployed.
+
+    Args:
+        look_up: Reads how the endpoint is deployed, given what is known.
+        start: Starts the instance of a fleet.
+        lookup_s: How long a description is used before it is looked up again.
+    """
+
+    def __init__(
+        self,
+        *,
+        look_up: Callable[[Fleets | None], Fleets],
+        start: Callable[[Variant], Instance],
+        lookup_s: float,
+    ) -> None:
+        self._look_up, self._start, self._lookup_s = look_up, start, lookup_s
+        self._lock = threading.Lock()
+        self._fleets: Fleets | None = None
+        self._looked_up = _NEVER
+        self._instances: dict[Source, Instance] = {}
+        self._owed = 0.0
+        self._closed = False
+        self._retiring: list[threading.Thread] = []
+
+    def take(self) -> tuple[Variant, Instance]:
+        """The variant that the next request goes to, and its running instance.
+
+        A new endpoint configuration gets a new instance with no model loaded, and so does a server that
+        died; the old instance finishes what it is answering.
+        """
+        with self._lock:
+            self._refuse_closed()
+            variant = self._next(self._current())
+            return variant, self._running(variant)
+
+    def launch(self, variant: Variant) -> None:
+        """Start a fleet's instance next to the one that serves; requests go on meanwhile.
+
+        Raises:
+            ApiError: The hosting is being closed.
+            FleetError: Its server does not start.
+        """
+        instance = self._start(variant)
+        with self._lock:
+            if self._closed:
+                instance.close()
+            self._refuse_closed()
+            if variant.source in self._instances:
+                self._retire(variant.source)  # of a deployment before, which nobody has noticed to be over
+            self._instances[variant.source] = instance
+
+    def look_again(self) -> None:
+        """Use no description that was made before now."""
+        self._looked_up = _NEVER
+
+    def usage(self) -> dict[Source, Usage]:
+        """How the instances are used; empty where none runs."""
+        running = tuple(self._instances.items())
+        return {fleet: instance.usage() for fleet, instance in running if instance.alive}
+
+    def close(self) -> None:
+        """End the instances, and those that are still finishing."""
+        with self._lock:
+            self._closed = True
+            for instance in self._instances.values():
+                instance.close()
+            self._instances.clear()
+            for thread in self._retiring:
+                thread.join()
+
+    def _next(self, fleets: Fleets) -> Variant:
+        """The fleet whose turn it is: of any number of requests the green one gets its share, evenly."""
+        if fleets.green is None:
+            return fleets.blue
+        self._owed += fleets.share
+        if self._owed < 1.0:
+            return fleets.blue
+        self._owed -= 1.0
+        return fleets.green
+
+    def _running(self, variant: Variant) -> Instance:
+        fleet = variant.source
+        if fleet in self._instances and not self._instances[fleet].alive:
+            self._retire(fleet)
+        if fleet not in self._instances:
+            self._instances[fleet] = self._start(variant)
+        return self._instances[fleet]
+
+    def _current(self) -> Fleets:
+        known, age = self._fleets, time.monotonic() - self._looked_up
+        if known is not None and age < self._lookup_s:
+            return known
+        self._looked_up = time.monotonic()
+        try:
+            self._fleets = self._look_up(known)
+        except ApiError:
+            self._fleets = None
+            self._keep(())
+            raise
+        if self._fleets.green is None:
+            self._owed = 0.0
+        self._keep(self._fleets.variants)
+        return self._fleets
+
+    def _keep(self, variants: tuple[Variant, ...]) -> None:
+        """Retire the instances of all other fleets."""
+        kept = {variant.source for variant in variants}
+        for fleet in [each for each in self._instances if each not in kept]:
+            self._retire(fleet)
+
+    def _retire(self, fleet: Source) -> None:
+        instance = self._instances.pop(fleet)
+
+        def finish() -> None:
+            if instance.alive and holds("old_endpoint_deletion"):
+                instance.wait_until_idle()
+            instance.close()
+
+        thread = threading.Thread(target=finish, name="retire", daemon=True)
+        self._retiring = [*(other for other in self._retiring if other.is_alive()), thread]
+        thread.start()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise closing()
+
+
+def closing() -> ApiError:
+    """What a request gets that comes too late."""
+    return ApiError(503, "ServiceUnavailable", "The hosting is being closed.")

@@ -1,0 +1,350 @@
+"""Answers InvokeEndpoint as SageMaker's hosting does, with a real Triton server behind it.
+
+An unmodified SDK reaches it through AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME. Which endpoint exists, where its
+models are and how its container is set up is read from the AWS it is given, the way it was deployed.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, runtime_checkable
+
+from triton_aws.door import Door, refusal_of_pages
+from triton_models.base.errors import FleetError
+from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.deployment import Host
+from triton_rehearsal.hosting.instance import (
+    LOAD_WAIT_S,
+    ContainerError,
+    Instance,
+    Invoked,
+    MissingArtifactError,
+    NotReadyError,
+)
+from triton_rehearsal.hosting.metrics import Event, Invocation, MetricsPublisher, Source, Usage
+from triton_rehearsal.hosting.runtime_api import ApiError, Reply, listen, validation_error
+from triton_rehearsal.hosting.seat import Seat, closing
+from triton_rehearsal.hosting.unpack import BadArtifactError
+from triton_rehearsal.hosting.variant import Aws, Variant, look_up, read_variant
+from triton_rehearsal.triton.contract import TARGET_MODEL, Answer
+
+_log = logging.getLogger(__name__)
+
+# How long an endpoint's description is used before it is looked up again, in seconds. On AWS a change
+# takes minutes to arrive.
+LOOKUP_S = 1.0
+
+# The headers that SageMaker hands on, to the container and back.
+_FORWARDED = ("content-type", "accept", "x-amzn-sagemaker-custom-attributes", "x-amzn-sagemaker-inference-id")
+_RETURNED = ("content-type", "x-amzn-sagemaker-custom-attributes")
+_CLIENT_ERRORS = range(400, 500)
+_SESSION, _NEW_SESSION = "x-amzn-sagemaker-session-id", "x-amzn-sagemaker-new-session-id"
+# The API model of sagemaker-runtime.
+_LONGEST_TARGET = 1024
+_TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
+
+
+@runtime_checkable
+class DeployingAws(Aws, Protocol):
+    """An AWS that has the fleets of its deployments started, as `EmbeddedAws` does.
+
+    Attributes:
+        door: Who may call it, and what serves its endpoints.
+    """
+
+    door: Door
+
+    def attach(self, host: Host) -> None:
+        """Start fleets there from now on."""
+
+    def detach(self, host: Host) -> None:
+        """Start no more fleets there."""
+
+
+class Hosting:
+    """Real-time hosting of the multi-model endpoints of an AWS.
+
+    Args:
+        aws: Where the endpoints are deployed. One that deploys has new fleets started here before they take
+            traffic; of any other, a new fleet is started by the first request that needs it.
+        directory: Where instances put their files; a temporary folder by default.
+        port: The port to answer on; 0 for a free one.
+        load_wait_s: How long a request waits for a model that is being loaded.
+        lookup_s: How long an endpoint's description is used before it is looked up again.
+
+    Attributes:
+        url: The address for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME.
+
+    Raises:
+        FleetError: The port is taken.
+    """
+
+    def __init__(
+        self,
+        aws: Aws,
+        *,
+        directory: Path | None = None,
+        port: int = 0,
+        load_wait_s: float = LOAD_WAIT_S,
+        lookup_s: float = LOOKUP_S,
+    ) -> None:
+        self._deploying = aws if isinstance(aws, DeployingAws) else None
+        refusal = self._deploying.door.refusal if self._deploying else refusal_of_pages
+        self._server = listen(self.invoke, port=port, refusal=refusal)
+        self.url = f"http://localhost:{self._server.server_address[1]}"
+        self._aws = _SharedClients(aws)
+        self._load_wait_s = load_wait_s
+        self._lookup_s = lookup_s
+        self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
+        self._directory = directory or self._own_directory or Path()
+        self._lock = threading.Lock()
+        self._seats: dict[str, Seat] = {}
+        self._closed = False
+        self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="hosting", daemon=True)
+        self._thread.start()
+        if self._deploying:
+            self._deploying.attach(self)
+
+    def start(self, endpoint: str) -> None:
+        """Start an endpoint's instance before the first request does.
+
+        Raises:
+            FleetError: There is no such endpoint, it is not a multi-model one, or its server fails.
+        """
+        try:
+            self._seat(endpoint).take()
+        except ApiError as error:
+            raise FleetError.of(
+                what=str(error),
+                where=f"endpoint {endpoint!r}",
+                expected="a deployed multi-model endpoint",
+                fix="deploy it first, or correct the name",
+            ) from error
+
+    def launch(self, endpoint: str, config: str) -> None:
+        """Start the fleet of a configuration next to the one that serves, if that one serves here.
+
+        Raises:
+            FleetError: Its server fails.
+        """
+        with self._lock:
+            seat = self._seats.get(endpoint)
+        if seat is None:
+            return
+        try:
+            seat.launch(read_variant(self._aws, endpoint, config))
+        except ApiError as error:
+            _log.debug("no fleet was started for %s: %s", endpoint, error)
+
+    def look_again(self, endpoint: str) -> None:
+        """Read how the endpoint is deployed before its next request."""
+        with self._lock:
+            seat = self._seats.get(endpoint)
+        if seat is not None:
+            seat.look_again()
+
+    def instance(self, endpoint: str) -> Instance:
+        """The instance behind an endpoint, started if need be.
+
+        Raises:
+            ApiError: As InvokeEndpoint would answer.
+        """
+        return self._seat(endpoint).take()[1]
+
+    def flush_metrics(self) -> None:
+        """Return when the metrics of everything that was answered are in CloudWatch."""
+        self._metrics.flush()
+
+    def invoke(self, endpoint: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        """InvokeEndpoint; header names in lower case.
+
+        Raises:
+            ApiError: What the API answers instead of a prediction.
+        """
+        started = time.monotonic()
+        try:
+            variant, instance = self._seat(endpoint).take()
+        except FleetError as error:
+            raise ApiError(500, "InternalFailure", str(error)) from error
+        target = _target(variant, headers)
+        forwarded = {name: headers[name] for name in _FORWARDED if name in headers}
+        try:
+            invoked = instance.invoke(target, body=body, headers=forwarded)
+        except NotReadyError as error:
+            message = f"Model {target} is not ready for inference yet. Please try your request again later."
+            if not holds("not_ready_answer"):
+                raise ApiError(503, "ServiceUnavailable", message) from error
+            raise ApiError(429, "ModelNotReadyException", message) from error
+        except MissingArtifactError as error:
+            raise validation_error(_download_failed(variant, target)) from error
+        except BadArtifactError as error:
+            raise validation_error(_extract_failed(variant, target, error)) from error
+        except ContainerError as error:
+            self._count(variant, started, Invoked(answer=error.answer, cache_hit=False))
+            raise _model_error(variant, error.answer) from error
+        self._count(variant, started, invoked)
+        reply = _reply(variant, invoked.answer)
+        if headers.get(_SESSION) == "NEW_SESSION" and not holds("session_not_pinned"):
+            begun = {_NEW_SESSION: f"{secrets.token_hex(8)}; Expires=2030-01-01T00:00:00Z"}
+            reply = replace(reply, headers={**reply.headers, **begun})
+        return reply
+
+    def close(self) -> None:
+        """Stop answering; end every server and remove every file."""
+        if self._deploying:
+            self._deploying.detach(self)
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        self._metrics.close()
+        with self._lock:
+            self._closed = True
+            seats = list(self._seats.values())
+        for seat in seats:
+            seat.close()
+        if self._own_directory:
+            shutil.rmtree(self._own_directory, ignore_errors=True)
+
+    def __enter__(self) -> Hosting:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _seat(self, endpoint: str) -> Seat:
+        with self._lock:
+            if self._closed:
+                raise closing()
+            if endpoint not in self._seats:
+                self._seats[endpoint] = Seat(
+                    look_up=partial(look_up, self._aws, endpoint),
+                    start=self._new_instance,
+                    lookup_s=self._lookup_s,
+                )
+            return self._seats[endpoint]
+
+    def _usage(self) -> dict[Source, Usage]:
+        with self._lock:
+            seats = list(self._seats.values())
+        return {source: usage for seat in seats for source, usage in seat.usage().items()}
+
+    def _count(self, variant: Variant, started: float, invoked: Invoked) -> None:
+        overhead = time.monotonic() - started - (invoked.model_s or 0.0)
+        event = Invocation(
+            status=invoked.answer.status,
+            instances=variant.instances,
+            model_s=invoked.model_s,
+            overhead_s=max(0.0, overhead),
+            cache_hit=invoked.cache_hit,
+            loading_wait_s=invoked.loading_wait_s,
+        )
+        self._metrics.add(variant.source, event)
+
+    def _new_instance(self, variant: Variant) -> Instance:
+        def report(event: Event) -> None:
+            self._metrics.add(variant.source, event)
+
+        return Instance(
+            environment=variant.environment,
+            bucket=variant.bucket,
+            prefix=variant.prefix,
+            s3=self._aws.client("s3"),
+            directory=self._directory / f"instance-{secrets.token_hex(4)}",
+            report=report,
+            load_wait_s=self._load_wait_s,
+            keep_models=variant.keep_models,
+            machine=variant.machine,
+        )
+
+
+class _SharedClients:
+    """An AWS whose clients are made once: making one takes tens of milliseconds."""
+
+    def __init__(self, aws: Aws) -> None:
+        self._aws = aws
+        self._lock = threading.Lock()
+        self._clients: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:
+        with self._lock:
+            if service not in self._clients:
+                self._clients[service] = self._aws.client(service)
+            return self._clients[service]
+
+
+def _target(variant: Variant, headers: Mapping[str, str]) -> str:
+    wanted = headers.get(_TARGET_VARIANT, variant.name)
+    if wanted != variant.name:
+        message = f"Variant {wanted} not found for endpoint {variant.endpoint}."
+        raise validation_error(message)
+    target = headers.get(TARGET_MODEL.lower())
+    if not target:
+        message = (
+            f"Endpoint {variant.endpoint} is a multi-model endpoint and requires a target model header: "
+            "set TargetModel."
+        )
+        raise validation_error(message)
+    if len(target) > _LONGEST_TARGET:
+        message = (
+            f"1 validation error detected: Value at 'targetModel' with {len(target)} characters failed to "
+            f"satisfy constraint: Member must have length less than or equal to {_LONGEST_TARGET}"
+        )
+        raise validation_error(message)
+    return target
+
+
+def _reply(variant: Variant, answer: Answer) -> Reply:
+    if not answer.ok:
+        raise _model_error(variant, answer)
+    headers = {name: answer.headers[name] for name in _RETURNED if name in answer.headers}
+    headers["x-Amzn-Invoked-Production-Variant"] = variant.name
+    return Reply(status=200, body=answer.body, headers=headers)
+
+
+def _download_failed(variant: Variant, target: str) -> str:
+    if not holds("error_wording"):
+        return f"There is no model {target}."
+    return (
+        f"Failed to download model data(bucket: {variant.bucket}, key: {variant.prefix}{target}). Please "
+        "ensure that there is an object located at the URL and that the role passed to CreateModel has "
+        "permissions to download the model."
+    )
+
+
+def _extract_failed(variant: Variant, target: str, error: BadArtifactError) -> str:
+    return (
+        f"Failed to extract model data archive(bucket: {variant.bucket}, key: {variant.prefix}{target}): "
+        f"{error}. Please ensure that the object located at the URL is a valid tar.gz archive."
+    )
+
+
+def _model_error(variant: Variant, answer: Answer) -> ApiError:
+    side = "client" if answer.status in _CLIENT_ERRORS else "server"
+    region, account = variant.region, variant.account
+    message = (
+        f'Received {side} error ({answer.status}) from primary with message "{answer.text}". See '
+        f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
+        f"#logEventViewer:group={variant.log_group} in account {account} for more information."
+    )
+    return ApiError(
+        424,
+        "ModelError",
+        message,
+        ErrorCode=f"{side.upper()}_ERROR_FROM_MODEL",
+        OriginalStatusCode=answer.status,
+        OriginalMessage=answer.text if holds("refused_input_text") else message,
+        LogStreamArn=f"arn:aws:logs:{region}:{account}:log-group:{variant.log_group}",
+    )

@@ -1,0 +1,165 @@
+"""What is deployed behind an endpoint's name, read from the AWS that it is deployed to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from botocore.exceptions import ClientError
+
+from triton_rehearsal.hosting.metrics import Source
+from triton_rehearsal.hosting.runtime_api import validation_error
+from triton_rehearsal.triton.machine import Machine
+
+
+class Aws(Protocol):
+    """The AWS that endpoints are deployed to."""
+
+    def client(self, service: str) -> Any:
+        """A boto3 client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """The production variant of a multi-model endpoint.
+
+    Attributes:
+        endpoint: The endpoint's name.
+        arn: The endpoint's ARN, which gives region and account.
+        config: The name of its endpoint configuration.
+        name: The variant's name.
+        instances: How many instances it has now.
+        bucket: The bucket of the model repository.
+        prefix: The key prefix that target models are relative to, with its last slash.
+        environment: The container's environment variables.
+        keep_models: Whether models stay in memory after use (ModelCacheSetting).
+        machine: What its containers run on, and in which image.
+    """
+
+    endpoint: str
+    arn: str
+    config: str
+    name: str
+    instances: int
+    bucket: str
+    prefix: str
+    environment: Mapping[str, str]
+    keep_models: bool
+    machine: Machine
+
+    @property
+    def source(self) -> Source:
+        """Its metrics' dimensions."""
+        return Source(endpoint=self.endpoint, variant=self.name, config=self.config)
+
+    @property
+    def region(self) -> str:
+        """The region of the endpoint."""
+        return self.arn.split(":")[3]
+
+    @property
+    def account(self) -> str:
+        """The account of the endpoint."""
+        return self.arn.split(":")[4]
+
+    @property
+    def log_group(self) -> str:
+        """The log group of its containers."""
+        return f"/aws/sagemaker/Endpoints/{self.endpoint}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleets:
+    """What answers for an endpoint now.
+
+    Attributes:
+        blue: The fleet of its configuration.
+        green: The fleet that a deployment puts in its place; None where no deployment is under way.
+        share: The part of the traffic that goes to the green fleet, 0 to 1.
+    """
+
+    blue: Variant
+    green: Variant | None = None
+    share: float = 0.0
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Those that there are."""
+        return (self.blue,) if self.green is None else (self.blue, self.green)
+
+
+def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
+    """Read how an endpoint is deployed now.
+
+    Args:
+        aws: Where it is deployed.
+        endpoint: Its name.
+        known: What it was before; spares reading a configuration that did not change.
+
+    Raises:
+        ApiError: There is no such endpoint, or it is not a multi-model one.
+    """
+    found = _describe(aws, endpoint)
+    live = found["ProductionVariants"][0]
+    blue = _read(aws, found, found["EndpointConfigName"], live.get("CurrentInstanceCount") or 1, known)
+    pending = found.get("PendingDeploymentSummary")
+    if pending is None or pending["EndpointConfigName"] == blue.config:
+        return Fleets(blue=blue)
+    coming = pending["ProductionVariants"][0]
+    # An instance of the new fleet counts as current from when it takes traffic.
+    active, wanted = coming.get("CurrentInstanceCount", 0), coming.get("DesiredInstanceCount") or 1
+    green = _read(aws, found, pending["EndpointConfigName"], active or 1, known)
+    return Fleets(blue=blue, green=green, share=active / wanted)
+
+
+def read_variant(aws: Aws, endpoint: str, config: str) -> Variant:
+    """Read the fleet that an endpoint gets from a configuration.
+
+    Raises:
+        ApiError: There is no such endpoint, or it is not a multi-model one.
+    """
+    return _read(aws, _describe(aws, endpoint), config, 1, None)
+
+
+def _describe(aws: Aws, endpoint: str) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = aws.client("sagemaker").describe_endpoint(EndpointName=endpoint)
+    except ClientError as error:
+        account = aws.client("sts").get_caller_identity()["Account"]
+        message = f"Endpoint {endpoint} of account {account} not found."
+        raise validation_error(message) from error
+    return found
+
+
+def _read(aws: Aws, found: Mapping[str, Any], config: str, instances: int, known: Fleets | None) -> Variant:
+    """The variant of a configuration, with so many instances."""
+    for variant in known.variants if known else ():
+        if (variant.arn, variant.config) == (found["EndpointArn"], config):
+            return replace(variant, instances=instances)
+    sagemaker, endpoint = aws.client("sagemaker"), found["EndpointName"]
+    declared = sagemaker.describe_endpoint_config(EndpointConfigName=config)["ProductionVariants"][0]
+    container = _container(sagemaker.describe_model(ModelName=declared["ModelName"]))
+    if container.get("Mode") != "MultiModel":
+        message = f"Endpoint {endpoint} is not a multi-model endpoint; the rehearsal serves no other kind."
+        raise validation_error(message)
+    bucket, _, prefix = container["ModelDataUrl"].removeprefix("s3://").partition("/")
+    caching = container.get("MultiModelConfig", {}).get("ModelCacheSetting", "Enabled")
+    return Variant(
+        endpoint=endpoint,
+        arn=found["EndpointArn"],
+        config=config,
+        name=declared["VariantName"],
+        instances=instances,
+        bucket=bucket,
+        prefix=prefix if not prefix or prefix.endswith("/") else f"{prefix}/",
+        environment=dict(container.get("Environment") or {}),
+        keep_models=caching != "Disabled",
+        machine=Machine.of(image=container.get("Image", ""), instance_type=declared.get("InstanceType")),
+    )
+
+
+def _container(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The only container of a model, which may stand in either of two places."""
+    container: Mapping[str, Any] = model.get("PrimaryContainer") or model["Containers"][0]
+    return container

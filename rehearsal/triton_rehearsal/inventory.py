@@ -1,0 +1,189 @@
+"""What was scaled, alarmed and charted, read back through the APIs that an operator would use."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from triton_aws.embedded import EmbeddedAws
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A scaling policy.
+
+    Attributes:
+        name: Its name.
+        metric: What it tracks; a policy of steps is run by an alarm.
+        target: The value that it keeps; of steps, what the first one does to the number of instances.
+    """
+
+    name: str
+    metric: str
+    target: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalableTarget:
+    """A registered scalable target, with its policies and its bounds in instances."""
+
+    resource: str
+    minimum: int
+    maximum: int
+    policies: tuple[Policy, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """An alarm and the condition that raises it, in CloudWatch's own words."""
+
+    name: str
+    condition: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widget:
+    """A graph of the dashboard: its title and the metrics in it."""
+
+    title: str
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """All of it, and the last hour of the two metrics that tell how a multi-model endpoint does.
+
+    Attributes:
+        targets: What is scaled.
+        alarms: What is alarmed.
+        widgets: What is charted.
+        loaded_models: The most models that were loaded at once; None without data.
+        cache_hit_ratio: The share of requests that found their model loaded; None without data.
+    """
+
+    targets: tuple[ScalableTarget, ...]
+    alarms: tuple[Alarm, ...]
+    widgets: tuple[Widget, ...]
+    loaded_models: float | None
+    cache_hit_ratio: float | None
+
+
+def read(aws: EmbeddedAws, *, endpoint: str, dashboard: str) -> Inventory:
+    """Read an endpoint's scaling, alarms and dashboard from the embedded AWS."""
+    return Inventory(
+        targets=_targets(aws, endpoint),
+        alarms=_alarms(aws),
+        widgets=_widgets(aws, dashboard),
+        loaded_models=_last_hour(aws, endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", "Maximum"),
+        cache_hit_ratio=_last_hour(aws, endpoint, "AWS/SageMaker", "ModelCacheHit", "Average"),
+    )
+
+
+def _targets(aws: EmbeddedAws, endpoint: str) -> tuple[ScalableTarget, ...]:
+    scaling = aws.client("application-autoscaling")
+    found = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    policies = scaling.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    return tuple(
+        ScalableTarget(
+            resource=target["ResourceId"],
+            minimum=target["MinCapacity"],
+            maximum=target["MaxCapacity"],
+            policies=tuple(
+                _policy(policy) for policy in policies if policy["ResourceId"] == target["ResourceId"]
+            ),
+        )
+        for target in found
+        if target["ResourceId"].startswith(f"endpoint/{endpoint}/")
+    )
+
+
+def _policy(policy: dict[str, Any]) -> Policy:
+    name = policy["PolicyName"]
+    if "TargetTrackingScalingPolicyConfiguration" not in policy:
+        steps = policy["StepScalingPolicyConfiguration"]["StepAdjustments"]
+        return Policy(name=name, metric="steps of an alarm", target=steps[0]["ScalingAdjustment"])
+    tracking = policy["TargetTrackingScalingPolicyConfiguration"]
+    predefined = tracking.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
+    custom = tracking.get("CustomizedMetricSpecification", {})
+    metric = predefined or custom.get("MetricName") or _returned_expression(custom["Metrics"])
+    return Policy(name=name, metric=metric, target=tracking["TargetValue"])
+
+
+def _alarms(aws: EmbeddedAws) -> tuple[Alarm, ...]:
+    answer = aws.client("cloudwatch").describe_alarms(AlarmTypes=["MetricAlarm", "CompositeAlarm"])
+    metric = [
+        Alarm(
+            name=alarm["AlarmName"],
+            condition=_condition(alarm),
+            description=alarm.get("AlarmDescription", ""),
+        )
+        for alarm in answer["MetricAlarms"]
+    ]
+    composite = [
+        Alarm(
+            name=alarm["AlarmName"],
+            condition=_ARN_BEFORE_NAME.sub("", alarm["AlarmRule"]),
+            description=alarm.get("AlarmDescription", ""),
+        )
+        for alarm in answer["CompositeAlarms"]
+    ]
+    return tuple(metric + composite)
+
+
+# A rule names alarms by ARN; the name at its end says as much.
+_ARN_BEFORE_NAME = re.compile(r"arn:[^\"]*:alarm:")
+
+_COMPARISONS = {
+    "GreaterThanThreshold": ">",
+    "GreaterThanOrEqualToThreshold": ">=",
+    "LessThanThreshold": "<",
+    "LessThanOrEqualToThreshold": "<=",
+}
+
+
+def _condition(alarm: dict[str, Any]) -> str:
+    subject = alarm.get("MetricName") or _returned_expression(alarm["Metrics"])
+    comparison = _COMPARISONS.get(alarm["ComparisonOperator"], alarm["ComparisonOperator"])
+    return f"{subject} {comparison} {alarm['Threshold']:g} for {alarm['EvaluationPeriods']} periods"
+
+
+def _returned_expression(metrics: list[dict[str, Any]]) -> str:
+    returned = next(metric for metric in metrics if metric.get("ReturnData", True))
+    return str(returned.get("Label") or returned.get("Expression") or returned["MetricStat"]["Stat"])
+
+
+def _widgets(aws: EmbeddedAws, dashboard: str) -> tuple[Widget, ...]:
+    body = json.loads(aws.client("cloudwatch").get_dashboard(DashboardName=dashboard)["DashboardBody"])
+    return tuple(
+        Widget(title=widget["properties"]["title"], metrics=_metric_names(widget["properties"]))
+        for widget in body["widgets"]
+        if "metrics" in widget["properties"]
+    )
+
+
+def _metric_names(properties: dict[str, Any]) -> tuple[str, ...]:
+    """The metrics of a widget, each once; a row is [namespace, name, dimensions...] or [{expression}]."""
+    names = (row[1] for row in properties["metrics"] if not isinstance(row[0], dict))
+    return tuple(dict.fromkeys(names))
+
+
+def _last_hour(aws: EmbeddedAws, endpoint: str, namespace: str, metric: str, statistic: str) -> float | None:
+    now = datetime.now(timezone.utc)
+    points = aws.client("cloudwatch").get_metric_statistics(
+        Namespace=namespace,
+        MetricName=metric,
+        Dimensions=[
+            {"Name": "EndpointName", "Value": endpoint},
+            {"Name": "VariantName", "Value": "AllTraffic"},
+        ],
+        StartTime=now - timedelta(hours=1),
+        EndTime=now + timedelta(minutes=1),
+        Period=2 * 3600,
+        Statistics=[statistic],
+    )["Datapoints"]
+    return float(points[-1][statistic]) if points else None

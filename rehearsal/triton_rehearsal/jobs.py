@@ -1,0 +1,157 @@
+"""Runs a SageMaker Processing job on this machine: its own input, environment, entry point and log."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from triton_models.base.processes import end_group, tie_to_parent
+from triton_rehearsal.assumptions import holds
+from triton_rehearsal.container_environment import container_environment
+from triton_rehearsal.processes import adopt_orphans, end_descendants
+from triton_rehearsal.triton.machine import Machine
+
+if TYPE_CHECKING:
+    from triton_aws.embedded import EmbeddedAws
+
+_REQUIREMENTS = re.compile(r"(models/[^/]+/)?requirements\.txt")
+LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
+
+# https://docs.aws.amazon.com/sagemaker/latest/dg/byoc-metadata.html, read 2026-11-22.
+_OUTPUT, _CONFIG = "/opt/ml/output", "/opt/ml/config"
+_MESSAGE_LENGTH = 1024
+_LOOK_S = 0.2
+
+
+def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event | None = None) -> str | None:
+    """Run what a CreateProcessingJob request asks for.
+
+    The image is not run: there is no container, and where the command names the place of an input in it, it
+    gets the place here. What it prints goes where SageMaker puts it, a log stream of CloudWatch.
+
+    Args:
+        aws: Where the job was asked for.
+        request: The request.
+        stop: Ends the job when it is set.
+
+    Returns:
+        SageMaker's reason for a failure; None if the command succeeded.
+    """
+    application = request["AppSpecification"]
+    command = [*application["ContainerEntrypoint"], *application.get("ContainerArguments", ())]
+    with tempfile.TemporaryDirectory(prefix="fleet-job-") as folder:
+        output = Path(folder, "output")
+        output.mkdir()
+        config = _config(request, Path(folder))
+        places = {_OUTPUT: output, _CONFIG: config, **dict(_inputs(aws, request, Path(folder)))}
+        process = subprocess.Popen(
+            [_here(part, places) for part in command],
+            env=_environment(aws, request, Path(folder)),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=_prepare,  # noqa: PLW1509  two prctl calls
+        )
+        if stop is not None:
+            threading.Thread(target=_end, args=(process, stop), daemon=True).start()
+        _log(aws, f"{request['ProcessingJobName']}/algo-1", process)
+        aws.leave_message(request["ProcessingJobName"], _message(output))
+    if process.returncode:
+        return f"AlgorithmError: , exit code: {process.returncode}"
+    return None
+
+
+def _prepare() -> None:
+    tie_to_parent()
+    adopt_orphans()
+
+
+def _end(process: subprocess.Popen[str], stop: threading.Event) -> None:
+    """End a process, and whatever it started, when it is to stop; return when it has ended."""
+    while process.poll() is None:
+        if stop.wait(_LOOK_S):
+            end_descendants(process.pid)
+            end_group(process)
+
+
+def _config(request: Mapping[str, Any], folder: Path) -> Path:
+    """The folder in which a job reads what it is."""
+    config = folder / "config"
+    config.mkdir()
+    known = {"ProcessingJobName": request["ProcessingJobName"]} if holds("processing_job_log") else {}
+    (config / "processingjobconfig.json").write_text(json.dumps(known))
+    return config
+
+
+def _message(output: Path) -> str:
+    """What the command left for whoever describes the job."""
+    file = output / "message"
+    return file.read_text(errors="replace")[:_MESSAGE_LENGTH] if file.is_file() else ""
+
+
+def _inputs(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Path]]:
+    """Fetch every input; its place in a container, and its place here."""
+    s3 = aws.client("s3")
+    for given in request.get("ProcessingInputs", ()):
+        place = folder / "inputs" / given["InputName"]
+        place.mkdir(parents=True)
+        location = urlsplit(given["S3Input"]["S3Uri"])
+        prefix = location.path.lstrip("/")
+        for found in s3.list_objects_v2(Bucket=location.netloc, Prefix=prefix)["Contents"]:
+            s3.download_file(location.netloc, found["Key"], str(place / Path(found["Key"]).name))
+        yield given["S3Input"]["LocalPath"], place
+
+
+def _here(part: str, places: Mapping[str, Path]) -> str:
+    for inside, here in places.items():
+        part = part.replace(inside, str(here))
+    return part
+
+
+def _environment(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    machine = Machine.of(
+        image=request["AppSpecification"]["ImageUri"],
+        instance_type=request["ProcessingResources"]["ClusterConfig"]["InstanceType"],
+    ).assuming("processing_host_driver")
+    return {
+        **container_environment(aws, machine, folder=folder, requirements=_requirements(folder)),
+        **request.get("Environment", {}),
+    }
+
+
+def _requirements(folder: Path) -> str:
+    """What the requirements.txt of a zipped source say, at its top and next to its models."""
+    found = []
+    for archive in (folder / "inputs").rglob("*.zip"):
+        with zipfile.ZipFile(archive) as packed:
+            wanted = [each for each in packed.namelist() if _REQUIREMENTS.fullmatch(each)]
+            found += [packed.read(each).decode() for each in wanted]
+    return "\n".join(found)
+
+
+def _log(aws: EmbeddedAws, stream: str, process: subprocess.Popen[str]) -> None:
+    """Keep what the process prints until it has ended."""
+    logs = aws.client("logs")
+    with contextlib.suppress(logs.exceptions.ResourceAlreadyExistsException):  # of an earlier job
+        logs.create_log_group(logGroupName=LOG_GROUP)
+    logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=stream)
+    assert process.stdout is not None  # noqa: S101  given by PIPE
+    for line in process.stdout:
+        if line.strip():
+            event = {"timestamp": int(time.time() * 1000), "message": line.rstrip("\n")}
+            logs.put_log_events(logGroupName=LOG_GROUP, logStreamName=stream, logEvents=[event])
+    process.wait()

@@ -1,0 +1,142 @@
+"""One shell that runs commands one after the other, as a build container's does.
+
+CodeBuild's buildspec version 0.2 runs every command of a build in the same shell: a variable exported
+by one command is there for the next, and so is the working directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from triton_models.base.processes import end_group, tie_to_parent
+from triton_rehearsal.processes import adopt_orphans, end_descendants
+
+# Reads the path of a command, sources it so that its effects stay in this shell, answers its status. A shell
+# by the standard knows descriptors of one digit only, so that a bash opens those first. `command` keeps a
+# command with a wrong syntax from ending the shell.
+_DRIVER = 'while IFS= read -r file <&3; do command . "$file" </dev/null; printf "%s\\n" "$?" >&4; done'
+_START = 'exec 3<&{commands} 4>&{statuses} {commands}<&- {statuses}>&-; exec "$0" -c "$1"'
+
+_FIRST_FREE = 10
+_INTERRUPTED = 128 + signal.SIGTERM
+
+
+class CommandShell:
+    """A shell that is fed commands.
+
+    Args:
+        environment: The whole environment of the shell; nothing is inherited.
+        directory: The working directory at the start.
+        on_line: Called with every line that a command prints, standard error included.
+        program: The shell: bash, or sh as the machine has it.
+    """
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str],
+        directory: Path,
+        on_line: Callable[[str], None],
+        program: str = "bash",
+    ) -> None:
+        self._scripts = tempfile.TemporaryDirectory(prefix="fleet-shell-")
+        self._count = 0
+        self._interrupted = threading.Event()
+        commands_in, commands_out = _pipe()
+        statuses_in, statuses_out = _pipe()
+        self._commands = os.fdopen(commands_out, "w", buffering=1)
+        self._statuses = os.fdopen(statuses_in)
+        self._process = subprocess.Popen(
+            ["bash", "-c", _START.format(commands=commands_in, statuses=statuses_out), program, _DRIVER],
+            env=dict(environment),
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            pass_fds=(commands_in, statuses_out),
+            start_new_session=True,
+            preexec_fn=_prepare,  # noqa: PLW1509  two prctl calls
+        )
+        os.close(commands_in)
+        os.close(statuses_out)
+        self._reader = threading.Thread(target=self._read, args=(on_line,), daemon=True)
+        self._reader.start()
+
+    def _read(self, on_line: Callable[[str], None]) -> None:
+        assert self._process.stdout is not None  # noqa: S101  given by PIPE
+        for line in self._process.stdout:
+            on_line(line.rstrip("\n"))
+
+    def run(self, command: str) -> int:
+        """Run one command, which may span lines, and return its exit status.
+
+        A command that ends the shell itself (`exit 3`) gives that status, and so does every later one.
+        """
+        if self._interrupted.is_set():
+            return _INTERRUPTED
+        self._count += 1
+        script = Path(self._scripts.name) / f"{self._count}.sh"
+        script.write_text(command + "\n")
+        try:
+            self._commands.write(f"{script}\n")
+        except BrokenPipeError:
+            return self._ended()
+        answer = self._statuses.readline()
+        status = int(answer) if answer else self._ended()
+        return _INTERRUPTED if self._interrupted.is_set() else status
+
+    def _ended(self) -> int:
+        """The status of a shell that a command ended; never 0, for what came after did not run."""
+        return self._process.wait() or 1
+
+    def interrupt(self) -> None:
+        """End the shell from another thread: the command that runs, and every later one, has failed."""
+        self._interrupted.set()
+        end_descendants(self._process.pid)
+        end_group(self._process)
+
+    def close(self) -> None:
+        """End the shell and whatever its commands left running, in whatever session."""
+        end_descendants(self._process.pid)
+        for stream in (self._commands, self._statuses):
+            try:
+                stream.close()
+            except BrokenPipeError:
+                continue
+        end_group(self._process)
+        self._reader.join()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._scripts.cleanup()
+
+    def __enter__(self) -> CommandShell:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe whose descriptors are none of the two that the shell gives its own."""
+    ends = os.pipe()
+    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in ends]
+    for end in ends:
+        os.close(end)
+    return moved[0], moved[1]
+
+
+def _prepare() -> None:
+    tie_to_parent()
+    adopt_orphans()

@@ -1,0 +1,264 @@
+"""The rehearsal itself: each part of the story, once, in its order, on this machine."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from triton_aws.embedded import EmbeddedAws
+from triton_models.base.errors import FleetError, raise_if_any
+from triton_models.client import Client
+from triton_models.deliver.verdicts import Verdicts, merged
+from triton_models.spec import load_builds
+from triton_rehearsal.builds import Builds
+from triton_rehearsal.cdk import Cdk
+from triton_rehearsal.hosting.service import Hosting
+from triton_rehearsal.inventory import Inventory
+from triton_rehearsal.inventory import read as read_inventory
+from triton_rehearsal.triton.runtime import find_runtime
+from triton_rehearsal.verify import Prediction, predict
+
+Report = Callable[[str], None]
+
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """What `cdk deploy` made, by the stacks' own outputs."""
+
+    endpoint: str
+    alias: str
+    dashboard: str
+    repository: str
+    build_project: str
+    resources: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """A boto3 session for one set of exports, without touching the environment of this process."""
+
+    exports: Mapping[str, str]
+
+    def client(self, service: str, **options: Any) -> Any:
+        import boto3
+
+        own = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
+        session: Any = boto3.Session(
+            aws_access_key_id=self.exports["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.exports["AWS_SECRET_ACCESS_KEY"],
+            region_name=self.exports["AWS_REGION"],
+        )
+        url = self.exports.get(own, self.exports["AWS_ENDPOINT_URL"])
+        return session.client(service, endpoint_url=url, **options)
+
+
+@contextmanager
+def _own_temporary_folder() -> Iterator[Path]:
+    """One folder for everything temporary, of this process and its children, removed at the end.
+
+    Libraries leave caches behind where temporary files go: importing transformers alone makes one.
+    """
+    before = os.environ.get("TMPDIR")
+    with tempfile.TemporaryDirectory(prefix="fleet-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        try:
+            yield Path(folder)
+        finally:
+            tempfile.tempdir = None
+            if before is None:
+                del os.environ["TMPDIR"]
+            else:
+                os.environ["TMPDIR"] = before
+
+
+class Stage:
+    """Everything that a rehearsal runs on; closing it leaves nothing behind.
+
+    Args:
+        project: The repository's root, where cdk.json is.
+        port: The port of the embedded AWS; 0 for a free one.
+        models: The names of the models to build and serve; empty for those that the deployed project builds.
+
+    Raises:
+        FleetError: The port is taken, a model does not exist, or there is no Triton server to serve it.
+    """
+
+    def __init__(self, *, project: Path, port: int = 0, models: Sequence[str] = ()) -> None:
+        self._project = project
+        self._declarations = project / "model_builds" / "models"
+        find_runtime()  # what is missing at the end of the story is better told at its beginning
+        self._names = list(models)
+        self.models = tuple(load_builds(models, self._declarations))
+        self._open = ExitStack()
+        try:
+            self._folder = self._open.enter_context(_own_temporary_folder())
+            self.aws = self._open.enter_context(EmbeddedAws(port=port))
+            self._builds = self._open.enter_context(Builds(self.aws))
+        except BaseException:
+            self._open.close()
+            raise
+        self._deployed: Deployed | None = None
+        self._hosting: Hosting | None = None
+
+    def deploy(self, report: Report) -> Deployed:
+        """Bootstrap and deploy every stack with the CDK command line, and see that nothing was skipped.
+
+        A deployment that starts a build does so here as well: it goes on while the rest is deployed.
+
+        Raises:
+            FleetError: The CDK failed, a resource of a template was not created, or the project builds a
+                model that does not exist.
+        """
+        cdk = Cdk(
+            environment=self.aws.environment(),
+            directory=self._project,
+            output=self._folder / "cdk.out",
+            on_line=report,
+        )
+        cdk.bootstrap()
+        outputs = cdk.deploy(*(("-c", f"models={','.join(self._names)}") if self._names else ()))
+        stacks = list(outputs)
+        raise_if_any(problem for stack in stacks for problem in self.aws.uncreated(stack))
+        values = {name: value for stack in outputs.values() for name, value in stack.items()}
+        self._deployed = Deployed(
+            endpoint=values["EndpointName"],
+            alias=values["EndpointAlias"],
+            dashboard=values["DashboardName"],
+            repository=values["RepositoryUrl"],
+            build_project=values["BuildProjectName"],
+            resources=sum(self._count(stack) for stack in stacks),
+        )
+        if not self.models:
+            self._names = self._built_by_default()
+            self.models = tuple(load_builds(self._names, self._declarations))
+        return self._deployed
+
+    def _built_by_default(self) -> list[str]:
+        """The models that the deployed project builds when nobody says which."""
+        projects = self.aws.client("codebuild").batch_get_projects(names=[self.deployed.build_project])
+        variables = projects["projects"][0]["environment"]["environmentVariables"]
+        names: str = next(each["value"] for each in variables if each["name"] == "FLEET_MODELS")
+        return names.split()
+
+    def _count(self, stack: str) -> int:
+        rows = self.aws.client("cloudformation").list_stack_resources(StackName=stack)
+        return len(rows["StackResourceSummaries"])
+
+    @property
+    def deployed(self) -> Deployed:
+        """What was deployed."""
+        if self._deployed is None:
+            msg = "deploy() comes first"
+            raise RuntimeError(msg)
+        return self._deployed
+
+    def build(self, report: Report) -> Verdicts:
+        """Wait for the builds that the deployment started, or run one if it started none.
+
+        Returns:
+            What became of each model. Those that failed are not served here from then on.
+
+        Raises:
+            FleetError: A build failed before it came to a verdict.
+        """
+        project = self.deployed.build_project
+        failure: FleetError | None = None
+        self._wait_for_runs()
+        if not self._builds.of(project):
+            failure = self._run_build(project, report)
+        for started in self._builds.of(project):
+            try:
+                self._builds.wait(started, on_line=report)
+            except FleetError as error:
+                failure = error
+        verdicts = self._verdicts()
+        if failure is not None and not verdicts.failed:
+            raise failure
+        failed = {verdict.model for verdict in verdicts.failed}
+        named = zip(self._names, self.models, strict=True)
+        self.models = tuple(model for name, model in named if name not in failed)
+        return verdicts
+
+    def _run_build(self, project: str, report: Report) -> FleetError | None:
+        """Run the build project as a person starts it; why it failed, if it did."""
+        overrides = {
+            "FLEET_MODELS": " ".join(self._names),
+            "FLEET_VERDICTS": f"{self._runs()}rehearsal/verdicts/0.json",
+        }
+        try:
+            self._builds.run(project=project, overrides=overrides, on_line=report)
+        except FleetError as error:
+            return error
+        return None
+
+    def _wait_for_runs(self) -> None:
+        """Wait for the end of every state machine that the deployment started."""
+        states, moment = self.aws.client("stepfunctions"), threading.Event()
+        for machine in states.list_state_machines()["stateMachines"]:
+            wanted = {"stateMachineArn": machine["stateMachineArn"], "statusFilter": "RUNNING"}
+            while states.list_executions(**wanted)["executions"]:
+                moment.wait(_LOOK_S)
+
+    def _runs(self) -> str:
+        """Where runs of builds keep what they have to say, a folder each."""
+        return f"{self.deployed.repository.rstrip('/')}-builds/runs/"
+
+    def _verdicts(self) -> Verdicts:
+        """What became of each model, by all documents of all runs."""
+        bucket, _, prefix = self._runs().removeprefix("s3://").partition("/")
+        s3 = self.aws.client("s3")
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
+        documents = {
+            key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys if "/verdicts/" in key
+        }
+        return merged(Verdicts.from_json(text, where=key) for key, text in documents.items())
+
+    def serve(self) -> str:
+        """Start the endpoint's instance; the address that AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME takes."""
+        self._hosting = self._open.enter_context(Hosting(self.aws, directory=self._folder / "hosting"))
+        self.aws.serve_elsewhere("sagemaker-runtime", self._hosting.url)
+        self._hosting.start(self.deployed.endpoint)
+        return self._hosting.url
+
+    def exports(self) -> Mapping[str, str]:
+        """The variables that point any AWS SDK, and the AWS command line, at this rehearsal."""
+        serving = {"AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self._hosting.url} if self._hosting else {}
+        return {**self.aws.exports(), **serving}
+
+    def predictions(self) -> Iterator[Prediction]:
+        """Invoke every model with its declared inputs and compare, one after the other."""
+        client = Client(
+            alias=self.deployed.alias,
+            repository=self.deployed.repository,
+            session=_Session(exports=self.exports()),
+        )
+        for model in self.models:
+            yield from predict(model, client)
+
+    def inventory(self) -> Inventory:
+        """What was scaled, alarmed and charted, with the metrics of everything that was answered."""
+        if self._hosting:
+            self._hosting.flush_metrics()
+        return read_inventory(self.aws, endpoint=self.deployed.endpoint, dashboard=self.deployed.dashboard)
+
+    def close(self) -> None:
+        """End every process and remove every file of this rehearsal."""
+        self._open.close()
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

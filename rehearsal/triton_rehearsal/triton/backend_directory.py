@@ -1,0 +1,110 @@
+"""Lays out the folder in which a server looks for its backends."""
+
+from __future__ import annotations
+
+import importlib.util
+import secrets
+import shlex
+import string
+from pathlib import Path
+
+from triton_models.declare.requires import missing
+from triton_rehearsal.triton.runtime import Runtime
+
+_HERE = Path(__file__).resolve().parent
+STAND_INS = _HERE / "backends"
+NUMPY_2 = _HERE / "python_backend" / "numpy2.py"
+
+_LIBRARY, _UTILITIES = "libtriton_python.so", "triton_python_backend_utils.py"
+
+# The Python backend makes one folder under this name for the environments that it unpacks, and leaves it
+# there when it is killed.
+_UNPACK_FOLDER = b"/tmp/python_env_"
+
+# The stub finds its packages by the first python3 on PATH, which is an environment's if the model has one. An
+# environment for the Python of an image serves here only where that is the stub's, and at the same place.
+_STUB = """\
+#!/bin/sh
+environment=$(command -v python3)
+environment=${{environment%/bin/python3}}
+home=$(sed -n 's/^home = //p' "$environment/pyvenv.cfg" 2> /dev/null)
+[ -d "$environment/lib/{library}" ] && [ -e "${{home:-$environment/bin}}/../lib/{library}/os.py" ] \\
+  || export PATH={binaries}:"$PATH"
+exec {stub} "$@"
+"""
+
+_MARK_LETTERS = string.ascii_lowercase + string.digits
+
+_PATCH = "\n\nfrom numpy2 import patch as _patch\n\n_patch(globals())\n"
+
+
+def new_mark() -> str:
+    """What the name of everything begins with that one server makes outside its own folder."""
+    return "fleet" + "".join(secrets.choice(_MARK_LETTERS) for _ in range(5)) + "_"
+
+
+def leftovers_of(mark: str) -> list[str]:
+    """Glob patterns of what a server with a mark leaves behind when it is killed."""
+    return [f"/dev/shm/{mark}*", f"/tmp/{mark}*"]  # noqa: S108
+
+
+def make_backends(
+    runtime: Runtime, folder: Path, *, mark: str, of_image: frozenset[str] | None = None
+) -> None:
+    """Make a backend folder: the Python backend of the server, and our stand-ins for other backends.
+
+    Args:
+        runtime: The server.
+        folder: The folder to make.
+        mark: What the name of everything begins with that the server makes outside its own folder.
+        of_image: The backends that the image has; stand-ins for no others are made. None for any.
+    """
+    python = folder / "python"
+    python.mkdir(parents=True)
+    # A copy, since the server refuses to share a library with a stand-in that is a link out of the folder.
+    library = (runtime.python_backend / _LIBRARY).read_bytes()
+    (python / _LIBRARY).write_bytes(_with_our_mark(library, mark))
+    utilities = (runtime.python_backend / _UTILITIES).read_text()
+    (python / _UTILITIES).write_text(utilities + _PATCH)
+    (python / NUMPY_2.name).symlink_to(NUMPY_2)
+    _write_stub(python / runtime.stub.name, runtime)
+    shared = list((STAND_INS / "shared").glob("*.py"))
+    for model in STAND_INS.glob("*/model.py"):
+        backend = folder / model.parent.name
+        if of_image is not None and backend.name not in of_image:
+            continue
+        backend.mkdir()
+        for path in (model, *shared):
+            (backend / path.name).symlink_to(path)
+    found = importlib.util.find_spec("torch")
+    if found is not None and found.origin is not None:
+        # PyTorch is 700 MB: the stand-in that needs it takes it from where models are built.
+        (folder / "pytorch" / "packages").symlink_to(Path(found.origin).parents[1])
+    if not missing(["nvidia.dali"]):
+        dali = importlib.util.find_spec("nvidia.dali")
+        if dali is not None and dali.origin is not None:
+            (folder / "dali" / "packages").symlink_to(Path(dali.origin).parents[2])
+
+
+def _write_stub(path: Path, runtime: Runtime) -> None:
+    """Start the server's stub, with the packages of an environment if those are of its own Python."""
+    path.write_text(
+        _STUB.format(
+            library=f"python{runtime.stub.parent.name}",
+            binaries=shlex.quote(str(runtime.binaries)),
+            stub=shlex.quote(str(runtime.stub)),
+        )
+    )
+    path.chmod(0o755)
+
+
+def _with_our_mark(library: bytes, mark: str) -> bytes:
+    """The backend's library with another folder name of the same length, which tells whose the folder is.
+
+    A library that does not hold the name exactly once stays as it is; a killed server then leaves an empty
+    folder behind.
+    """
+    ours = f"/tmp/{mark}".encode()  # noqa: S108
+    if library.count(_UNPACK_FOLDER) != 1 or len(ours) != len(_UNPACK_FOLDER):
+        return library
+    return library.replace(_UNPACK_FOLDER, ours)

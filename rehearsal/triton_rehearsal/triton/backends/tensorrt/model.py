@@ -1,0 +1,101 @@
+"""Stands in for Triton's tensorrt backend without a GPU: runs the network of a plan.
+
+A stand-in for a plan, which a portable build for a GPU makes, says what it stands for, and is refused where
+TensorRT refuses the plan: by another TensorRT than the image's, and on a GPU of another compute capability.
+The texts are TensorRT's (in its support matrix and, with 10.x, in issues of NVIDIA/TensorRT), as Triton's
+backend passes them on (src/loader.cc of tensorrt_backend). An ONNX file in the plan's place says nothing, and
+runs everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from onnx_model import OnnxModel  # type: ignore[import-not-found]
+
+# As in triton_models: artifact/plan_header.py and builds/tensorrt/stand_in.py, which cannot be imported here.
+_HEADER = struct.Struct("<II16x4B")
+_MARK = b"\nstands in for a plan: "
+_AMPERE = 8.0
+
+_REFUSED = (
+    "unable to create TensorRT engine: IRuntime::deserializeCudaEngine: Error Code 6: API Usage Error "
+    "(The engine plan file is {}, please rebuild.)"
+)
+_OTHER_VERSION = "not compatible with this version of TensorRT, expecting library version {} got {}"
+_OTHER_DEVICE = "generated on an incompatible device, expecting compute {} got compute {}"
+
+
+class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside the stub
+    """Runs the network in the stand-in for a plan, or the ONNX file at the place of the missing plan."""
+
+    def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path | bytes:
+        """What is in the plan's place; a real plan cannot be run here."""
+        plan = folder / _file_name(config)
+        twins = [plan] if plan.suffix == ".onnx" else [plan.with_suffix(".onnx"), folder / "model.onnx"]
+        if plan.suffix != ".onnx" and plan.exists():
+            return _network(plan)
+        for path in twins:
+            if path.exists():
+                return path
+        looked = " or ".join(f"'{path}'" for path in dict.fromkeys([plan, *twins]))
+        message = f"unable to find {looked} for model '{config['name']}'"
+        raise pb_utils.TritonModelException(message)
+
+
+def _file_name(config: Mapping[str, Any]) -> str:
+    """The file that the backend opens: one for the GPU's compute capability, or the usual one."""
+    by_capability: Mapping[str, str] = config.get("cc_model_filenames") or {}
+    found = by_capability.get(_capability() or "") if by_capability else None
+    return found or config.get("default_model_filename") or "model.plan"
+
+
+def _network(plan: Path) -> bytes:
+    """The ONNX file in a stand-in, if this machine would load the plan."""
+    content = plan.read_bytes()
+    if not content[_HEADER.size :].startswith(_MARK):
+        message = (
+            f"'{plan}' is a TensorRT plan: it runs only on the GPU model it was compiled for, and this "
+            "server has no GPU. Build the model with FLEET_PORTABLE=1, as a rehearsal does: what is in the "
+            "plan's place then holds the network"
+        )
+        raise pb_utils.TritonModelException(message)
+    about, _, network = content[_HEADER.size + len(_MARK) :].partition(b"\n")
+    _refuse_other_version(".".join(map(str, _HEADER.unpack_from(content)[2:])))
+    _refuse_other_device(**json.loads(about))
+    return network
+
+
+def _refuse_other_version(compiled: str) -> None:
+    own = os.environ.get("TRT_VERSION", "").partition("+")[0]
+    if own and any(mine != other for mine, other in zip(own.split("."), compiled.split("."))):  # noqa: B905
+        raise pb_utils.TritonModelException(_REFUSED.format(_OTHER_VERSION.format(own, compiled)))
+
+
+def _refuse_other_device(*, compute_capability: str, hardware: str = "", **_: str) -> None:
+    own = _capability()
+    if own is None or own == compute_capability:
+        return
+    if hardware == "ampere+" and own != "none" and float(own) >= _AMPERE:
+        return
+    raise pb_utils.TritonModelException(_REFUSED.format(_OTHER_DEVICE.format(own, compute_capability)))
+
+
+def _capability() -> str | None:
+    """The compute capability of the first GPU; None where the server was given no machine."""
+    if "TRT_VERSION" not in os.environ:
+        return None
+    run = subprocess.run(
+        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return run.stdout.split("\n")[0].strip() if run.returncode == 0 else "none"

@@ -1,0 +1,111 @@
+"""The `tritonserver` of a rehearsed build: the bundled server, with the stand-ins for GPU backends.
+
+In NVIDIA's image the program is on PATH, and commands of a build start it there. `install` puts one like it
+on PATH here. However it or its caller ends, its guard ends the server and removes what that leaves behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import rehearsal
+import triton_models
+from triton_models.base.errors import FleetError
+from triton_models.verify.process import SOCKETS
+from triton_rehearsal.triton import guard
+from triton_rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
+from triton_rehearsal.triton.runtime import find_runtime
+
+PROGRAM = "tritonserver"
+
+_PREFIX_FLAG = "--backend-config=python,shm-region-prefix-name="
+_EXIT_MISTAKE = 1
+_EXIT_SIGNAL = 128
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+# What the environment of a Python here would do to the Python of the server's models.
+_OTHER_PYTHON = {"PYTHONHOME", "VIRTUAL_ENV", "PYTHONUSERBASE"}
+
+_RUN = (
+    "import sys; sys.path[:0] = {paths!r}; "
+    "from triton_rehearsal.triton.command import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+def install(folder: Path) -> Path:
+    """Put the program into a folder, which is made if missing; returns the folder, for PATH."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [str(Path(package.__path__[0]).resolve().parent) for package in (rehearsal, triton_models)]
+    command = [sys.executable, "-I", "-c", _RUN.format(paths=paths)]
+    program = folder / PROGRAM
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the server until it ends; SIGTERM and Ctrl-C stop it as they stop the real one.
+
+    Args:
+        arguments: The server's own, as its `--help` tells them. They win over what is set here.
+
+    Returns:
+        The server's exit status, or 128 and the number of the signal that ended it.
+    """
+    try:
+        runtime = find_runtime()
+    except FleetError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return _EXIT_MISTAKE
+    with tempfile.TemporaryDirectory(prefix="fleet-tritonserver-", ignore_cleanup_errors=True) as folder:
+        mark = new_mark()
+        make_backends(runtime, Path(folder) / "backends", mark=mark)
+        marks = [
+            mark,
+            *(each.removeprefix(_PREFIX_FLAG) for each in arguments if each.startswith(_PREFIX_FLAG)),
+        ]
+        charge = guard.Charge(
+            command=[
+                str(runtime.server),
+                f"--backend-directory={folder}/backends",
+                *([f"{_PREFIX_FLAG}{mark}"] if len(marks) == 1 else []),
+                # A model made for a GPU may bring configs/cpu.pbtxt; without that file the name is ignored.
+                "--model-config-name=cpu",
+                *arguments,
+            ],
+            environment={
+                **{name: value for name, value in os.environ.items() if name not in _OTHER_PYTHON},
+                **runtime.variables(),
+            },
+            directory=folder,
+            log="",
+            leftovers=[pattern for each in marks for pattern in leftovers_of(each)],
+            start=str(Path.cwd()),
+            sockets=os.environ.get(SOCKETS, ""),
+        )
+        try:
+            status = _wait(guard.start(charge))
+        except FleetError as error:
+            sys.stderr.write(f"error: {error}\n")
+            return _EXIT_MISTAKE
+    return status if status >= 0 else _EXIT_SIGNAL - status
+
+
+def _wait(guarding: subprocess.Popen[bytes]) -> int:
+    """Wait for the end of a guarded server; its exit status, or minus the signal that ended it."""
+    assert guarding.stdin is not None  # noqa: S101  given by PIPE
+    assert guarding.stdout is not None  # noqa: S101  given by PIPE
+    server = guard.started(guarding)
+    for number in _STOPPING:
+        signal.signal(number, lambda number, _: os.kill(server, number))
+    said = guarding.stdout.read()
+    guarding.stdin.close()
+    guarding.wait()
+    return int(said or -signal.SIGKILL)

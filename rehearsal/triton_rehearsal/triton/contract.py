@@ -1,0 +1,170 @@
+"""SageMaker's side of the multi-model container contract, over HTTP.
+
+What the platform calls on a container that serves many models:
+https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+import urllib3
+
+from triton_models.base.unix_http import UnixSocketPool
+
+TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
+
+OK = 200
+ALREADY_LOADED = 409
+OUT_OF_MEMORY = 507
+
+# What the platform says instead of an answer, as its callers see it.
+TIMED_OUT = (
+    "Your invocation timed out while waiting for a response from container primary. Review the latency "
+    "metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
+)
+
+# The platform's own limits, in seconds: 60 for an invocation, 360 for a load or an unload.
+INVOCATION_LIMIT_S = 60.0
+LOAD_LIMIT_S = 360.0
+_PING_LIMIT_S = 2.0
+_CONNECTIONS = 1024  # kept open between calls: more than a rehearsal has callers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the container answered.
+
+    Attributes:
+        status: The HTTP status.
+        body: The body as sent.
+        headers: The headers, with lower-case names.
+    """
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is 200, the only one that means success in this contract."""
+        return self.status == OK
+
+    @property
+    def text(self) -> str:
+        """The body as text, for messages."""
+        return self.body.decode("utf-8", "replace")
+
+
+class NoAnswerError(Exception):
+    """The container closed the connection, or took longer than the platform waits."""
+
+
+class MultiModelContract:
+    """A client of one container; safe to use from many threads.
+
+    Every call about a model carries the target model's name in a header, as the platform's calls do.
+    Triton names the model after it: without the header an unload finds nothing to unload and blocks for
+    350 seconds.
+
+    Args:
+        server: The container's address, or its Unix socket.
+        invocation_limit_s: How long an invocation may take.
+    """
+
+    def __init__(self, server: str | Path, *, invocation_limit_s: float = INVOCATION_LIMIT_S) -> None:
+        self._invocation_limit_s = invocation_limit_s
+        self._pool: urllib3.HTTPConnectionPool = (
+            UnixSocketPool(server, connections=_CONNECTIONS)
+            if isinstance(server, Path)
+            else urllib3.connectionpool.connection_from_url(
+                server, maxsize=_CONNECTIONS, block=False, retries=False
+            )
+        )
+
+    def ping(self) -> bool:
+        """Whether the container says that it can take requests; False also if nothing listens."""
+        try:
+            return self._call("GET", "/ping", limit_s=_PING_LIMIT_S).ok
+        except NoAnswerError:
+            return False
+
+    def load(self, *, model_id: str, target_model: str, folder: str) -> Answer:
+        """Load a model; returns when it is loaded or refused.
+
+        Args:
+            model_id: The platform's name for the model, one path segment.
+            target_model: The name that callers use, the artifact's key below the prefix.
+            folder: Where the container finds the unpacked artifact.
+        """
+        body = json.dumps({"model_name": model_id, "url": folder}).encode()
+        headers = {TARGET_MODEL: target_model, "Content-Type": "application/json"}
+        return self._call("POST", "/models", headers=headers, body=body, limit_s=LOAD_LIMIT_S)
+
+    def unload(self, *, model_id: str, target_model: str) -> Answer:
+        """Unload a model; returns when it is unloaded."""
+        headers = {TARGET_MODEL: target_model}
+        return self._call("DELETE", _path(model_id), headers=headers, limit_s=LOAD_LIMIT_S)
+
+    def list(self) -> Answer:
+        """The loaded models, as the container lists them."""
+        return self._call("GET", "/models", limit_s=INVOCATION_LIMIT_S)
+
+    def describe(self, *, model_id: str, target_model: str) -> Answer:
+        """What the container knows about one model; 404 if it has not loaded it."""
+        headers = {TARGET_MODEL: target_model}
+        return self._call("GET", _path(model_id), headers=headers, limit_s=INVOCATION_LIMIT_S)
+
+    def invoke(
+        self, *, model_id: str, target_model: str, body: bytes, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Ask a loaded model.
+
+        Raises:
+            NoAnswerError: The container gave no answer within 60 seconds, or closed the connection.
+        """
+        sent = {**(headers or {}), TARGET_MODEL: target_model}
+        path = f"{_path(model_id)}/invoke"
+        return self._call("POST", path, headers=sent, body=body, limit_s=self._invocation_limit_s)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+
+    def __enter__(self) -> MultiModelContract:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        limit_s: float,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> Answer:
+        try:
+            response = self._pool.urlopen(
+                method, path, body=body, headers=dict(headers or {}), timeout=limit_s, retries=False
+            )
+        except urllib3.exceptions.ReadTimeoutError as error:
+            raise NoAnswerError(TIMED_OUT) from error
+        except urllib3.exceptions.HTTPError as error:
+            message = f"{method} {path}: {error}"
+            raise NoAnswerError(message) from error
+        names = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(status=response.status, body=response.data, headers=names)
+
+
+def _path(model_id: str) -> str:
+    return f"/models/{quote(model_id, safe='')}"

@@ -1,0 +1,186 @@
+"""A small process between us and a server: nothing of the server outlives us, however either of us ends.
+
+Its standard input begins with one line, a JSON object of `Charge`'s fields. It starts the command in a
+process group of its own and prints its process id, or why it cannot keep the server off the network. When
+standard input closes, which the kernel does even for a parent that was killed, it kills the group and removes
+what the server would leave behind. When the server ends first, it cleans up after it, closes standard output
+to say so, and waits for the parent.
+
+Only the standard library, so that it starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import glob
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+from triton_rehearsal.triton.seclusion import answer_calls, ask_about_own_calls
+
+_RUN = "import sys; sys.path.insert(0, {root!r}); from triton_rehearsal.triton.guard import main; main()"
+
+# <linux/prctl.h>
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+_LONGEST_REASON = 4096
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a guard looks after. Not slotted or keyword-only: it crosses a process border as JSON.
+
+    Attributes:
+        command: The server's command line.
+        environment: The server's whole environment.
+        directory: Its working folder, removed when the parent is gone.
+        log: The file that takes its output; "" for the guard's own standard error.
+        leftovers: Glob patterns of what it makes elsewhere, removed as soon as it has ended.
+        start: Where it starts; in its working folder if "".
+        sockets: A folder of its user's for the ports that it listens on: each becomes a Unix socket there,
+            of that name. If "", they are ports of the loopback interface.
+    """
+
+    command: list[str]
+    environment: dict[str, str]
+    directory: str
+    log: str
+    leftovers: list[str]
+    start: str = ""
+    sockets: str = ""
+
+
+def start(charge: Charge) -> subprocess.Popen[bytes]:
+    """Start a guard. Its standard output ends with the server.
+
+    The first line is for `started`. The second is the server's exit status, or minus the signal that
+    ended it.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _RUN.format(root=str(Path(__file__).parents[2]))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin is not None  # noqa: S101  given by PIPE
+    # Not an argument: the environment may hold what other users of the machine must not read.
+    process.stdin.write(json.dumps(asdict(charge)).encode() + b"\n")
+    process.stdin.flush()
+    return process
+
+
+def started(guard: subprocess.Popen[bytes]) -> int:
+    """The process id of a guard's server.
+
+    Raises:
+        FleetError: This machine has no way to keep the server off the network.
+    """
+    from triton_models.base.errors import FleetError
+
+    assert guard.stdout is not None  # noqa: S101  given by PIPE
+    first = guard.stdout.readline().decode().strip()
+    if first.isdigit():
+        return int(first)
+    raise FleetError.of(
+        what=f"the Triton server cannot be kept off the network: {first or 'its guard ended'}",
+        where=f"Linux {platform.release()} on {platform.machine()}",
+        expected="Linux 5.9 or later on x86_64 or aarch64, which lets a process filter its own system calls",
+        why="Triton checks no identity, and whoever reaches it can run code as you",
+        fix="run this on such a machine; in a container, start it with a seccomp profile that allows "
+        "seccomp(), pidfd_getfd() and ptrace of its own processes, as Docker's does from version 20.10",
+        rule="open-port",
+    )
+
+
+def remove_leftovers(patterns: Iterable[str]) -> None:
+    """Remove every file and folder that the patterns match."""
+    for pattern in patterns:
+        for name in glob.glob(pattern):  # noqa: PTH207  the patterns are absolute
+            path = Path(name)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Guard one server until the parent lets go of our standard input."""
+    charge = Charge(**json.loads(sys.stdin.buffer.readline()))
+    # Who asks all processes to end ends the server or the parent as well, and then there is still work to do.
+    # Handlers, for the server would inherit signals that are ignored.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    libc = ctypes.CDLL(None)
+    # Whatever the server leaves running becomes our child, so that we can wait for its end.
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ours, theirs = socket.socketpair()
+    with Path(charge.log).open("ab") if charge.log else os.fdopen(os.dup(2), "ab") as log:
+        try:
+            server = subprocess.Popen(
+                charge.command,
+                env=charge.environment,
+                cwd=charge.start or charge.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=partial(_prepare, libc, theirs),  # noqa: PLW1509  system calls alone
+            )
+        except subprocess.SubprocessError:
+            os.write(1, ours.recv(_LONGEST_REASON) + b"\n")
+            return
+    answer_calls(ours, Path(charge.sockets) if charge.sockets else None, report=partial(_note, charge.log))
+    os.write(1, f"{server.pid}\n".encode())
+    release = threading.Thread(target=_wait_for_parent, args=(server.pid,), daemon=True)
+    release.start()
+    # WNOWAIT keeps the process id, and with it the group's, from being used again before we signal it.
+    ended = os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+    _kill_group(server.pid)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+    remove_leftovers(charge.leftovers)
+    if ended is not None:
+        status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        with contextlib.suppress(OSError):  # the parent is gone
+            os.write(1, f"{status}\n".encode())
+    os.close(1)
+    release.join()
+    shutil.rmtree(charge.directory, ignore_errors=True)
+
+
+def _prepare(libc: ctypes.CDLL, to: socket.socket) -> None:
+    """What the child does before it becomes the server."""
+    # If we are killed ourselves, the kernel takes the server along.
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ask_about_own_calls(to)
+
+
+def _note(log: str, line: str) -> None:
+    """Add a line to the server's log."""
+    with Path(log or "/dev/stderr").open("a") as file:
+        file.write(f"{line}\n")
+
+
+def _wait_for_parent(group: int) -> None:
+    while os.read(0, 4096):
+        pass
+    _kill_group(group)
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)

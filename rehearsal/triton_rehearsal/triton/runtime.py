@@ -1,0 +1,133 @@
+"""Where the bundled Triton server, its Python stub and the stub's interpreter are on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triton_models.base.errors import FleetError
+
+# The environment that `make setup` fills from requirements-triton.txt.
+ENVIRONMENT = Path(__file__).resolve().parents[3] / ".venv-triton"
+
+_QUESTIONS = """
+import importlib.util, json, sys, sysconfig
+def root(name):
+    found = importlib.util.find_spec(name)
+    return found.submodule_search_locations[0] if found else None
+print(json.dumps({
+    "version": sys.version_info[:2], "base": sys.base_prefix, "pytriton": root("pytriton"),
+    "numpy": root("numpy"),
+    "libdir": sysconfig.get_config_var("LIBDIR") or "", "arch": sysconfig.get_config_var("MULTIARCH") or "",
+}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """A Triton server that can be started.
+
+    Attributes:
+        server: The tritonserver executable.
+        python_backend: The folder of the Python backend.
+        stub: The process that runs Python models, built for the interpreter of `binaries`.
+        libraries: The folders that the dynamic loader must search, in order.
+        binaries: The folder that comes first on PATH, so that the stub finds its packages.
+    """
+
+    server: Path
+    python_backend: Path
+    stub: Path
+    libraries: tuple[Path, ...]
+    binaries: Path
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables without which the server does not run."""
+        return {
+            "PATH": f"{self.binaries}:{os.environ.get('PATH', os.defpath)}",
+            "LD_LIBRARY_PATH": ":".join(str(folder) for folder in self.libraries),
+            # A package in the user's home would win over the stub's environment.
+            "PYTHONNOUSERSITE": "1",
+        }
+
+
+def find_runtime(environment: Path = ENVIRONMENT) -> Runtime:
+    """Find the server and everything that it needs.
+
+    Args:
+        environment: A virtual environment with nvidia-pytriton and NumPy.
+
+    Raises:
+        FleetError: Something is missing; names it and how to get it.
+    """
+    binaries = environment / "bin"
+    if not (binaries / "python").exists():
+        raise _not_set_up(environment, what=f"there is no Python environment at {environment}")
+    facts = _ask(binaries / "python")
+    version = ".".join(str(part) for part in facts["version"])
+    for module, package in (("pytriton", "nvidia-pytriton"), ("numpy", "numpy")):
+        if not facts[module]:
+            raise _not_set_up(environment, what=f"the environment {environment} has no {package}")
+    wheel = Path(facts["pytriton"]) / "tritonserver"
+    stub = wheel / "python_backend_stubs" / version / "triton_python_backend_stub"
+    if not stub.exists():
+        raise _unsupported(version, stub.parent.parent)
+    return Runtime(
+        server=wheel / "bin" / "tritonserver",
+        python_backend=wheel / "backends" / "python",
+        stub=stub,
+        libraries=_libraries(facts, version, wheel.parent.parent / "nvidia_pytriton.libs"),
+        binaries=binaries,
+    )
+
+
+def _ask(python: Path) -> dict[str, Any]:
+    answer = subprocess.run([python, "-I", "-c", _QUESTIONS], capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise _not_set_up(python.parent.parent, what=f"{python} does not run: {answer.stderr.strip()}")
+    facts: dict[str, Any] = json.loads(answer.stdout)
+    return facts
+
+
+def _libraries(facts: dict[str, Any], version: str, bundled: Path) -> tuple[Path, ...]:
+    """The folders with the server's libraries and with the interpreter's, which the stub embeds."""
+    # The stub for the interpreter that the wheel was made with, 3.13, embeds the wheel's own copy.
+    if list(bundled.glob(f"libpython3-*.{version.partition('.')[2]}.so*")):
+        return (bundled,)
+    name = f"libpython{version}.so.1.0"
+    base, libdir, arch = Path(facts["base"]), Path(facts["libdir"]), str(facts["arch"])
+    folders = [libdir, libdir / arch, base / "lib", base / "lib" / arch, base / "lib64"]
+    for folder in folders:
+        if (folder / name).exists():
+            return bundled, folder
+    raise FleetError.of(
+        what=f"Python {version} at {base} has no shared library {name}",
+        where=", ".join(dict.fromkeys(str(folder) for folder in folders)),
+        expected=f"{name} of the interpreter that made .venv-triton",
+        why="the Triton server runs Python models in a process that embeds this interpreter",
+        fix=f"install the package libpython{version} (Debian, Ubuntu) or python{version}-libs (Fedora), "
+        "or a Python built with --enable-shared; then run `make clean setup`",
+    )
+
+
+def _not_set_up(environment: Path, *, what: str) -> FleetError:
+    return FleetError.of(
+        what=what,
+        where=str(environment),
+        expected="the environment of the bundled Triton server, from requirements-triton.txt",
+        fix="run `make setup`",
+    )
+
+
+def _unsupported(version: str, stubs: Path) -> FleetError:
+    known = sorted((path.name for path in stubs.iterdir()), key=lambda name: int(name.split(".")[1]))
+    return FleetError.of(
+        what=f"the bundled Triton server cannot run models with Python {version}",
+        where=str(stubs),
+        expected=f"one of Python {', '.join(known)}",
+        fix="run `make clean setup PYTHON=python3.12`",
+    )

@@ -1,0 +1,211 @@
+"""One real Triton server process, started as SageMaker's container starts it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+
+from triton_models.base.errors import FleetError
+from triton_rehearsal.triton import guard
+from triton_rehearsal.triton.backend_directory import leftovers_of, make_backends, new_mark
+from triton_rehearsal.triton.container import server_environment, server_flags
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.machine import Machine, before
+from triton_rehearsal.triton.runtime import ENVIRONMENT, Runtime, find_runtime
+
+DIFFERENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "HOME": "this machine's user, in the place of root",
+        "LANG": "this machine's, if it is set",
+        "TZ": "as LANG",
+        "PATH": "the server's own Python, then this machine's programs, after what stands in for the image's",
+        "LD_LIBRARY_PATH": "the libraries of the bundled server",
+        "PYTHONNOUSERSITE": "what this machine's user has installed is in no container",
+        "--sagemaker-port": "a free one, for several containers share this machine",
+        "--model-repository": "an empty folder of the instance",
+        "--backend-directory": "the stand-ins for the image's backends",
+        "--backend-config=python,shm-region-prefix-name": "marks the shared memory of this instance",
+        "--model-config-name": "a model for a GPU may bring a configuration for machines without one",
+    }
+)
+"""The variables and flags that differ from those of a deployed container, and why."""
+
+READY_LIMIT_S = 60.0
+_POLL_S = 0.02
+_STOP_LIMIT_S = 20.0
+_LOG_LINES = 20
+_USAGE = "Usage: tritonserver"
+_PORT = 8080
+
+
+class TritonServer:
+    """A server that loads models on demand, with the flags that the deployed model's environment gives.
+
+    Where a backend needs a GPU, a stand-in of the same name runs the model's ONNX file on the CPU, so that
+    the model's config.pbtxt needs no edit.
+
+    It listens on no network: each of its ports is a Unix socket that only this user can open, since whoever
+    reaches Triton can have it run code.
+
+    Args:
+        environment: The environment variables of the deployed container.
+        directory: A folder that the server makes and owns: it holds the log and is removed on close, or
+            when this process dies.
+        triton: The virtual environment with the server.
+        machine: What the container runs on; without one, stand-ins for plans load for whatever GPU they are.
+
+    Attributes:
+        socket: The SageMaker port.
+        sockets: The folder of all ports, each with its number for a name.
+        pid: The server's process id.
+        log: The file with the server's output.
+        directory: As given.
+        mark: What the name of everything begins with that the server makes outside its directory.
+
+    Raises:
+        FleetError: The server is not installed, this machine cannot keep it off the network, or it does not
+            become ready; with the last lines of its log.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        directory: Path,
+        *,
+        triton: Path = ENVIRONMENT,
+        machine: Machine | None = None,
+    ) -> None:
+        runtime = find_runtime(triton)
+        self.directory = directory.absolute()
+        self.log = self.directory / "triton.log"
+        self.mark = new_mark()
+        self.sockets = Path(f"/tmp/{self.mark}sockets")  # noqa: S108  short, as the rest is there
+        self.socket = self.sockets / str(_PORT)
+        self._leftovers = leftovers_of(self.mark)
+        self._close_lock = threading.Lock()
+        self._guard: subprocess.Popen[bytes] | None = None
+        self.directory.mkdir(parents=True)
+        try:
+            of_image = machine.backends() if machine else None
+            make_backends(runtime, self.directory / "backends", mark=self.mark, of_image=of_image)
+            (self.directory / "no-models").mkdir()
+            self.sockets.mkdir(mode=0o700)
+            self._inherited = _process_environment(runtime, machine, self.directory / "bin")
+            self._start(environment, runtime)
+            if not self._becomes_ready():
+                raise _not_ready(self.log_tail(), self._command)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, environment: Mapping[str, str], runtime: Runtime) -> None:
+        self._command = [
+            str(runtime.server),
+            *server_flags(environment, repository=str(self.directory / "no-models")),
+            f"--sagemaker-port={_PORT}",
+            f"--backend-directory={self.directory / 'backends'}",
+            f"--backend-config=python,shm-region-prefix-name={self.mark}",
+            # A model made for a GPU may bring configs/cpu.pbtxt; without that file the name is ignored.
+            "--model-config-name=cpu",
+        ]
+        charge = guard.Charge(
+            command=self._command,
+            environment={**self._inherited, **server_environment(environment)},
+            directory=str(self.directory),
+            log=str(self.log),
+            leftovers=self._leftovers,
+            sockets=str(self.sockets),
+        )
+        self._ended = threading.Event()
+        self._guard = guard.start(charge)
+        self.pid = guard.started(self._guard)
+        threading.Thread(target=self._watch, args=(self._guard, self._ended), daemon=True).start()
+
+    @staticmethod
+    def _watch(process: subprocess.Popen[bytes], ended: threading.Event) -> None:
+        """Wait for the end of the guard's output, which is the end of the server."""
+        assert process.stdout is not None  # noqa: S101  given by PIPE
+        process.stdout.read()
+        ended.set()
+
+    def _becomes_ready(self) -> bool:
+        deadline = time.monotonic() + READY_LIMIT_S
+        with MultiModelContract(self.socket) as contract:
+            while time.monotonic() < deadline:
+                if contract.ping():
+                    return True
+                if self._ended.wait(_POLL_S):
+                    return False
+        return False
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server process runs."""
+        return not self._ended.is_set()
+
+    def wait_for_end(self, limit_s: float) -> bool:
+        """Wait until the server has ended and is cleaned up after; False if it still runs."""
+        return self._ended.wait(limit_s)
+
+    def log_tail(self, lines: int = _LOG_LINES) -> str:
+        """The last lines that the server wrote, without the list of its flags that follows a wrong one."""
+        if not self.log.exists():
+            return ""
+        text = self.log.read_text(errors="replace").partition(_USAGE)[0]
+        return "\n".join(text.splitlines()[-lines:])
+
+    def close(self) -> None:
+        """Kill the server and all its processes; remove its shared memory and its folder."""
+        with self._close_lock:
+            self._stop()
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _stop(self) -> None:
+        if self._guard is None:
+            return
+        assert self._guard.stdin is not None  # noqa: S101  given by PIPE
+        self._guard.stdin.close()
+        try:
+            self._guard.wait(timeout=_STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._guard.kill()
+            self._guard.wait()
+        self._ended.wait(_STOP_LIMIT_S)
+        if self._guard.stdout is not None and self._ended.is_set():
+            self._guard.stdout.close()
+        # The guard did this too, unless somebody killed it.
+        guard.remove_leftovers(self._leftovers)
+
+    def __enter__(self) -> TritonServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _process_environment(runtime: Runtime, machine: Machine | None, programs: Path) -> dict[str, str]:
+    """What a process needs at all, and what the image sets. Nothing else is inherited, as in a container."""
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "TZ") if name in os.environ}
+    own = {**kept, **runtime.variables()}
+    if machine is None:
+        return own
+    machine.install(programs)
+    return {**own, **machine.variables(), "PATH": before(programs, own["PATH"])}
+
+
+def _not_ready(tail: str, command: list[str]) -> FleetError:
+    indented = "\n".join(f"    {line}" for line in tail.splitlines())
+    return FleetError.of(
+        what="the Triton server did not become ready",
+        where=" ".join(command),
+        expected=f"an answer to /ping within {READY_LIMIT_S:.0f} seconds",
+        fix=f"read the end of its log:\n{indented}",
+    )

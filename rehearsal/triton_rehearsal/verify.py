@@ -1,0 +1,94 @@
+"""Invokes every model as a client does and compares what comes back with the model's source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from triton_models.client import Client
+from triton_models.spec import Example, ModelBuild
+from triton_models.verify.comparing import is_text, largest_difference, shown
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Tensors = Mapping[str, np.ndarray[Any, Any]]
+
+
+_VALUES_SHOWN = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """One example, served and compared.
+
+    Attributes:
+        model: The model's name.
+        artifact: The target model that answered.
+        example: What was sent, in a word or two.
+        cold_ms: The first call of this example, in milliseconds; for a model's first example it includes
+            the download and the load.
+        warm_ms: The same call again.
+        result: What was served: the shape of the declared output and its first values.
+        reference: The first values of the same output from the source framework; "none" without a reference.
+        difference: The largest absolute difference from the reference; infinite where shapes differ, None
+            without a reference.
+        tolerance: The largest difference that the model's declaration accepts.
+    """
+
+    model: str
+    artifact: str
+    example: str
+    cold_ms: float
+    warm_ms: float
+    result: str
+    reference: str
+    difference: float | None
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the values, not just the status, are right, as far as there is a reference."""
+        return self.difference is None or self.difference <= self.tolerance
+
+
+def predict(build: ModelBuild, client: Client) -> list[Prediction]:
+    """Serve every example of a model twice and compare with its reference.
+
+    Raises:
+        FleetError: The model is not in the manifest.
+    """
+    return [_predict_one(build, client, example) for example in build.examples()]
+
+
+def _predict_one(build: ModelBuild, client: Client, example: Example) -> Prediction:
+    expected = build.reference(example.inputs)[build.output] if build.reference else None
+    _, cold_ms = _timed(client, build.name, example.inputs)
+    served, warm_ms = _timed(client, build.name, example.inputs)
+    output = served[build.output]
+    return Prediction(
+        model=build.name,
+        artifact=client.target_model(build.name),
+        example=example.name,
+        cold_ms=cold_ms,
+        warm_ms=warm_ms,
+        result=f"{list(output.shape)} {_beginning(output)}",
+        reference="none" if expected is None else _beginning(expected),
+        difference=None if expected is None else largest_difference(output, expected),
+        tolerance=0.0 if expected is None else build.allowed(),
+    )
+
+
+def _timed(client: Client, model: str, inputs: Tensors) -> tuple[Tensors, float]:
+    start = time.perf_counter()
+    served = client.infer(model=model, inputs=inputs)
+    return served, (time.perf_counter() - start) * 1e3
+
+
+def _beginning(tensor: np.ndarray[Any, Any]) -> str:
+    values = tensor.ravel()
+    more = "…" if values.size > _VALUES_SHOWN else ""
+    first = values[:_VALUES_SHOWN]
+    return " ".join(shown(value) if is_text(tensor) else f"{value:.4f}" for value in first) + more

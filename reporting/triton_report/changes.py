@@ -1,0 +1,188 @@
+"""The resources that differ between two assemblies, and what CloudFormation does about each."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from triton_report.assembly import Assembly, Key, Resource
+from triton_report.intrinsics import references
+from triton_report.schemas import create_only
+
+# What entries of a list are told apart by, where CloudFormation's order of them says nothing.
+_KEYS = ("Sid", "Name", "Key", "VariantName")
+
+
+class Effect(enum.Enum):
+    """What happens to a resource."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    RENAMED = "renamed"
+    """The same resource under another id: to CloudFormation a new one, and one to delete."""
+    REPLACED = "replaced"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyChange:
+    """A property that differs.
+
+    Attributes:
+        path: Such as "ProductionVariants/0/InstanceType".
+        before: Its value; None if it was not there.
+        after: Its value; None if it is not there any more.
+    """
+
+    path: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A resource that differs.
+
+    Attributes:
+        effect: What happens to it.
+        resource: As it will be; of a removed one as it was.
+        before: As it was; None of an added one.
+        properties: What differs in it.
+        cause: For a resource that changes only because another does: that one's path.
+    """
+
+    effect: Effect
+    resource: Resource
+    before: Resource | None = None
+    properties: tuple[PropertyChange, ...] = ()
+    cause: str | None = None
+
+
+def changes(before: Assembly, after: Assembly) -> list[Change]:
+    """Everything that differs, in the order of the templates, with what is removed last.
+
+    A stack that is no longer in the app is not among it: a deployment leaves it as it is.
+    """
+    renamed = _renamed(before, after)
+    found: dict[Key, Change] = {}
+    for key, resource in after.resources.items():
+        old = before.resources.get(key)
+        if key in renamed:
+            was = before.resources[renamed[key]]
+            found[key] = Change(effect=Effect.RENAMED, resource=resource, before=was)
+        elif old is None:
+            found[key] = Change(effect=Effect.ADDED, resource=resource)
+        elif old.type != resource.type:
+            found[key] = Change(effect=Effect.REPLACED, resource=resource, before=old)
+        elif properties := tuple(_differences(old.properties, resource.properties)):
+            effect = Effect.REPLACED if _replaces(resource.type, properties) else Effect.CHANGED
+            found[key] = Change(effect=effect, resource=resource, before=old, properties=properties)
+    _follow(found, before, after)
+    kept = {*after.resources, *renamed.values()}
+    gone = [key for key in before.resources if key not in kept and key[0] in after.stacks]
+    removed = [
+        Change(effect=Effect.REMOVED, resource=before.resources[key], before=before.resources[key])
+        for key in gone
+    ]
+    return [found[key] for key in after.resources if key in found] + removed
+
+
+def _replaces(type_name: str, properties: tuple[PropertyChange, ...]) -> bool:
+    fixed = create_only(type_name)
+    return any(_within(change.path, name) for change in properties for name in fixed)
+
+
+def _within(path: str, name: str) -> bool:
+    """Whether a change of `path` is a change of the property `name`, whose lists are written with a star."""
+    given, wanted = path.split("/"), name.split("/")
+    return all(other in {one, "*"} for one, other in zip(given, wanted, strict=False))
+
+
+def _differences(before: Any, after: Any, path: str = "") -> Iterator[PropertyChange]:
+    """The smallest parts that differ."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping) and not _is_function(before, after):
+        for name in [*before, *(name for name in after if name not in before)]:
+            yield from _differences(before.get(name), after.get(name), f"{path}/{name}".lstrip("/"))
+    elif (name := _key(before, after)) is not None:
+        old, new = ({each[name]: each for each in listed} for listed in (before, after))
+        yield from _differences(old, new, path)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(one, other, f"{path}/{index}".lstrip("/"))
+    elif before != after:
+        yield PropertyChange(path=path, before=before, after=after)
+
+
+def _key(before: Any, after: Any) -> str | None:
+    """The property that tells the entries of two lists apart, such as the name of an environment variable."""
+    if not (isinstance(before, list) and isinstance(after, list)):
+        return None
+    return next((name for name in _KEYS if all(_told_apart(one, name) for one in (before, after))), None)
+
+
+def _told_apart(entries: list[Any], name: str) -> bool:
+    keys = [each.get(name) if isinstance(each, Mapping) else None for each in entries]
+    return all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys)
+
+
+def _is_function(*values: Mapping[str, Any]) -> bool:
+    return any(len(value) == 1 and next(iter(value)).startswith(("Fn::", "Ref")) for value in values)
+
+
+def _follow(found: dict[Key, Change], before: Assembly, after: Assembly) -> None:
+    """Add what changes because something that it refers to becomes another resource."""
+    grown = True
+    while grown:
+        new = {key for key, change in found.items() if change.effect in {Effect.REPLACED, Effect.RENAMED}}
+        grown = False
+        for key, resource in after.resources.items():
+            effect, cause = _consequence(resource, new)
+            known = found.get(key)
+            if effect is None or key not in before.resources or cause == key:
+                continue
+            if known is None:
+                path = after.resources[cause].path if cause is not None else None
+                old = before.resources[key]
+                found[key] = Change(effect=effect, resource=resource, before=old, cause=path)
+                grown = True
+            elif known.effect is Effect.CHANGED and effect is Effect.REPLACED:
+                found[key] = replace(known, effect=effect)
+                grown = True
+
+
+def _consequence(resource: Resource, new: set[Key]) -> tuple[Effect | None, Key | None]:
+    """What becomes of a resource when those in `new` are others, and which of them is the reason."""
+    fixed = {name.partition("/")[0] for name in create_only(resource.type)}
+    effect, cause = None, None
+    for name, value in resource.properties.items():
+        for key in references(value, resource.stack):
+            if key in new:
+                if name in fixed:
+                    return Effect.REPLACED, key
+                effect, cause = Effect.CHANGED, key
+    return effect, cause
+
+
+def _renamed(before: Assembly, after: Assembly) -> dict[Key, Key]:
+    """New resources that are old ones under another id: their new key, and their old one."""
+    gone: dict[tuple[str, str, str], list[Key]] = {}
+    for key, resource in before.resources.items():
+        if key not in after.resources:
+            gone.setdefault(_likeness(resource, before), []).append(key)
+    renamed = {}
+    for key, resource in after.resources.items():
+        if key not in before.resources and (keys := gone.get(_likeness(resource, after))):
+            renamed[key] = keys.pop(0)
+    return renamed
+
+
+def _likeness(resource: Resource, assembly: Assembly) -> tuple[str, str, str]:
+    """A resource without ids: its own, and those of what it refers to."""
+    text = json.dumps(resource.properties, sort_keys=True)
+    for key in references(resource.properties, resource.stack):
+        if (other := assembly.resources.get(key)) is not None:
+            text = text.replace(json.dumps(key[1]), json.dumps(f"<{other.type}>"))
+    return resource.stack, resource.type, text

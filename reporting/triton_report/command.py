@@ -1,0 +1,104 @@
+"""`fleet report --base REF`: the comment of a pull request, made on any machine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triton_models.artifact.built_for import built_gpus
+from triton_models.base.errors import FleetError
+from triton_models.base.outcome import progress
+from triton_models.repository.manifest import ArtifactRecord
+from triton_report.comparison import Comparison, compare
+from triton_report.markdown import headline, markdown
+from triton_report.revisions import committed, working_tree
+from triton_report.risk import meaning
+
+_MEGABYTE = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What `fleet report` found. It judges nothing: that is the reviewer's part."""
+
+    comparison: Comparison
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary and the changes as one JSON document."""
+        compared = self.comparison
+        return {
+            "summary": headline(compared),
+            "base": compared.before_name,
+            "head": compared.after_name,
+            "changes": [
+                {
+                    "effect": change.effect.value,
+                    "risk": meaning(change).risk.name.lower(),
+                    "type": change.resource.type,
+                    "stack": change.resource.stack,
+                    "path": change.resource.path,
+                    "properties": [each.path for each in change.properties],
+                }
+                for change in compared.changes
+            ],
+            "permissions_widened": len(compared.permissions.widened),
+            "usd_a_month": dict(zip(("floor", "ceiling"), compared.cost_difference, strict=True)),
+            "models": {change.name: change.what for change in compared.models},
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The Markdown."""
+        yield from markdown(self.comparison).splitlines()
+
+
+def run(arguments: argparse.Namespace) -> Report:
+    """Compare the project with a commit of it.
+
+    Raises:
+        FleetError: This is no project, there is no such commit, or one of the two cannot be synthesised.
+    """
+    project = _project(Path.cwd())
+    progress(f"synthesising {arguments.base}")
+    base = committed(project, arguments.base)
+    progress(f"synthesising {arguments.head or 'the working tree'}")
+    head = committed(project, arguments.head) if arguments.head else working_tree(project)
+    published = _published(arguments.repository) if arguments.repository else None
+    report = Report(comparison=compare(base, head, published=published))
+    if arguments.output is not None:
+        arguments.output.write_text(markdown(report.comparison), encoding="utf-8")
+    return report
+
+
+def _project(folder: Path) -> Path:
+    for each in (folder, *folder.parents):
+        if (each / "cdk.json").is_file():
+            return each
+    raise FleetError.of(
+        what="there is no cdk.json here",
+        where=str(folder),
+        expected="the folder of a CDK project, or one inside it",
+        fix="change to the project, then run the command again",
+        rule="project",
+    )
+
+
+def _published(repository: str) -> Mapping[str, str]:
+    """What the models' names stand for now, in words."""
+    from triton_models.repository.manifest import Repository
+    from triton_models.repository.s3 import repository_client
+    from triton_models.repository.stored_manifest import read_manifest
+
+    manifest = read_manifest(Repository.parse(repository), s3=repository_client())
+    return {
+        name: "; ".join(dict.fromkeys(_artifact(model.artifacts[each]) for each in model.current.values()))
+        for name, model in manifest.models.items()
+    }
+
+
+def _artifact(record: ArtifactRecord) -> str:
+    hardware = ", ".join(built_gpus(record.build)) or "no GPU"
+    return f"{record.size / _MEGABYTE:,.1f} MB, for {hardware} and Triton {record.build.get('release', '?')}"

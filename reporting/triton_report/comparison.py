@@ -1,0 +1,132 @@
+"""Two revisions side by side: everything that a report tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from triton_models.facts.cost import Estimate
+from triton_report.assembly import Assembly, SynthesisWarning
+from triton_report.changes import Change, changes
+from triton_report.declared import ModelChange, model_changes
+from triton_report.permissions import PermissionChange, permission_change
+from triton_report.revisions import Revision
+from triton_report.spending import Fleet, fleets
+from triton_report.watching import Watching, watching_change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What differs between two revisions.
+
+    Attributes:
+        before_name: The base.
+        after_name: What is compared with it.
+        before: What the base deploys.
+        after: What is deployed afterwards.
+        changes: The resources.
+        permissions: Who may do what.
+        watching: Alarms and charts.
+        models: The model builds.
+        toolkit_changed: What builds them differs.
+        models_before: How many models the build job made.
+        models_after: How many it makes.
+        published: What each model's name stands for now, such as "95.4 MB, for A10G and Triton 25.09"; None
+            if nobody asked.
+    """
+
+    before_name: str
+    after_name: str
+    before: Assembly
+    after: Assembly
+    changes: tuple[Change, ...]
+    permissions: PermissionChange
+    watching: Watching
+    models: tuple[ModelChange, ...]
+    toolkit_changed: bool
+    models_before: int
+    models_after: int
+    published: Mapping[str, str] | None = None
+
+    @property
+    def warnings(self) -> list[SynthesisWarning]:
+        """What the synthesis warns of that it did not."""
+        return sorted(self.after.warnings - self.before.warnings, key=lambda each: (each.path, each.text))
+
+    @property
+    def stacks_left(self) -> list[str]:
+        """Stacks that are no longer in the app. A deployment does not touch them: they run on."""
+        return sorted(self.before.stacks - self.after.stacks)
+
+    @property
+    def fleets_after(self) -> list[Fleet]:
+        """The variants afterwards."""
+        return fleets(self.after)
+
+    @property
+    def costs_before(self) -> dict[str, Estimate]:
+        """What each variant cost, where a price is known."""
+        return _costs(self.before, self.models_before)
+
+    @property
+    def costs_after(self) -> dict[str, Estimate]:
+        """What each variant costs afterwards, those of stacks that are left behind among them."""
+        behind = {
+            f"{fleet.name} of {fleet.stack}, left behind": estimate
+            for fleet in fleets(self.before)
+            if fleet.stack in self.stacks_left and (estimate := fleet.cost(models=0)) is not None
+        }
+        return _costs(self.after, self.models_after) | behind
+
+    @property
+    def cost_difference(self) -> tuple[float, float]:
+        """USD a month: how much the floor changes, and how much the ceiling."""
+        before, after = self.costs_before.values(), self.costs_after.values()
+        return (
+            sum(each.floor for each in after) - sum(each.floor for each in before),
+            sum(each.ceiling for each in after) - sum(each.ceiling for each in before),
+        )
+
+    @property
+    def targets_before(self) -> list[str]:
+        """What models were built for, such as "A10G and Triton 25.09"."""
+        return _targets(self.before)
+
+    @property
+    def targets_after(self) -> list[str]:
+        """What models are built for."""
+        return _targets(self.after)
+
+
+def compare(before: Revision, after: Revision, *, published: Mapping[str, str] | None = None) -> Comparison:
+    """Put two revisions side by side."""
+    return Comparison(
+        before_name=before.name,
+        after_name=after.name,
+        before=before.assembly,
+        after=after.assembly,
+        changes=tuple(changes(before.assembly, after.assembly)),
+        permissions=permission_change(before.assembly, after.assembly),
+        watching=watching_change(before.assembly, after.assembly),
+        models=tuple(model_changes(before.declared, after.declared)),
+        toolkit_changed=before.declared.toolkit != after.declared.toolkit,
+        models_before=before.declared.count,
+        models_after=after.declared.count,
+        published=published,
+    )
+
+
+def _costs(assembly: Assembly, models: int) -> dict[str, Estimate]:
+    estimates = {fleet.name: fleet.cost(models=models) for fleet in fleets(assembly)}
+    return {name: estimate for name, estimate in estimates.items() if estimate is not None}
+
+
+def _targets(assembly: Assembly) -> list[str]:
+    """What the build projects say that they build for."""
+    found = []
+    for project in assembly.of_type("AWS::CodeBuild::Project"):
+        variables = project.properties.get("Environment", {}).get("EnvironmentVariables", ())
+        given = {each["Name"]: each["Value"] for each in variables}
+        if "FLEET_RELEASE" in given:
+            found.append(f"{given.get('FLEET_GPU', 'CPUs')} and Triton {given['FLEET_RELEASE']}")
+    return sorted(set(found))

@@ -1,0 +1,101 @@
+"""The models that a revision declares, and which of them its build job makes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from triton_models.base.digests import digest_of
+from triton_models.base.source_files import contents
+
+MODELS = Path("model_builds") / "models"
+TOOLKIT = Path("model_builds") / "triton_models"
+
+# What stands for every model in the configuration.
+_EVERY = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChange:
+    """A model build that differs.
+
+    Attributes:
+        name: Its folder.
+        what: What became of it; "built" and "not built" are about the build job's list alone.
+        files: The files in it that differ.
+    """
+
+    name: str
+    what: Literal["added", "changed", "removed", "built", "not built"]
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """The model builds of a checkout.
+
+    Attributes:
+        folders: The content of each folder: a digest of each file, by its name.
+        built: The folders that the build job makes, as cdk.json says.
+        toolkit: A digest of what builds them.
+    """
+
+    folders: Mapping[str, Mapping[str, str]]
+    built: tuple[str, ...]
+    toolkit: str
+
+    @property
+    def count(self) -> int:
+        """How many models the build job makes."""
+        return len(self.folders) if _EVERY in self.built else len(self.built)
+
+    @classmethod
+    def read(cls, checkout: Path) -> Declared:
+        """The model builds of a checkout, of which none is executed."""
+        declarations = sorted((checkout / MODELS).glob("*/build.py"))
+        toolkit = checkout / TOOLKIT
+        return cls(
+            folders={path.parent.name: contents(path.parent) for path in declarations},
+            built=tuple(_built(checkout)),
+            toolkit=digest_of(contents(toolkit) if toolkit.is_dir() else {}),
+        )
+
+
+def model_changes(before: Declared, after: Declared) -> list[ModelChange]:
+    """What differs, by name."""
+    return [
+        change
+        for name in sorted({*before.folders, *after.folders})
+        if (change := _change(name, before, after)) is not None
+    ]
+
+
+def _change(name: str, before: Declared, after: Declared) -> ModelChange | None:
+    old, new = before.folders.get(name), after.folders.get(name)
+    if old is None:
+        return ModelChange(name=name, what="added")
+    if new is None:
+        return ModelChange(name=name, what="removed")
+    if old != new:
+        files = sorted(file for file in {*old, *new} if old.get(file) != new.get(file))
+        return ModelChange(name=name, what="changed", files=tuple(files))
+    was, is_ = (
+        any(each.partition(":")[0] in {name, _EVERY} for each in one.built) for one in (before, after)
+    )
+    if was == is_:
+        return None
+    return ModelChange(name=name, what="built" if is_ else "not built")
+
+
+def _built(checkout: Path) -> Iterator[str]:
+    """The models of the configuration in cdk.json, if it has one."""
+    try:
+        context = json.loads((checkout / "cdk.json").read_text()).get("context", {})
+    except (OSError, ValueError):
+        return
+    for value in context.values():
+        if isinstance(value, Mapping) and isinstance(value.get("models"), list):
+            yield from map(str, value["models"])

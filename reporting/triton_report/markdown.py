@@ -1,0 +1,316 @@
+"""The report as Markdown: a line that says it all, then what a reviewer has to look at, then the details."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from triton_models.facts.cost import Estimate, dollars
+from triton_report.assembly import Assembly, Resource
+from triton_report.changes import Change, Effect, PropertyChange
+from triton_report.comparison import Comparison
+from triton_report.declared import ModelChange
+from triton_report.intrinsics import written
+from triton_report.permissions import Grant
+from triton_report.risk import WORDS, Risk, meaning
+
+_LONGEST_VALUE = 80
+# The name of an uploaded file: nobody reads all of it.
+_HASH = re.compile(r"\b([0-9a-f]{9})[0-9a-f]{55}\b")
+_BEFORE = 20
+_MOST_ROWS = 40
+
+# What happens to one, and to several.
+_VERBS = {
+    Effect.ADDED: ("is added", "are added"),
+    Effect.CHANGED: ("changes in place", "change in place"),
+    Effect.RENAMED: (
+        "gets another id: it is created anew, and the old one deleted",
+        "get other ids: they are created anew, and the old ones deleted",
+    ),
+    Effect.REPLACED: ("is replaced", "are replaced"),
+    Effect.REMOVED: ("is removed", "are removed"),
+}
+
+
+def markdown(comparison: Comparison) -> str:
+    """The whole report, which ends with a newline."""
+    parts = [
+        f"### {headline(comparison)}",
+        *_table(comparison),
+        *_cost(comparison),
+        *_models(comparison),
+        *_watching(comparison),
+        *_warnings(comparison),
+        *_details(comparison),
+        f"<sub>`fleet report`: {comparison.before_name} → {comparison.after_name}</sub>",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def headline(comparison: Comparison) -> str:
+    """The summary in a line."""
+    risks = [meaning(change).risk for change in comparison.changes]
+    left = comparison.stacks_left
+    lost = len(comparison.watching.alarms_lost)
+    said = [
+        _counted(len(left), "stack left behind", "stacks left behind"),
+        _counted(risks.count(Risk.DOWNTIME), "risk of downtime", "risks of downtime"),
+        _counted(risks.count(Risk.DATA), "place where data is at stake", "places where data is at stake"),
+        _counted(risks.count(Risk.REPLACEMENT), "resource replaced", "resources replaced"),
+        _counted(len(comparison.permissions.widened), "permission widened", "permissions widened"),
+        _counted(lost, "alarm gone", "alarms gone"),
+        _difference(comparison),
+        _counted(len(comparison.models), "model differs", "models differ"),
+    ]
+    told = [each for each in said if each]
+    if told:
+        return ", ".join(told)
+    if comparison.changes:
+        changed = _counted(len(comparison.changes), "resource changes", "resources change")
+        return f"{changed}, at no risk"
+    return "Nothing changes in what is deployed"
+
+
+def _difference(comparison: Comparison) -> str:
+    least, most = (round(amount) for amount in comparison.cost_difference)
+    if not least and not most:
+        return ""
+    if not least:
+        return f"up to {most:+,} USD a month"
+    return f"{least:+,} USD a month" if least == most else f"{least:+,} to {most:+,} USD a month"
+
+
+def _table(comparison: Comparison) -> Iterator[str]:
+    """What to look at, the worst first; resources of one kind with one fate in one row."""
+    fates: dict[tuple[Risk, str, Effect, str], list[Change]] = {}
+    for change in comparison.changes:
+        means = meaning(change)
+        if means.risk is not Risk.NONE:
+            key = (means.risk, change.resource.type, change.effect, means.text)
+            fates.setdefault(key, []).append(change)
+    lines = [
+        f"| {risk.title} | {_all_of(alike)} {_verb(effect, len(alike))}{_along(alike)} | {text} |"
+        for (risk, _, effect, text), alike in sorted(fates.items(), key=lambda fate: fate[0][0])
+    ]
+    lines += [
+        f"| 🔑 permission | {_holder(grants)} may now {_does(grants)} | {_upon(grants)} |"
+        for grants in _grouped(comparison.permissions.widened)
+    ]
+    if lost := comparison.watching.alarms_lost:
+        names = ", ".join(f"`{name}`" for name in lost)
+        lines.append(f"| 🙈 alarm | {names} {'goes' if len(lost) == 1 else 'go'} | nobody is told any more |")
+    lines += [
+        f"| 🧟 left behind | The stack `{name}` is no longer in the app | a deployment does not touch it: it "
+        f"runs on and is billed until `aws cloudformation delete-stack --stack-name {name}` |"
+        for name in comparison.stacks_left
+    ]
+    if lines:
+        yield "\n".join(["| risk | what | why it matters |", "|---|---|---|", *lines])
+
+
+def _all_of(alike: list[Change]) -> str:
+    first = alike[0]
+    if len(alike) == 1:
+        return _what(first)
+    paths = ", ".join(f"`{change.resource.path}`" for change in alike)
+    return f"{len(alike)} {_word(first.resource)}s ({paths})"
+
+
+def _along(alike: list[Change]) -> str:
+    causes = sorted({change.cause for change in alike if change.cause is not None})
+    return f" along with {' and '.join(f'`{cause}`' for cause in causes)}" if causes else ""
+
+
+def _verb(effect: Effect, number: int) -> str:
+    return _VERBS[effect][number > 1]
+
+
+def _what(change: Change) -> str:
+    word = _word(change.resource)
+    if change.effect is Effect.RENAMED and change.before is not None:
+        return f"The {word} `{change.before.path}`, now `{change.resource.path}`,"
+    return f"{word if '::' in word else f'The {word}'} `{change.resource.path}`"
+
+
+def _word(resource: Resource) -> str:
+    return WORDS.get(resource.type, resource.type)
+
+
+def _grouped(widened: Iterable[Grant]) -> list[list[Grant]]:
+    """Permissions that differ in their action alone, together."""
+    groups: dict[tuple[str, str, str, bool], list[Grant]] = {}
+    for each in widened:
+        groups.setdefault((each.who, each.resource, each.condition, each.allowed), []).append(each)
+    return list(groups.values())
+
+
+def _holder(grants: list[Grant]) -> str:
+    who = grants[0].who
+    return "**anyone**" if who == "*" else f"`{_code(who)}`"
+
+
+def _does(grants: list[Grant]) -> str:
+    actions = ", ".join(f"`{each.action}`" for each in grants)
+    return actions if grants[0].allowed else f"do what was denied: {actions}"
+
+
+def _upon(grants: list[Grant]) -> str:
+    first = grants[0]
+    wide = "on **everything**" if first.resource == "*" else f"on `{_code(first.resource)}`"
+    return f"{wide}{f', if `{_code(first.condition)}`' if first.condition else ''}"
+
+
+def _cost(comparison: Comparison) -> Iterator[str]:
+    before, after = comparison.costs_before, comparison.costs_after
+    unknown = sorted({each.instance_type for each in comparison.fleets_after if each.name not in after})
+    if not before and not after and not unknown:
+        return
+    parts = ["#### Cost"]
+    if _amounts(before) != _amounts(after):
+        rows = ["| a month | before | after |", "|---|---|---|"]
+        for name in dict.fromkeys((*before, *after)):
+            old, new = before.get(name), after.get(name)
+            rows.append(f"| `{name}`, fewest instances | {_amount(old, 'floor')} | {_amount(new, 'floor')} |")
+            rows.append(f"| `{name}`, most | {_amount(old, 'ceiling')} | {_amount(new, 'ceiling')} |")
+        parts.append("\n".join(rows))
+    elif after:
+        parts.append("Unchanged.")
+    if unknown:
+        parts.append(f"No price is known of {', '.join(unknown)}.")
+    arithmetic = [f"* {line}" for estimate in after.values() for line in estimate.lines()]
+    if arithmetic:
+        parts.append(_folded("How that is calculated", "\n".join(arithmetic)))
+    yield "\n\n".join(parts)
+
+
+def _amounts(estimates: Mapping[str, Estimate]) -> dict[str, tuple[float, float]]:
+    return {name: (each.floor, each.ceiling) for name, each in estimates.items()}
+
+
+def _amount(estimate: Estimate | None, name: str) -> str:
+    return "nothing" if estimate is None else dollars(getattr(estimate, name))
+
+
+def _models(comparison: Comparison) -> Iterator[str]:
+    before, after = comparison.targets_before, comparison.targets_after
+    parts = []
+    if comparison.models:
+        parts.append("\n".join(_table_of_models(comparison)))
+    if before and after and before != after:
+        parts.append(
+            f"Built for {' and '.join(after)}, before for {' and '.join(before)}: every model has to be "
+            "built and published again, for a plan loads in one TensorRT on one GPU model."
+        )
+    if comparison.toolkit_changed:
+        parts.append("The toolkit that builds them differs: `fleet changed` says which are built again.")
+    if parts:
+        yield "\n\n".join(["#### Models", *parts])
+
+
+def _table_of_models(comparison: Comparison) -> Iterator[str]:
+    published = comparison.published
+    titles = ["model", "what", "built for", *(["published now"] if published is not None else [])]
+    yield _row(titles)
+    yield "|---" * len(titles) + "|"
+    for each in comparison.models:
+        removed = each.what == "removed"
+        targets = [] if removed else comparison.targets_after
+        cells = [f"`{each.name}`", _became(each), " and ".join(targets) or "nothing"]
+        if published is not None:
+            cells.append(published.get(each.name, "nothing"))
+        yield _row(cells)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _became(change: ModelChange) -> str:
+    words = {
+        "removed": "removed; what is published of it stays until `fleet prune`",
+        "built": "the build job makes it from now on",
+        "not built": "the build job no longer makes it",
+    }
+    files = f": {', '.join(f'`{file}`' for file in change.files)}" if change.files else ""
+    return f"{words.get(change.what, change.what)}{files}"
+
+
+def _watching(comparison: Comparison) -> Iterator[str]:
+    seen = comparison.watching
+    if not seen:
+        return
+    lines = [
+        *(f"* new: alarm `{name}`" for name in seen.alarms_gained),
+        *(f"* gone: alarm `{name}`" for name in seen.alarms_lost),
+        *(f"* changed: alarm `{change}`" for change in seen.alarms_changed),
+        *(f'* new: chart "{title}"' for title in seen.charts_gained),
+        *(f'* gone: chart "{title}"' for title in seen.charts_lost),
+    ]
+    yield "\n".join(["#### Alarms and dashboard", "", *lines])
+
+
+def _warnings(comparison: Comparison) -> Iterator[str]:
+    if comparison.warnings:
+        lines = [f"* `{each.path}`: {each.text}" for each in comparison.warnings]
+        yield "\n".join(["#### New warnings", "", *lines])
+
+
+def _details(comparison: Comparison) -> Iterator[str]:
+    if comparison.changes:
+        rows = [line for change in comparison.changes for line in _detail(change, comparison)]
+        total = _counted(len(comparison.changes), "resource", "resources")
+        yield _folded(f"Every change: {total}", "\n".join(rows))
+    if narrowed := comparison.permissions.narrowed:
+        lines = [f"* {_holder(each)} no longer: {', '.join(f'`{one.action}`' for one in each)} {_upon(each)}"
+                 for each in _grouped(narrowed)]  # fmt: skip
+        yield _folded(f"Permissions narrowed: {len(narrowed)}", "\n".join(lines))
+
+
+def _detail(change: Change, comparison: Comparison) -> Iterator[str]:
+    yield f"* {_what(change)} {_verb(change.effect, 1)}{_along([change])}"
+    for each in change.properties[:_MOST_ROWS]:
+        yield f"  * {_property(each, change, comparison)}"
+    if (left := len(change.properties) - _MOST_ROWS) > 0:
+        yield f"  * and {left} more"
+
+
+def _property(change: PropertyChange, of: Change, comparison: Comparison) -> str:
+    before = of.before or of.resource
+    old = _text(change.before, before.stack, comparison.before)
+    new = _text(change.after, of.resource.stack, comparison.after)
+    if old is None or new is None:
+        return f"`{change.path}`: {_span(old)} → {_span(new)}"
+    start = _first_difference(old, new)
+    return f"`{change.path}`: {_span(old, start)} → {_span(new, start)}"
+
+
+def _text(value: Any, stack: str, assembly: Assembly) -> str | None:
+    return None if value is None else _HASH.sub(r"\1…", written(value, stack, assembly))
+
+
+def _first_difference(old: str, new: str) -> int:
+    return next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+
+
+def _span(text: str | None, difference: int = 0) -> str:
+    """A value as code; of a long one the part where it differs."""
+    if text is None:
+        return "nothing"
+    begin = max(0, difference - _BEFORE) if len(text) > _LONGEST_VALUE else 0
+    end = begin + _LONGEST_VALUE
+    return f"`{'…' if begin else ''}{_code(text[begin:end])}{'…' if len(text) > end else ''}`"
+
+
+def _code(text: str) -> str:
+    """Text for a code span inside a table."""
+    return text.replace("`", "'").replace("|", "\\|").replace("\n", " ")
+
+
+def _folded(title: str, content: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{content}\n\n</details>"
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return "" if not number else f"{number} {one if number == 1 else many}"

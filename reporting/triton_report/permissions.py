@@ -1,0 +1,214 @@
+"""Who may do what: the statements of every policy in an assembly, and which of them are new."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from triton_report.assembly import Assembly, Resource
+from triton_report.intrinsics import written
+
+# Resources with a policy about themselves: the property that holds it. Read on 2026-11-21 from the schemas.
+_ABOUT_ITSELF = {
+    "AWS::S3::BucketPolicy": "PolicyDocument",
+    "AWS::KMS::Key": "KeyPolicy",
+    "AWS::SNS::TopicPolicy": "PolicyDocument",
+    "AWS::SQS::QueuePolicy": "PolicyDocument",
+    "AWS::SecretsManager::ResourcePolicy": "ResourcePolicy",
+    "AWS::ECR::Repository": "RepositoryPolicyText",
+    "AWS::EC2::VPCEndpoint": "PolicyDocument",
+}
+
+
+# The name of an uploaded file, which every change of its content changes.
+_HASH = re.compile(r"\b[0-9a-f]{64}\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """One thing that somebody may do, or may not.
+
+    Attributes:
+        who: A role's path, or a principal.
+        allowed: False for a statement that denies.
+        action: Such as "s3:GetObject", with wildcards; "not s3:*" for all others.
+        resource: Such as "${Repository/Bucket.Arn}/models/*".
+        condition: When, as JSON; "" for always.
+    """
+
+    who: str
+    allowed: bool
+    action: str
+    resource: str
+    condition: str = ""
+
+    def covers(self, other: Grant) -> bool:
+        """Whether everything that the other says, this one says too."""
+        return (
+            self.who in {other.who, "*"}
+            and self.allowed == other.allowed
+            and fnmatch.fnmatchcase(other.action.lower(), self.action.lower())
+            and fnmatch.fnmatchcase(other.resource, _literal(self.resource))
+            and self.condition in {"", other.condition}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionChange:
+    """How permissions differ.
+
+    Attributes:
+        widened: What is allowed that was not, and what is no longer denied.
+        narrowed: What is not allowed any more, and what is newly denied.
+    """
+
+    widened: tuple[Grant, ...]
+    narrowed: tuple[Grant, ...]
+
+
+def permission_change(before: Assembly, after: Assembly) -> PermissionChange:
+    """Compare all permissions of two assemblies."""
+    old, new = list(grants(before)), list(grants(after))
+    old = _under_new_names(old, new)
+    gained, lost = _beyond(new, old), _beyond(old, new)
+    return PermissionChange(
+        widened=(*(each for each in gained if each.allowed), *(each for each in lost if not each.allowed)),
+        narrowed=(*(each for each in lost if each.allowed), *(each for each in gained if not each.allowed)),
+    )
+
+
+def grants(assembly: Assembly) -> Iterator[Grant]:
+    """Every permission in an assembly."""
+    for resource in assembly.resources.values():
+        yield from _of(resource, assembly)
+
+
+def _under_new_names(old: list[Grant], new: list[Grant]) -> list[Grant]:
+    """The old permissions as if whoever only got another name had had it before."""
+    before, after = _by_holder(old), _by_holder(new)
+    gone = {_likeness(each, who): who for who, each in before.items() if who not in after}
+    names = {
+        gone[like]: who
+        for who, each in after.items()
+        if who not in before and (like := _likeness(each, who)) in gone
+    }
+    return [
+        replace(each, who=names.get(each.who, each.who), resource=names.get(each.resource, each.resource))
+        for each in old
+    ]
+
+
+def _by_holder(all_grants: list[Grant]) -> dict[str, list[Grant]]:
+    holders: dict[str, list[Grant]] = {}
+    for each in all_grants:
+        holders.setdefault(each.who, []).append(each)
+    return holders
+
+
+def _likeness(held: list[Grant], who: str) -> frozenset[Grant]:
+    return frozenset(replace(each, who="", resource=each.resource.replace(who, "")) for each in held)
+
+
+def _of(resource: Resource, assembly: Assembly) -> Iterator[Grant]:
+    properties = resource.properties
+    if resource.type in {"AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"}:
+        for holder in ("Roles", "Users", "Groups"):
+            for name in properties.get(holder, ()):
+                who = written(name, resource.stack, assembly).removeprefix("${").removesuffix("}")
+                yield from _statements(properties["PolicyDocument"], resource, assembly, who=who)
+    elif resource.type == "AWS::IAM::Role":
+        itself = resource.path
+        yield from _statements(
+            properties["AssumeRolePolicyDocument"], resource, assembly, resource_name=itself
+        )
+        for policy in properties.get("Policies", ()):
+            yield from _statements(policy["PolicyDocument"], resource, assembly, who=itself)
+        for arn in properties.get("ManagedPolicyArns", ()):
+            name = written(arn, resource.stack, assembly)
+            yield Grant(who=itself, allowed=True, action="everything in the policy", resource=name)
+    elif resource.type == "AWS::Lambda::Permission":
+        yield _lambda_permission(resource, assembly)
+    elif document := properties.get(_ABOUT_ITSELF.get(resource.type, "")):
+        yield from _statements(document, resource, assembly, resource_name=resource.path)
+
+
+def _lambda_permission(resource: Resource, assembly: Assembly) -> Grant:
+    given = {name: written(value, resource.stack, assembly) for name, value in resource.properties.items()}
+    conditions = {name: given[name] for name in ("SourceArn", "SourceAccount") if name in given}
+    return Grant(
+        who=given["Principal"],
+        allowed=True,
+        action=given["Action"],
+        resource=given["FunctionName"],
+        condition=json.dumps(conditions) if conditions else "",
+    )
+
+
+def _statements(
+    document: Mapping[str, Any],
+    resource: Resource,
+    assembly: Assembly,
+    *,
+    who: str | None = None,
+    resource_name: str | None = None,
+) -> Iterator[Grant]:
+    """The statements of a policy, one for each principal, action and resource in them."""
+    for statement in _listed(document.get("Statement")):
+        condition = statement.get("Condition")
+        for principal in [who] if who is not None else _principals(statement, resource, assembly):
+            for action in _either(statement, "Action", resource, assembly):
+                for name in _either(statement, "Resource", resource, assembly) or [resource_name or "*"]:
+                    about_itself = resource_name is not None and name == "*"
+                    yield Grant(
+                        who=principal,
+                        allowed=statement.get("Effect") == "Allow",
+                        action=action,
+                        resource=_HASH.sub("…", resource_name if about_itself and resource_name else name),
+                        condition=_HASH.sub("…", written(condition, resource.stack, assembly))
+                        if condition
+                        else "",
+                    )
+
+
+def _principals(statement: Mapping[str, Any], resource: Resource, assembly: Assembly) -> list[str]:
+    for name in ("Principal", "NotPrincipal"):
+        if name in statement:
+            prefix = "not " if name.startswith("Not") else ""
+            given = statement[name]
+            values = _listed(given) if isinstance(given, str) else [
+                each for group in given.values() for each in _listed(group)
+            ]  # fmt: skip
+            return [f"{prefix}{written(value, resource.stack, assembly)}" for value in values]
+    return ["*"]
+
+
+def _either(statement: Mapping[str, Any], name: str, resource: Resource, assembly: Assembly) -> list[str]:
+    """The values of `Action`, or those of `NotAction` as what they are."""
+    plain = [written(each, resource.stack, assembly) for each in _listed(statement.get(name))]
+    negated = [written(each, resource.stack, assembly) for each in _listed(statement.get(f"Not{name}"))]
+    return plain or ([f"not {', '.join(negated)}"] if negated else [])
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _beyond(new: list[Grant], old: list[Grant]) -> list[Grant]:
+    """What the new ones say that none of the old ones does, each once."""
+    by_who = _by_holder(old)
+    return [
+        each
+        for each in dict.fromkeys(new)
+        if not any(one.covers(each) for one in (*by_who.get(each.who, ()), *by_who.get("*", ())))
+    ]
+
+
+def _literal(resource: str) -> str:
+    """A resource as a pattern: only a star and a question mark are wild, a bracket is not."""
+    return resource.replace("[", "[[]")

@@ -1,0 +1,113 @@
+"""Two revisions of a repository, each synthesised from its own files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from triton_models.base.errors import FleetError
+from triton_report.assembly import Assembly, read_assembly
+from triton_report.declared import Declared
+
+# Where the packages of a checkout lie: they come before those that are installed.
+_SOURCE_ROOTS = ("constructs", "model_builds", ".")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What a revision deploys.
+
+    Attributes:
+        name: As it was given, with its commit.
+        assembly: Its synthesised stacks.
+        declared: Its models.
+    """
+
+    name: str
+    assembly: Assembly
+    declared: Declared
+
+
+def working_tree(project: Path) -> Revision:
+    """The project as it lies there.
+
+    Raises:
+        FleetError: It cannot be synthesised.
+    """
+    return _synthesised(project, name="the working tree")
+
+
+def committed(project: Path, ref: str) -> Revision:
+    """A commit of the project, checked out elsewhere for as long as it takes.
+
+    Raises:
+        FleetError: There is no such commit, or it cannot be synthesised.
+    """
+    commit = _git(project, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    if commit is None:
+        raise FleetError.of(
+            what=f"there is no commit {ref!r}",
+            where=f"the git repository of {project}",
+            expected="a branch, a tag or a commit, such as origin/main",
+            fix="fetch it first: a pull request's checkout often has one commit only (fetch-depth: 0)",
+            rule="revision",
+        )
+    with _checkout(project, commit) as folder:
+        return _synthesised(folder, name=f"{ref} ({commit[:9]})")
+
+
+@contextmanager
+def _checkout(project: Path, commit: str) -> Iterator[Path]:
+    root = Path(_git(project, "rev-parse", "--show-toplevel") or project)
+    with tempfile.TemporaryDirectory(prefix="fleet-report-") as temporary:
+        folder = Path(temporary) / "checkout"
+        if _git(root, "worktree", "add", "--quiet", "--detach", str(folder), commit) is None:
+            msg = f"git cannot check {commit} out into {folder}"
+            raise OSError(msg)
+        try:
+            yield folder / project.resolve().relative_to(root.resolve())
+        finally:
+            _git(root, "worktree", "remove", "--force", str(folder))
+
+
+def _synthesised(folder: Path, *, name: str) -> Revision:
+    settings = json.loads((folder / "cdk.json").read_text())
+    with tempfile.TemporaryDirectory(prefix="fleet-report-") as output:
+        run = subprocess.run(
+            ["sh", "-c", settings["app"]],  # as the CDK's command line runs it
+            cwd=folder,
+            env={
+                **os.environ,
+                "PATH": os.pathsep.join(
+                    [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+                ),
+                "PYTHONPATH": os.pathsep.join(str(folder / root) for root in _SOURCE_ROOTS),
+                "CDK_CONTEXT_JSON": json.dumps(settings.get("context", {})),
+                "CDK_OUTDIR": output,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if run.returncode:
+            raise FleetError.of(
+                what=f"{name} cannot be synthesised:\n{(run.stderr or run.stdout).strip()[-4000:]}",
+                where=f"`{settings['app']}`, as cdk.json says",
+                expected="an app that synthesises",
+                fix="fix what it reports; for an older commit, install its requirements first",
+                rule="revision-synthesis",
+            )
+        return Revision(name=name, assembly=read_assembly(Path(output)), declared=Declared.read(folder))
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git answers; None if it refuses."""
+    run = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+    return None if run.returncode else run.stdout.strip()

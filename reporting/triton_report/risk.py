@@ -1,0 +1,138 @@
+"""What a change means for whoever depends on it: its risk, and the sentence that says so."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from triton_report.changes import Change, Effect
+
+
+class Risk(enum.IntEnum):
+    """How bad it can get, the worst first."""
+
+    DOWNTIME = 1
+    DATA = 2
+    REPLACEMENT = 3
+    NONE = 4
+
+    @property
+    def title(self) -> str:
+        """As it stands in the table."""
+        return {1: "🛑 downtime", 2: "🗄️ data", 3: "♻️ replacement", 4: "ordinary"}[self.value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What a change of a resource means."""
+
+    risk: Risk
+    text: str
+
+
+_GONE = {Effect.REMOVED, Effect.REPLACED, Effect.RENAMED}
+
+# What a reviewer calls a resource.
+WORDS: Mapping[str, str] = {
+    "AWS::ApplicationAutoScaling::ScalableTarget": "scaling target",
+    "AWS::ApplicationAutoScaling::ScalingPolicy": "scaling policy",
+    "AWS::CloudWatch::Alarm": "alarm",
+    "AWS::CloudWatch::CompositeAlarm": "alarm that pages",
+    "AWS::CloudWatch::Dashboard": "dashboard",
+    "AWS::CodeBuild::Fleet": "reserved build machines",
+    "AWS::CodeBuild::Project": "build project",
+    "AWS::EC2::SecurityGroup": "security group",
+    "AWS::EC2::VPCEndpoint": "VPC endpoint",
+    "AWS::Events::Rule": "event rule",
+    "AWS::IAM::Policy": "policy",
+    "AWS::IAM::Role": "role",
+    "AWS::KMS::Key": "encryption key",
+    "AWS::Lambda::Function": "function",
+    "AWS::Logs::LogGroup": "log group",
+    "AWS::Logs::MetricFilter": "metric filter",
+    "AWS::S3::Bucket": "bucket",
+    "AWS::S3::BucketPolicy": "bucket policy",
+    "AWS::SNS::Subscription": "subscription",
+    "AWS::SNS::Topic": "topic",
+    "AWS::SSM::Parameter": "parameter",
+    "AWS::SageMaker::Endpoint": "endpoint",
+    "AWS::SageMaker::EndpointConfig": "endpoint configuration",
+    "AWS::SageMaker::Model": "model server",
+    "AWS::StepFunctions::StateMachine": "state machine",
+}
+
+# What is in them when they go.
+_HOLD_DATA: Mapping[str, str] = {
+    "AWS::S3::Bucket": "the objects in it",
+    "AWS::KMS::Key": "what only it can decrypt",
+    "AWS::Logs::LogGroup": "the logs in it",
+    "AWS::SQS::Queue": "the messages in it",
+    "AWS::DynamoDB::Table": "the items in it",
+}
+
+# What nobody misses for the moment in which it is made anew.
+_HARMLESS = frozenset(
+    {
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+        "AWS::CloudWatch::CompositeAlarm",
+        "AWS::CloudWatch::Dashboard",
+        "AWS::IAM::Policy",
+        "AWS::Logs::MetricFilter",
+        "AWS::SSM::Parameter",
+    }
+)
+
+# What it means that a resource becomes another one.
+_BECOMES_ANOTHER: Mapping[str, str] = {
+    "AWS::SageMaker::EndpointConfig": "a new fleet of instances starts beside the old one and takes over",
+    "AWS::SageMaker::Model": "a new fleet of instances starts beside the old one and takes over",
+    "AWS::ApplicationAutoScaling::ScalableTarget": "until it is there, nothing scales",
+    "AWS::IAM::Role": "policies elsewhere that name the old role's ARN no longer apply",
+    "AWS::SNS::Topic": "subscriptions have to be confirmed again",
+    "AWS::CodeBuild::Project": "the history of builds ends, and whoever starts it by the old name fails",
+    "AWS::CloudWatch::Alarm": "history and state begin anew",
+    "AWS::EC2::VPCEndpoint": "connections through it break until the new one is there",
+    "AWS::EC2::SecurityGroup": "rules elsewhere that name the old group no longer apply",
+}
+
+
+def meaning(change: Change) -> Meaning:
+    """What a change means."""
+    if change.effect not in _GONE:
+        return Meaning(risk=Risk.NONE, text="")
+    resource = change.before or change.resource
+    if resource.type == "AWS::SageMaker::Endpoint":
+        return _of_endpoint(change)
+    if held := _HOLD_DATA.get(resource.type):
+        removed = change.effect is not Effect.REPLACED  # of a renamed one the old id is removed
+        return _of_data(
+            change, held, kept=resource.kept_when_removed if removed else resource.kept_when_replaced
+        )
+    if change.effect is Effect.REMOVED or resource.type in _HARMLESS:
+        return Meaning(risk=Risk.NONE, text="")
+    text = _BECOMES_ANOTHER.get(resource.type, "what holds its name or ARN elsewhere has to follow")
+    return Meaning(risk=Risk.REPLACEMENT, text=text)
+
+
+def _of_endpoint(change: Change) -> Meaning:
+    if change.effect is Effect.REMOVED:
+        return Meaning(risk=Risk.DOWNTIME, text="every invocation of it fails from then on")
+    before, after = change.before, change.resource
+    if before is not None and before.properties.get("EndpointName") == after.properties.get("EndpointName"):
+        text = "SageMaker takes no second endpoint of that name: the deployment fails and rolls back"
+        return Meaning(risk=Risk.DOWNTIME, text=text)
+    return Meaning(
+        risk=Risk.REPLACEMENT,
+        text="an endpoint of another name; the old one serves until the new one does, and whoever calls it "
+        "by its name instead of its alias fails after that",
+    )
+
+
+def _of_data(change: Change, held: str, *, kept: bool) -> Meaning:
+    if kept:
+        left = "the old one stays in the account, with nobody to look after it"
+        if change.effect is Effect.REMOVED:
+            return Meaning(risk=Risk.DATA, text=left)
+        return Meaning(risk=Risk.DATA, text=f"the new one begins empty; {left}")
+    return Meaning(risk=Risk.DATA, text=f"{held}: gone for good")

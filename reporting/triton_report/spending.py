@@ -1,0 +1,101 @@
+"""What the endpoints of an assembly cost in a month, by the table of prices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from triton_models.facts.cost import Estimate
+from triton_models.facts.instances import INSTANCE_TYPES, InstanceType
+from triton_models.facts.prices import PRICES
+from triton_report.assembly import Assembly, Resource
+from triton_report.intrinsics import references, written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """A variant of an endpoint.
+
+    Attributes:
+        stack: Its stack.
+        name: The endpoint's construct, and the variant's name where it has several.
+        instance_type: What it runs on.
+        least: Its fewest instances.
+        most: Its most.
+    """
+
+    stack: str
+    name: str
+    instance_type: str
+    least: int
+    most: int
+
+    @property
+    def instance(self) -> InstanceType | None:
+        """The facts about its instance type; None if nothing is known of it."""
+        return INSTANCE_TYPES.get(self.instance_type)
+
+    def cost(self, *, models: int) -> Estimate | None:
+        """What it costs in a month; None if the price is not known."""
+        price = PRICES.get(self.instance_type)
+        if price is None:
+            return None
+        return Estimate(
+            instance_type=self.instance_type,
+            price=price,
+            min_instances=self.least,
+            max_instances=self.most,
+            models=models,
+        )
+
+
+def fleets(assembly: Assembly) -> list[Fleet]:
+    """The variants of every endpoint whose numbers the template says."""
+    return [
+        fleet
+        for endpoint in assembly.of_type("AWS::SageMaker::Endpoint")
+        for fleet in _of(endpoint, assembly)
+    ]
+
+
+def _of(endpoint: Resource, assembly: Assembly) -> Iterator[Fleet]:
+    for key in references(endpoint.properties.get("EndpointConfigName"), endpoint.stack):
+        variants = assembly.resources[key].properties.get("ProductionVariants", [])
+        for variant in variants:
+            first = variant.get("InitialInstanceCount")
+            limits = _limits(endpoint, variant.get("VariantName"), assembly) or (first, first)
+            if isinstance(variant.get("InstanceType"), str) and all(isinstance(each, int) for each in limits):
+                name = (
+                    endpoint.path if len(variants) == 1 else f"{endpoint.path}/{variant.get('VariantName')}"
+                )
+                yield Fleet(
+                    stack=endpoint.stack,
+                    name=name,
+                    instance_type=variant["InstanceType"],
+                    least=limits[0],
+                    most=limits[1],
+                )
+
+
+def _limits(endpoint: Resource, variant: Any, assembly: Assembly) -> tuple[Any, Any] | None:
+    """The smallest and largest capacity that auto scaling keeps for a variant."""
+    for target in assembly.of_type("AWS::ApplicationAutoScaling::ScalableTarget"):
+        if _scales(target, endpoint, variant, assembly):
+            given: Mapping[str, Any] = target.properties
+            return _number(given.get("MinCapacity")), _number(given.get("MaxCapacity"))
+    return None
+
+
+def _scales(target: Resource, endpoint: Resource, variant: Any, assembly: Assembly) -> bool:
+    name = endpoint.properties.get("EndpointName")
+    resource_id = written(target.properties.get("ResourceId"), target.stack, assembly)
+    named = f"endpoint/{written(name, endpoint.stack, assembly)}/variant/{variant}"
+    return resource_id == named or (
+        endpoint.key in references(target.properties.get("ResourceId"), target.stack)
+        and resource_id.endswith(f"/variant/{variant}")
+    )
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
