@@ -7,9 +7,11 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # A lock names every package with its hashes: nothing is built, or taken from anywhere else.
 HASHED := --quiet --require-hashes --only-binary=:all:
+# Files in the order of tests/conftest.py, which starts the long ones first.
+PYTEST := pytest --numprocesses logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help synth test fuzz lint lock docs bench rehearse rehearse-all setup clean
+.PHONY: help synth test test-all fuzz lint lock docs bench rehearse rehearse-all setup clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -17,8 +19,11 @@ help: ## List these commands
 synth: $(STAMPS)/synth node_modules/.package-lock.json ## Synthesise the stacks as a pull request does: no account, no network
 	npx --no-install cdk synth --quiet
 
-test: setup ## Run every test, the rehearsal among them
-	pytest --numprocesses logical --maxprocesses 8 --dist loadfile
+test: setup ## Run every test but the long stories; one of them stays
+	$(PYTEST) -m "not story"
+
+test-all: setup ## Run every test
+	$(PYTEST)
 
 fuzz: setup ## Try thousands of arguments, archives, model directories against the real Triton, and builds of 200 models
 	FLEET_FUZZ=1 pytest tests/constructs/test_any_combination.py tests/triton_models/test_check_agreement.py tests/triton_models/test_publish_faults.py tests/triton_models/test_archive_agreement.py

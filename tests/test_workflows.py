@@ -28,6 +28,12 @@ def test_every_action_is_pinned_by_commit_with_its_version_in_a_comment(workflow
     assert [line for line in uses if not PINNED.fullmatch(line)] == []
 
 
+def test_the_long_stories_run_every_night() -> None:
+    nightly = yaml.safe_load((WORKFLOWS[0].parent / "nightly.yml").read_text())["jobs"]
+
+    assert "make test-all" in [step.get("run") for job in nightly.values() for step in job["steps"]]
+
+
 @every_workflow
 def test_no_checkout_leaves_its_token_behind(workflow: Path) -> None:
     for job in yaml.safe_load(workflow.read_text())["jobs"].values():

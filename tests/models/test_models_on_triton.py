@@ -84,6 +84,7 @@ def test_different_inputs_get_answers_that_differ_by_far_more_than_the_tolerance
     assert closest > 100 * build.allowed()
 
 
+@pytest.mark.story
 def test_another_process_without_a_network_builds_the_same_bytes(built, wheels, tmp_path):
     code = (
         "import socket, sys\n"

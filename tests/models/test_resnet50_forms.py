@@ -15,6 +15,8 @@ from triton_models.config.pbtxt import read_config
 from triton_models.spec import forms_of, load_build
 from triton_rehearsal.triton.contract import MultiModelContract
 
+pytestmark = pytest.mark.story
+
 FORMS = ["resnet50:untuned", "resnet50:torchscript", "resnet50:tensorrt"]
 
 

@@ -66,6 +66,7 @@ def cdk(aws: EmbeddedAws, app: Path, lines: list[str] | None = None) -> Cdk:
     )
 
 
+@pytest.mark.story
 def test_stacks_are_deployed_changed_and_destroyed_and_the_app_folder_stays_clean(
     aws: EmbeddedAws, app: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_stacks_are_deployed_changed_and_destroyed_and_the_app_folder_stays_clea
     assert sorted(path.name for path in app.rglob("*")) == files
 
 
+@pytest.mark.story
 def test_what_a_failed_deployment_without_rollback_has_made_stays_and_the_next_one_goes_on(
     aws: EmbeddedAws, app: Path
 ) -> None:

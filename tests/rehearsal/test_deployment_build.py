@@ -18,6 +18,8 @@ from triton_aws.embedded import EmbeddedAws
 from triton_aws.moto_gaps import service_quotas
 from triton_fleet import DeploymentBuild, ModelBuilds, ModelRepository, SingleModelEndpoint, Variant
 
+pytestmark = pytest.mark.story
+
 SOURCE = Path(__file__).parents[2] / "model_builds"
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 # The function asks every fifteen seconds. Nothing else of it is changed for the tests.

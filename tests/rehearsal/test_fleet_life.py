@@ -19,6 +19,8 @@ from triton_models.base.errors import FleetError
 from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.service import Hosting
 
+pytestmark = pytest.mark.story
+
 CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
 
 # What a user's app says. The context is what the user edits between deployments.

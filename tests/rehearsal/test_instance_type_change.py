@@ -26,6 +26,8 @@ from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_models.client.alias import Aliased, alias_name
 from triton_rehearsal.cdk import Cdk
 
+pytestmark = pytest.mark.story
+
 FLEET = "Fleet"
 BEFORE, AFTER = "ml.g5.2xlarge", "ml.g4dn.xlarge"
 OLD, NEW = "Fleet-g5-2xlarge-25-09", "Fleet-g4dn-xlarge-25-09"

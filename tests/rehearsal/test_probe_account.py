@@ -198,6 +198,7 @@ def test_every_assumption_of_the_rehearsal_is_a_belief_that_a_probe_decides() ->
     assert beliefs(set(ASSUMPTIONS)) <= set(DECIDED)
 
 
+@pytest.mark.story
 def test_all_probes_find_what_is_believed_and_leave_nothing(hosted: Account) -> None:
     verdicts = hosted.verdicts(all=True)
 
@@ -225,6 +226,7 @@ def test_probes_without_an_endpoint_find_what_is_false(account: Account) -> None
     assert account.left() == []
 
 
+@pytest.mark.story
 def test_probes_of_an_endpoint_find_what_is_false(hosted: Account) -> None:
     hosted.start_minutes = 30.0
     hosted.meanwhile = lambda: report(hosted, metrics=("Other",))
@@ -238,6 +240,7 @@ def test_probes_of_an_endpoint_find_what_is_false(hosted: Account) -> None:
     assert hosted.left() == []
 
 
+@pytest.mark.story
 def test_probes_of_updates_find_what_is_false(hosted: Account) -> None:
     with hosted.assume(**dict.fromkeys(OF_THE_CPU_ENDPOINT, False)):
         verdicts = hosted.verdicts("cpu-endpoint", "updates", "same-configuration", "undone")
@@ -255,6 +258,7 @@ def test_probes_of_builds_find_what_is_false(hosted: Account) -> None:
     assert hosted.left() == []
 
 
+@pytest.mark.story
 @pytest.mark.parametrize(
     ("assumption", "expected"),
     [
@@ -297,6 +301,7 @@ def test_a_false_belief_that_ends_a_probe_is_found(
     assert hosted.left() == []
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("assumption", ["step_functions_rule_name", "build_role_propagation"])
 def test_a_permission_that_never_comes_is_found_when_the_time_is_up(assumption: str, hosted: Account) -> None:
     pauses = itertools.count()
@@ -317,6 +322,7 @@ def test_the_grace_that_is_measured_is_that_of_the_functions() -> None:
     assert {each.REFUSED_S for each in (deployment_build, endpoint_start)} == {source_build.GRACE_S}
 
 
+@pytest.mark.story
 def test_what_the_probe_takes_for_a_refusal_the_warm_up_does_too(hosted: Account) -> None:
     hosted.verdicts("refused-input-text")
 

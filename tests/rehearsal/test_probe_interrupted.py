@@ -89,6 +89,7 @@ def share(steps: list[int], number: int) -> list[int]:
     return steps if EVERY_STEP else steps[number::4]
 
 
+@pytest.mark.story
 @pytest.mark.parametrize(("number", "when"), [(0, "before"), (1, "after")])
 def test_an_interrupt_at_any_step_leaves_nothing(
     account: Account, steps: list[int], number: int, when: str
@@ -103,6 +104,7 @@ def test_an_interrupt_at_any_step_leaves_nothing(
         assert account.left() == [], step
 
 
+@pytest.mark.story
 def test_what_a_crash_at_any_step_leaves_is_cleaned(account: Account, steps: list[int]) -> None:
     for step in share(steps, 2):
         crash(account, step)
@@ -110,6 +112,7 @@ def test_what_a_crash_at_any_step_leaves_is_cleaned(account: Account, steps: lis
         assert (account.left(), account.journals()) == ([], []), step
 
 
+@pytest.mark.story
 def test_a_run_that_crashed_at_any_step_is_gone_on_with(account: Account, steps: list[int]) -> None:
     for step in share(steps, 3):
         if crash(account, step) and account.journals():  # written before the first change

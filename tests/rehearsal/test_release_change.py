@@ -38,6 +38,8 @@ from triton_models.repository.stored_manifest import read_manifest
 from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.service import Hosting
 
+pytestmark = pytest.mark.story
+
 CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
 ALIAS = alias_name("Fleet")
 

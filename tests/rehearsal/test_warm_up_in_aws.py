@@ -18,6 +18,8 @@ from tests.stacks.fleet_app import fleet_app
 from triton_aws.embedded import EmbeddedAws
 from triton_fleet import Canary, ModelRepository, MultiModelEndpoint, WarmUp, WarmUpRequest
 
+pytestmark = pytest.mark.story
+
 MINILM, RESNET = "minilm-0123456789ab.tar.gz", "resnet50-ba9876543210.tar.gz"
 MANIFEST = {"version": 1, "models": {"minilm": {"current": MINILM}, "resnet50": {"current": RESNET}}}
 REQUESTS = [WarmUpRequest(model="minilm", body='{"inputs": []}'), WarmUpRequest(model="resnet50", body="[]")]

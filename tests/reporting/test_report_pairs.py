@@ -17,6 +17,8 @@ from triton_report.comparison import Comparison, compare
 from triton_report.markdown import headline, markdown
 from triton_report.revisions import Revision, committed, working_tree
 
+pytestmark = pytest.mark.story
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -15,6 +15,8 @@ from triton_models.deliver.verdicts import Verdict
 from triton_models.repository.manifest import Manifest
 from triton_rehearsal.triton import command
 
+pytestmark = pytest.mark.story
+
 CRASHES_WHEN_LOADED = "import os\n\nos._exit(1)\n"
 
 
