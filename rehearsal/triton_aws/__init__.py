@@ -1,1 +1,14 @@
-"""The embedded AWS: moto, with the resource types and answers that it lacks."""
+"""An AWS in your own process, for tests: stacks with custom resources, functions, builds, endpoints."""
+
+from triton_aws.embedded import ACCOUNT, EmbeddedAws, MissingResource
+from triton_aws.errors import EmbeddedAwsError, LaunchError, PortError, StackNotFoundError
+
+__all__ = [
+    "ACCOUNT",
+    "EmbeddedAws",
+    "EmbeddedAwsError",
+    "LaunchError",
+    "MissingResource",
+    "PortError",
+    "StackNotFoundError",
+]

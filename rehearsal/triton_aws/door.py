@@ -1,4 +1,4 @@
-"""Who may call a rehearsed AWS: programs that have a key of this run, and no web page.
+"""Access to the embedded AWS: for programs that have a key of this run, and for no web page.
 
 The loopback interface is shared with every user of a machine and with every page that a browser there shows,
 and what listens runs builds and functions. AWS checks signatures. Here the key's id is the secret: it is
@@ -25,7 +25,7 @@ _SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/([^/]+)/")
 _OF_BROWSERS = ("origin", "sec-fetch-site")
 
 _CODE = "UnrecognizedClientException"
-_HOW = "set the variables that the rehearsal prints, AWS_ACCESS_KEY_ID and its companions"
+_HOW = "set the variables that EmbeddedAws.exports() returns, AWS_ACCESS_KEY_ID and its companions"
 
 
 class Door:
@@ -39,7 +39,7 @@ class Door:
     """
 
     def __init__(self, issued: Callable[[str], bool] = lambda _: False) -> None:
-        self.key = f"REHEARSAL{secrets.token_hex(16).upper()}"
+        self.key = f"EMBEDDED{secrets.token_hex(16).upper()}"
         self._issued = issued
 
     def refusal(self, headers: Mapping[str, str], query: str = "") -> str | None:
@@ -55,13 +55,13 @@ class Door:
         key = _key(headers.get("authorization", ""), query)
         if key and (secrets.compare_digest(key.encode(), self.key.encode()) or self._issued(key)):
             return None
-        return f"the request has no key of this rehearsal: {_HOW}"
+        return f"the request has no key of this run: {_HOW}"
 
 
 def refusal_of_pages(headers: Mapping[str, str]) -> str | None:
     """Why a request may come from a web page; None if it cannot."""
     if any(name in headers for name in _OF_BROWSERS):
-        return "a browser sent the request, and no page may call a rehearsal"
+        return "a browser sent the request, and no page may call this AWS"
     if not _HERE.fullmatch(headers.get("host", "")):
         return f"the request is for the host {headers.get('host', '')!r}, and this is localhost"
     return None

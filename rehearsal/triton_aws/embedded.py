@@ -1,4 +1,4 @@
-"""An embedded AWS: moto's server in this process, with the resource types and answers that moto lacks."""
+"""An AWS in this process: moto's server, with the resource types and answers that moto lacks."""
 
 from __future__ import annotations
 
@@ -9,51 +9,70 @@ import socket
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from triton_aws import images as image_facts
+from triton_aws.assumptions import assume, holds
 from triton_aws.door import Door, behind
-from triton_models.base.errors import FleetError, Problem
-from triton_rehearsal.assumptions import assume, holds
+from triton_aws.errors import PortError, StackNotFoundError
+from triton_aws.price_list import Prices
 
 if TYPE_CHECKING:
     from triton_aws.cloudformation.engine import Deployed
-    from triton_rehearsal.hosting.deployment import Host
+    from triton_aws.deployment import Host
 
 ACCOUNT = "123456789012"
 """The account that moto answers for."""
 
 # Any secret will do: the door checks the key's id, and nothing checks a signature.
-_SECRETS = dict.fromkeys(("aws_secret_access_key", "aws_session_token"), "rehearsal")
+_SECRETS = dict.fromkeys(("aws_secret_access_key", "aws_session_token"), "embedded")
 
 _log = logging.getLogger(__name__)
 
-# Set in nobody's interest but the caller's own AWS: nothing of it may reach a child of the rehearsal.
+# Settings for the caller's own AWS, which must not reach a child process that uses this one.
 _INHERITED_PREFIXES = ("AWS_", "CDK_", "BOTO_", "MOTO_")
 _PROXIES = ("NO_PROXY", "no_proxy")
 _LOOPBACK = "localhost,127.0.0.1"
-# How often the server looks whether it should stop, in seconds: what closing takes at most.
+# How often the server checks whether to stop, in seconds: the longest time that closing takes.
 _POLL_SECONDS = 0.05
 
 
-class EmbeddedAws:
-    """A whole AWS of one account on this machine, empty when opened and gone when closed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingResource:
+    """A resource of a deployed template that does not exist.
 
-    One at a time in a process: moto keeps what it has for the process. It answers whoever has its key, which
-    is in `exports`, and no web page; see `triton_aws.door`.
+    Attributes:
+        stack: The stack's name.
+        logical_id: The resource's name in the template.
+        type_name: Its type.
+        reason: Why it counts as missing.
+    """
+
+    stack: str
+    logical_id: str
+    type_name: str
+    reason: str
+
+
+class EmbeddedAws:
+    """An AWS with one account, empty when opened and gone when closed.
+
+    Only one can be open in a process, because moto keeps its state per process. It answers requests that are
+    signed with its key, which is in `exports`; see `triton_aws.door`.
 
     Args:
         port: The TCP port on the loopback interface; 0 takes a free one.
         region: The region that `environment`, `exports` and `client` name.
-        bake_scale: How many seconds here a second takes in which an endpoint's deployment waits and watches
-            its alarms. By default ten minutes pass in one second, and a rehearsal says nothing about whether
-            a wait is long enough; 1 waits as AWS does.
-        refuse_empty_prefix: Whether CreateModel refuses a prefix of S3 without an object. AWS's documentation
-            says neither that it does nor that it does not.
+        bake_scale: Seconds here per second in which a deployment of an endpoint waits and watches its
+            alarms. By default ten minutes pass in one second; 1 waits as long as AWS.
+        prices: The prices in the price list; none by default.
+        images: Facts about images in other accounts' registries; by default every image exists.
 
     Raises:
-        FleetError: The port is taken or not allowed.
+        PortError: The port is taken or not allowed.
         RuntimeError: Another one is open in this process.
     """
 
@@ -65,7 +84,8 @@ class EmbeddedAws:
         *,
         region: str = "us-east-1",
         bake_scale: float | None = None,
-        refuse_empty_prefix: bool = False,
+        prices: Prices | None = None,
+        images: image_facts.Images | None = None,
     ) -> None:
         self.region = region
         self.door = Door(_issued)
@@ -76,17 +96,18 @@ class EmbeddedAws:
             raise RuntimeError(msg)
         self._open.callback(EmbeddedAws._turn.release)
         try:
-            # Bound before anything heavy is imported, so that a taken port is told at once.
+            # Bound before anything heavy is imported, so that a taken port is reported at once.
             listener = self._open.enter_context(_listen(port))
             self.port: int = listener.getsockname()[1]
-            _serve(listener, self.door, self._open)
+            _serve(listener, self.door, prices or _no_price, self._open)
             self._clients = _Clients(self.url, self.door.key)
             self._open.callback(self._clients.close)
             self._connect()
             self._run_functions()
             self._run_state_machines()
             self._pace(bake_scale)
-            self._open.enter_context(assume(model_on_empty_prefix=not refuse_empty_prefix))
+            image_facts.connect(images)
+            self._open.callback(image_facts.connect, None)
         except BaseException:
             self._open.close()
             raise
@@ -115,7 +136,7 @@ class EmbeddedAws:
         self._open.callback(states.connect, None)
 
     def _function_environment(self) -> dict[str, str]:
-        """What every function sees of this AWS: none of the caller's own variables."""
+        """Return the variables of this AWS that every function gets, without the caller's own."""
         return {
             **self.exports(),
             **self._elsewhere,
@@ -125,9 +146,9 @@ class EmbeddedAws:
         }
 
     def serve_elsewhere(self, service: str, url: str) -> None:
-        """Say that a service, such as `sagemaker-runtime`, answers at another address.
+        """Send the functions' calls of a service, such as `sagemaker-runtime`, to another address.
 
-        Functions reach it there from their next call on. `exports` does not name it.
+        It counts from their next call on. `exports` does not name it.
         """
         self._elsewhere[f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"] = url
 
@@ -141,7 +162,7 @@ class EmbeddedAws:
         """Let assumptions about AWS hold or not, in a `with`.
 
         Args:
-            **assumptions: By their names in `triton_rehearsal.assumptions`: `model_on_empty_prefix=False`.
+            **assumptions: By their names in `triton_aws.assumptions`, such as `model_on_empty_prefix=False`.
 
         Raises:
             KeyError: There is no such assumption.
@@ -149,14 +170,14 @@ class EmbeddedAws:
         return assume(**assumptions)
 
     def attach(self, host: Host) -> None:
-        """Have the fleets of endpoints started there before they take traffic, until this is closed."""
+        """Start the instances of endpoints at a host, before they take traffic."""
         from triton_aws.moto_gaps import endpoint_update
 
         endpoint_update.attach(host)
         self._open.callback(endpoint_update.detach, host)
 
     def detach(self, host: Host) -> None:
-        """Start no more fleets there."""
+        """Start no more instances at a host."""
         from triton_aws.moto_gaps import endpoint_update
 
         endpoint_update.detach(host)
@@ -165,7 +186,7 @@ class EmbeddedAws:
     def url(self) -> str:
         """The endpoint of every service.
 
-        It says localhost and not 127.0.0.1: moto tells a bucket from a host in template URLs by that name.
+        It is localhost and not 127.0.0.1: by that name moto recognises a host in the URL of a template.
         """
         return f"http://localhost:{self.port}"
 
@@ -181,9 +202,9 @@ class EmbeddedAws:
         }
 
     def environment(self, **extra: str) -> dict[str, str]:
-        """A whole process environment that points any SDK, the AWS and the CDK command line here.
+        """Return a process environment that points any SDK, the AWS and the CDK command line here.
 
-        Nothing that the caller set for the real AWS is in it: no profile, no credentials, no other endpoint.
+        It has nothing that the caller set for the real AWS: no profile, credentials or other endpoint.
 
         Args:
             **extra: More variables; they win.
@@ -191,10 +212,10 @@ class EmbeddedAws:
         return {**self.environment_of(os.environ), **extra}
 
     def environment_of(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """The same with other variables than this process's in the place of those that it has.
+        """Return such an environment made of other variables than this process's.
 
         Args:
-            inherited: The variables; those that could lead to the real AWS are left out.
+            inherited: The variables. Those that could lead to the real AWS are left out.
         """
         kept = {key: value for key, value in inherited.items() if not key.startswith(_INHERITED_PREFIXES)}
         for name in _PROXIES:
@@ -208,30 +229,33 @@ class EmbeddedAws:
         }
 
     def client(self, service: str) -> Any:
-        """A boto3 client of a service here, whatever the caller's own AWS settings are."""
+        """Return a boto3 client of a service here, independent of the caller's own AWS settings."""
         return self._clients.get(service, self.region)
 
-    def uncreated(self, stack_name: str) -> list[Problem]:
-        """The resources of a deployed template that are not really there; an empty list if all are.
+    def missing_resources(self, stack_name: str) -> list[MissingResource]:
+        """Return the resources of a deployed template that do not exist.
 
-        A stack that says CREATE_COMPLETE proves nothing here. A resource is there when the stack lists it
-        with a physical id and the API of its own service knows it. Resources that a condition leaves out do
-        not count.
+        CREATE_COMPLETE alone proves nothing here. A resource exists if the stack lists it with a physical id
+        and the API of its own service returns it. Resources that a condition leaves out do not count.
 
         Raises:
-            FleetError: There is no such stack.
+            StackNotFoundError: There is no such stack.
         """
         from triton_aws.cloudformation import stacks
 
         stack = self._stack(stack_name)
         deployed = stacks.resources_of(stack).deployed
         listed = self._listed(stack_name)
-        problems = []
+        missing = []
         for logical_id, declared in stacks.resources_of(stack).declared.items():
             reason = self._absence(stack, deployed.get(logical_id), listed.get(logical_id, ""))
             if reason:
-                problems.append(_uncreated(stack_name, logical_id, declared["Type"], reason))
-        return problems
+                missing.append(
+                    MissingResource(
+                        stack=stack_name, logical_id=logical_id, type_name=declared["Type"], reason=reason
+                    )
+                )
+        return missing
 
     def _stack(self, name: str) -> Any:
         from moto.cloudformation.exceptions import ValidationError
@@ -242,12 +266,8 @@ class EmbeddedAws:
             return backend.get_stack(name)
         except ValidationError:
             names = ", ".join(sorted(stack.name for stack in backend.stacks.values())) or "none"
-            raise FleetError.of(
-                what=f"there is no stack {name!r}",
-                where=f"the embedded AWS, region {self.region}",
-                expected=f"a deployed stack: {names}",
-                fix="deploy it first, or name one of those",
-            ) from None
+            msg = f"there is no stack {name!r} in {self.region}; deployed stacks: {names}"
+            raise StackNotFoundError(msg) from None
 
     def _listed(self, stack_name: str) -> dict[str, str]:
         pages = self.client("cloudformation").get_paginator("list_stack_resources")
@@ -257,7 +277,7 @@ class EmbeddedAws:
         return {row["LogicalResourceId"]: row.get("PhysicalResourceId", "") for row in rows}
 
     def _absence(self, stack: Any, resource: Deployed | None, physical_id: str) -> str:
-        """Why a resource does not count as there, or nothing."""
+        """Return why a resource counts as missing; empty if it exists."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         from triton_aws.cloudformation import stacks
@@ -265,7 +285,7 @@ class EmbeddedAws:
         if resource is None:
             return "the stack does not have it"
         if resource.kind is None:
-            return "nobody registered its type with the embedded AWS"
+            return "the embedded AWS does not support its type"
         if not physical_id or resource.identity is None:
             return "the stack lists it without a physical id"
         try:
@@ -276,7 +296,7 @@ class EmbeddedAws:
         return ""
 
     def finish_build(self, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Record how a build came out, which StartBuild here leaves in progress until someone ran it.
+        """Record the outcome of a build, which StartBuild here leaves in progress.
 
         Args:
             build_id: The id that StartBuild returned.
@@ -294,8 +314,8 @@ class EmbeddedAws:
         backend = codebuild_backends[ACCOUNT][self.region]
         codebuild_builds.finish_build(backend, build_id, status=status, phases=phases)
 
-    def leave_message(self, job: str, message: str) -> None:
-        """Keep what a Processing job leaves for whoever describes it; nothing if the message is empty."""
+    def set_exit_message(self, job: str, message: str) -> None:
+        """Set the exit message of a Processing job, unless it is empty."""
         from moto.sagemaker.models import sagemaker_backends
 
         if message and holds("exit_message"):
@@ -323,12 +343,8 @@ def _listen(port: int) -> socket.socket:
         listener.listen()
     except (OSError, OverflowError) as error:
         listener.close()
-        raise FleetError.of(
-            what=f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}",
-            where="the embedded AWS",
-            expected="a free TCP port from 1024 to 65535, or 0 for any",
-            fix="stop what listens there (ss -ltnp shows it), or leave the port out to get a free one",
-        ) from error
+        msg = f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}"
+        raise PortError(msg) from error
     return listener
 
 
@@ -343,12 +359,17 @@ def _issued(key: str) -> bool:
     return any(key in iam.access_keys for account in iam_backends.values() for iam in account.values())
 
 
-def _serve(listener: socket.socket, door: Door, closing: ExitStack) -> None:
+def _no_price(instance_type: str, region: str) -> None:
+    """Return the price of an instance type where no prices are given."""
+    del instance_type, region
+
+
+def _serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStack) -> None:
     """Answer on the listener from threads of this process until `closing` closes."""
-    # Importing moto takes a second or two: only who opens an embedded AWS pays for it.
+    # moto takes a second or two to import.
     from triton_aws.moto_gaps import close_gaps
 
-    # First: it also sees to it that moto is imported in peace.
+    # First: it imports moto without the caller's AWS profile.
     close_gaps()
     from moto.core.config import default_user_config
     from moto.moto_api._internal.models import moto_api_backend
@@ -377,7 +398,7 @@ def _serve(listener: socket.socket, door: Door, closing: ExitStack) -> None:
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     moto_api_backend.reset()
     closing.callback(moto_api_backend.reset)
-    inside = behind(door, price_list.before(DomainDispatcherApplication(create_backend_app)))
+    inside = behind(door, price_list.before(DomainDispatcherApplication(create_backend_app), prices))
     application = ANSWERS.before(inside)
     server = make_server(
         "127.0.0.1",
@@ -401,10 +422,10 @@ def _serve(listener: socket.socket, door: Door, closing: ExitStack) -> None:
 
 
 def _log_crash(type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG001 (werkzeug's name)
-    """Tell of a service that crashed: what it was, and with debug logging where."""
-    told = (message % args if args else message).strip()
-    _log.error("the embedded AWS failed: %s", told.splitlines()[-1])
-    _log.debug("%s", told)
+    """Log the crash of a service, with its traceback at debug level."""
+    logged = (message % args if args else message).strip()
+    _log.error("the embedded AWS failed: %s", logged.splitlines()[-1])
+    _log.debug("%s", logged)
 
 
 class _Clients:
@@ -450,13 +471,3 @@ def _service_models() -> Any:
     import botocore.loaders
 
     return botocore.loaders.create_loader()
-
-
-def _uncreated(stack: str, logical_id: str, type_name: str, reason: str) -> Problem:
-    return Problem(
-        what=f"{type_name} {logical_id} was not created: {reason}",
-        where=f"stack {stack}, resource {logical_id}",
-        expected="every resource of a deployed template to exist",
-        why="the stack says it is complete all the same: a rehearsal proves nothing about that resource",
-        fix=f"register {type_name} in rehearsal/triton_aws/cloudformation, or take it out of the template",
-    )

@@ -28,7 +28,7 @@ from triton_rehearsal.shell import CommandShell
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:
-    from triton_aws.embedded import EmbeddedAws
+    from triton_aws import EmbeddedAws
 
 SUCCEEDED, FAILED, FAULT, TIMED_OUT = "SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT"
 _CLIENT_ERROR = "CLIENT_ERROR"

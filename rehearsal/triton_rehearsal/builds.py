@@ -15,7 +15,7 @@ from triton_rehearsal.build_container import FAULT, SUCCEEDED, TIMED_OUT, BuildC
 from triton_rehearsal.jobs import run_job
 
 if TYPE_CHECKING:
-    from triton_aws.embedded import EmbeddedAws
+    from triton_aws import EmbeddedAws
     from triton_aws.moto_gaps.codebuild_builds import BuildRecord
     from triton_rehearsal.build_log import BuildLog
 
@@ -91,7 +91,7 @@ class Builds:
 
     def start(self, record: BuildRecord) -> None:
         """Run a build as soon as there is room for it; returns at once."""
-        from triton_aws.embedded import ACCOUNT
+        from triton_aws import ACCOUNT
         from triton_rehearsal.build_log import BuildLog
 
         log = BuildLog(record, account=ACCOUNT, region=self._aws.region)

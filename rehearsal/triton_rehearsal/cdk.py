@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_aws.embedded import ACCOUNT
+from triton_aws import ACCOUNT
 from triton_models.base.errors import FleetError
 from triton_models.base.processes import end_group, tie_to_parent
 

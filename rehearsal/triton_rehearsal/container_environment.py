@@ -19,7 +19,7 @@ from triton_rehearsal.triton.command import install
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:
-    from triton_aws.embedded import EmbeddedAws
+    from triton_aws import EmbeddedAws
 
 DIFFERENCES: Mapping[str, str] = MappingProxyType(
     {

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from triton_aws.embedded import EmbeddedAws
+    from triton_aws import EmbeddedAws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

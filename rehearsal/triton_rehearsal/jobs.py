@@ -22,7 +22,7 @@ from triton_rehearsal.processes import adopt_orphans, end_descendants
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:
-    from triton_aws.embedded import EmbeddedAws
+    from triton_aws import EmbeddedAws
 
 _REQUIREMENTS = re.compile(r"(models/[^/]+/)?requirements\.txt")
 LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
@@ -69,7 +69,7 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event 
         if stop is not None:
             threading.Thread(target=_end, args=(process, stop), daemon=True).start()
         _log(aws, f"{request['ProcessingJobName']}/algo-1", process)
-        aws.leave_message(request["ProcessingJobName"], _message(output))
+        aws.set_exit_message(request["ProcessingJobName"], _message(output))
     if process.returncode:
         return f"AlgorithmError: , exit code: {process.returncode}"
     return None

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from triton_aws.embedded import EmbeddedAws
 from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.client import Client
 from triton_models.deliver.verdicts import Verdicts, merged
 from triton_models.spec import load_builds
+from triton_rehearsal.aws import open_aws, resource_problems
 from triton_rehearsal.builds import Builds
 from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.service import Hosting
@@ -101,7 +101,7 @@ class Stage:
         self._open = ExitStack()
         try:
             self._folder = self._open.enter_context(_own_temporary_folder())
-            self.aws = self._open.enter_context(EmbeddedAws(port=port))
+            self.aws = self._open.enter_context(open_aws(port))
             self._builds = self._open.enter_context(Builds(self.aws))
         except BaseException:
             self._open.close()
@@ -127,7 +127,7 @@ class Stage:
         cdk.bootstrap()
         outputs = cdk.deploy(*(("-c", f"models={','.join(self._names)}") if self._names else ()))
         stacks = list(outputs)
-        raise_if_any(problem for stack in stacks for problem in self.aws.uncreated(stack))
+        raise_if_any(problem for stack in stacks for problem in resource_problems(self.aws, stack))
         values = {name: value for stack in outputs.values() for name, value in stack.items()}
         self._deployed = Deployed(
             endpoint=values["EndpointName"],

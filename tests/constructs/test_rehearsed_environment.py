@@ -15,7 +15,7 @@ from aws_cdk.assertions import Template
 from botocore_model import resolved
 from declared import declare
 
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 from triton_fleet import ModelBuilds, ModelRepository, MultiModelEndpoint
 from triton_fleet.repository.build_commands import ENVIRONMENT
 from triton_fleet.repository.code.run_processing_job import job_request

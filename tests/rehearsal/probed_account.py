@@ -15,7 +15,7 @@ import boto3.session
 from moto.cloudformation.models import cloudformation_backends
 from moto.sagemaker.models import sagemaker_backends
 
-from triton_aws.embedded import ACCOUNT, EmbeddedAws
+from triton_aws import ACCOUNT, EmbeddedAws
 from triton_models.probe.account.cleaning import Cleaned
 from triton_models.probe.account.resources import found_in
 from triton_models.probe.account.run import run

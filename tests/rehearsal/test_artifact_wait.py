@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 import pytest
-from deployed_functions import begin, destroy, ended, logged, until
 from synthesised_stacks import small_stack, template_of
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, until
+from triton_aws import EmbeddedAws
 from triton_fleet import ModelRepository, SingleModelEndpoint, Variant
 
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
@@ -82,7 +82,7 @@ def test_the_endpoint_comes_up_when_its_artifact_is_published_during_the_deploym
     publish(aws)
 
     assert ended(aws, stack) == "CREATE_COMPLETE"
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
     assert sagemaker.describe_endpoint(EndpointName="single")["EndpointStatus"] == "InService"
     [model] = sagemaker.list_models()["Models"]
     container = sagemaker.describe_model(ModelName=model["ModelName"])["PrimaryContainer"]

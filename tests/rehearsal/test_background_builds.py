@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deployed_functions import until
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import until
+from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.builds import Builds
 

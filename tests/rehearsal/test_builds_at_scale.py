@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
-from deployed_functions import settle
 from generated_models import BROKEN, repair, source_folder
 from synthesised_stacks import small_stack
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import settle
+from triton_aws import EmbeddedAws
 from triton_fleet import BuildRuns, ModelBuilds, ModelRepository
 from triton_rehearsal.builds import WITHOUT_GPU, Builds
 
@@ -192,7 +192,7 @@ def first(deployed: Deployed) -> Run:
 
 def test_every_resource_of_the_constructs_is_deployed(aws: EmbeddedAws, deployed: Deployed) -> None:
     assert deployed.status == "CREATE_COMPLETE"
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
 
 
 def test_the_good_models_are_published_whatever_the_others_do(deployed: Deployed, first: Run) -> None:

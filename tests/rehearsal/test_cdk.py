@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.cdk import Cdk
 
@@ -84,7 +84,7 @@ def test_stacks_are_deployed_changed_and_destroyed_and_the_app_folder_stays_clea
     topic = outputs["Second"]["TopicArn"]
 
     assert list(outputs) == ["First", "Second"]
-    assert [aws.uncreated(stack) for stack in ("CDKToolkit", "First", "Second")] == [[], [], []]
+    assert [aws.missing_resources(stack) for stack in ("CDKToolkit", "First", "Second")] == [[], [], []]
     assert [row["TopicArn"] for row in sns.list_subscriptions()["Subscriptions"]] == [topic]
     assert shown(topic) == "before"
     assert any("CREATE_COMPLETE" in line for line in lines)

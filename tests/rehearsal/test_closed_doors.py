@@ -19,7 +19,7 @@ import pytest
 
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 from triton_models.verify.process import SOCKETS
 from triton_models.verify.serving import serving
 from triton_rehearsal.hosting.service import Hosting

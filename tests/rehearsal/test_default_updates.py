@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import pytest
 from aws_cdk.assertions import Template
-from deployed_functions import ended
 
 from tests.stacks.fleet_app import fleet_app
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import ended
+from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps.endpoint_update import set_bake_scale
 
 pytestmark = pytest.mark.story

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from aws_cdk import CfnOutput
 from aws_cdk.assertions import Template
-from deployed_functions import begin, destroy, ended, logged, outputs, until
 from synthesised_stacks import repository_in, small_stack, template_of
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, outputs, until
+from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps import service_quotas
 from triton_fleet import DeploymentBuild, ModelBuilds, ModelRepository, SingleModelEndpoint, Variant
 

@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws
 from tests.rehearsal.served_models import python_model, tarball
-from triton_aws.embedded import EmbeddedAws
-from triton_rehearsal.hosting.deployment import Step, steps
+from tests.triton_aws.deployment_configs import blue_green, rolling, size
+from triton_aws import EmbeddedAws
 from triton_rehearsal.hosting.service import Hosting
 
 # A quick wait takes a tenth of a second here, a long one a minute: whoever starts a long one ends it.
@@ -36,79 +36,6 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", fleet)]) for _ in requests]
 """
 BLUE, GREEN = 1.0, 2.0
-
-
-def size(value: int, *, kind: str = "CAPACITY_PERCENT") -> dict[str, Any]:
-    return {"Type": kind, "Value": value}
-
-
-def blue_green(routing: str, *, wait: int, last: int = 0, **sizes: Any) -> dict[str, Any]:
-    traffic = {"Type": routing, "WaitIntervalInSeconds": wait, **sizes}
-    policy = {"TrafficRoutingConfiguration": traffic, "TerminationWaitInSeconds": last}
-    return {"BlueGreenUpdatePolicy": policy}
-
-
-def rolling(*, wait: int, batch: int) -> dict[str, Any]:
-    policy = {
-        "MaximumBatchSize": size(batch, kind="INSTANCE_COUNT"),
-        "WaitIntervalInSeconds": wait,
-        "MaximumExecutionTimeoutInSeconds": 28800,
-    }
-    return {"RollingUpdatePolicy": policy}
-
-
-def shape(plan: tuple[Step, ...]) -> list[tuple[str, int, int, float]]:
-    return [(step.status, step.active, step.kept, step.wait_s) for step in plan]
-
-
-def test_without_a_policy_all_traffic_moves_at_once_with_no_wait() -> None:
-    assert shape(steps({}, before=2, after=3)) == [("Creating", 0, 2, 0), ("ActivatingTraffic", 3, 2, 0)]
-
-
-def test_a_canary_takes_traffic_before_the_rest_and_the_old_fleet_waits_to_the_end() -> None:
-    plan = steps(blue_green("CANARY", wait=60, last=30, CanarySize=size(10)), before=3, after=3)
-
-    assert shape(plan) == [
-        ("Creating", 0, 3, 0),
-        ("ActivatingTraffic", 1, 3, 0),
-        ("Baking", 1, 3, 60),
-        ("ActivatingTraffic", 3, 3, 0),
-        ("Baking", 3, 3, 60),
-        ("Baking", 3, 3, 30),
-    ]
-
-
-def test_linear_steps_are_equal_but_for_a_smaller_last_one() -> None:
-    plan = steps(blue_green("LINEAR", wait=60, LinearStepSize=size(40)), before=5, after=5)
-
-    assert [step.active for step in plan if step.status == "Baking"] == [2, 4, 5]
-
-
-def test_rolling_removes_an_old_batch_after_each_new_one() -> None:
-    plan = steps(rolling(wait=60, batch=2), before=5, after=5)
-
-    assert [(s.active, s.kept) for s in plan if s.status == "Baking"] == [(2, 5), (4, 3), (5, 1)]
-    assert [s.message for s in plan if s.status == "Creating"] == [
-        "Launching 2 instance(s).",
-        "Launching 2 instance(s).",
-        "Launching 1 instance(s).",
-    ]
-
-
-def test_a_step_is_reported_in_the_words_of_aws() -> None:
-    plan = steps(blue_green("CANARY", wait=600, last=300, CanarySize=size(25)), before=4, after=4)
-
-    assert [step.message for step in plan] == [
-        "Launching 4 instance(s).",
-        "Activating traffic on canary capacity of 1 instance(s).",
-        "Baking for 600 seconds (WaitIntervalInSeconds) with traffic enabled on canary capacity of "
-        "1 instance(s).",
-        "Activating traffic on full capacity of 4 instance(s).",
-        "Baking for 600 seconds (WaitIntervalInSeconds) with traffic enabled on full capacity of "
-        "4 instance(s).",
-        "Baking for 300 seconds (TerminationWaitInSeconds) with traffic enabled on full capacity of "
-        "4 instance(s).",
-    ]
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from aws_cdk import CfnOutput
-from deployed_functions import begin, destroy, ended, outputs
 from synthesised_stacks import repository_in, small_stack, template_of
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import begin, destroy, ended, outputs
+from triton_aws import EmbeddedAws
 from triton_fleet import MultiModelEndpoint
 from triton_models.repository.manifest import MANIFEST_NAME, Manifest
 
@@ -22,7 +22,7 @@ START = "Custom::TritonEndpointStart"
 
 @pytest.fixture
 def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws(refuse_empty_prefix=True) as opened:
+    with EmbeddedAws() as opened, opened.assume(model_on_empty_prefix=False):
         yield opened
 
 

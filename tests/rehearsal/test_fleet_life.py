@@ -14,7 +14,7 @@ import pytest
 
 from tests.rehearsal.served_models import python_model, tarball
 from tests.rehearsal.traffic import Traffic
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.service import Hosting
@@ -212,7 +212,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
             cli=CLI,
         )
         bucket = cdk.deploy(*context(FIRST))["Fleet"]["Bucket"]
-        uncreated = aws.uncreated("Fleet")
+        uncreated = aws.missing_resources("Fleet")
         body = tarball(python_model(ANSWER))
         aws.client("s3").put_object(Bucket=bucket, Key="models/m.tar.gz", Body=body)
         hosting.start("search")

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from deployed_functions import destroy, ended
 from synthesised_stacks import small_stack, template_of
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import destroy, ended
+from triton_aws import EmbeddedAws
 from triton_fleet import (
     EndpointAlarms,
     EndpointDashboard,
@@ -169,7 +169,7 @@ def test_with_an_alias_it_is_an_ordinary_deployment(aws: EmbeddedAws) -> None:
     assert endpoints(aws) == {NEW: AFTER}
     assert registered(aws) == [NEW]
     assert policies(aws) == [f"{NEW}-GpuUtilization", f"{NEW}-Invocations"]
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
 
 
 def test_the_alias_moves_between_the_new_endpoints_scaling_and_the_old_ones_removal(aws: EmbeddedAws) -> None:
@@ -318,4 +318,4 @@ def test_the_cdk_command_line_changes_the_instance_type_like_anything_else(
 
     assert before == (OLD, {OLD: BEFORE})
     assert (alias(aws), endpoints(aws), registered(aws)) == (NEW, {NEW: AFTER}, [NEW])
-    assert aws.uncreated("S") == []
+    assert aws.missing_resources("S") == []

@@ -14,7 +14,7 @@ import pytest
 from docs.generate.ledger import TRANSCRIPTS
 from tests.rehearsal.probed_account import Account, on_path
 from tests.rehearsal.replays import account_disagreements
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 from triton_fleet.functions.code import deployment_build, endpoint_start
 from triton_fleet.functions.code.warm_up import REFUSED_INPUT
 from triton_models.builds.locked import torch_version
@@ -27,6 +27,7 @@ from triton_models.probe.account.probe import AccountProbe
 from triton_models.probe.account.probes import PROBES
 from triton_models.probe.transcript import Transcript, read_transcripts
 from triton_rehearsal.assumptions import ASSUMPTIONS, holds
+from triton_rehearsal.aws import open_aws
 from triton_rehearsal.builds import Builds
 from triton_rehearsal.container_environment import NOWHERE
 from triton_rehearsal.hosting.service import Hosting
@@ -96,7 +97,7 @@ ASKING = [
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
+    with open_aws() as opened:
         yield opened
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.rehearsal.probed_account import REGION, Account, arguments
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_models.probe.account import journal as journals
 from triton_models.probe.account import plan

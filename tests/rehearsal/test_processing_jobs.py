@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from deployed_functions import until
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import until
+from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps import processing_jobs
 from triton_fleet.repository.build_commands import build_spec
 from triton_fleet.repository.processing_builds import _ENTRYPOINT, program

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 from triton_rehearsal import inventory
 
 RESOURCE = "endpoint/e/variant/First"

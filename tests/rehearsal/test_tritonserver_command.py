@@ -18,7 +18,7 @@ import pytest
 
 from tests.rehearsal import served_models
 from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 from triton_models.verify.program import numpy_of_models, server_environment
 from triton_models.verify.serving import serving
 from triton_rehearsal.builds import run_build

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from aws_cdk.assertions import Template
-from deployed_functions import ended, logged, settle, until
 from synthesised_stacks import small_stack, template_of
 
 from tests.stacks.fleet_app import fleet_app
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import ended, logged, settle, until
+from triton_aws import EmbeddedAws
 from triton_fleet import Canary, ModelRepository, MultiModelEndpoint, WarmUp, WarmUpRequest
 
 pytestmark = pytest.mark.story

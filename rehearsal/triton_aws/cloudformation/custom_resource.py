@@ -27,8 +27,8 @@ from typing import Any
 from triton_aws.cloudformation.answers import ANSWER_BYTES, ANSWERS
 from triton_aws.cloudformation.resource import (
     Call,
-    HalfMadeError,
     Identity,
+    PartiallyCreatedError,
     Properties,
     ResourceType,
 )
@@ -77,13 +77,13 @@ class CustomResource(ResourceType):
         """Have the function create the resource.
 
         Raises:
-            HalfMadeError: It failed. CloudFormation has such a resource deleted like one that succeeded.
+            PartiallyCreatedError: It failed. CloudFormation deletes such a resource all the same.
         """
         try:
             response = self._ask(call, "Create", properties)
         except CustomResourceError as error:
             physical_id = error.physical_id or call.unique_name(limit=_GENERATED_ID_LIMIT)
-            raise HalfMadeError(str(error), Identity(physical_id=physical_id)) from error
+            raise PartiallyCreatedError(str(error), Identity(physical_id=physical_id)) from error
         return Identity(physical_id=response.physical_id, attributes=response.attributes)
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:

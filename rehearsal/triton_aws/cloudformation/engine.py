@@ -17,10 +17,10 @@ from moto.cloudformation import parsing
 from moto.cloudformation.exceptions import ValidationError
 from moto.cloudformation.parsing import ResourceMap
 
+from triton_aws.assumptions import holds
 from triton_aws.cloudformation.references import in_order, needed_by
-from triton_aws.cloudformation.resource import Call, HalfMadeError, Identity, Properties, ResourceType
+from triton_aws.cloudformation.resource import Call, Identity, PartiallyCreatedError, Properties, ResourceType
 from triton_aws.cloudformation.schemas import must_replace
-from triton_rehearsal.assumptions import holds
 
 # The policies by which what an operation has created stays when that is rolled back, as AWS has it or not.
 _RETAINED: Mapping[bool, tuple[str, ...]] = {True: ("Retain",), False: ("Retain", "RetainExceptOnCreate")}
@@ -281,7 +281,7 @@ class Deployment:
         try:
             identity = self._attempt("CREATE", wanted, lambda: kind.create(call, wanted.properties))
         except DeploymentError as error:
-            if isinstance(error.__cause__, HalfMadeError):
+            if isinstance(error.__cause__, PartiallyCreatedError):
                 half = self._half_made = replace(wanted, identity=error.__cause__.identity)
                 self._undo.append(lambda: self._discard(half))
             raise

@@ -1,7 +1,7 @@
-"""Resource types that moto's own classes create: a fall-back for templates beyond the fleet's own.
+"""Resource types that moto's own classes create: a fallback for types that the catalogue does not have.
 
 Those classes take over only some properties, and their service's API is not asked for them: `confirm` sees no
-more than the object that moto made. A type that the fleet uses belongs into the catalogue instead.
+more than the object that moto made. Add a type that matters to you to the catalogue instead.
 """
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)

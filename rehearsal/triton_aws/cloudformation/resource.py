@@ -132,7 +132,7 @@ class ConfiguredType(ResourceType):
         return identity
 
 
-class HalfMadeError(Exception):
+class PartiallyCreatedError(Exception):
     """A resource could not be created, and has to be deleted all the same.
 
     Attributes:

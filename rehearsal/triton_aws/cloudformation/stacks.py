@@ -27,13 +27,13 @@ from moto.cloudformation.utils import generate_stack_id
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 
+from triton_aws.assumptions import holds
 from triton_aws.cloudformation.catalogue import resource_type
 from triton_aws.cloudformation.engine import Deployed, Deployment, DeploymentError, StackResources
 from triton_aws.cloudformation.operations import Operations
 from triton_aws.cloudformation.references import values_of
 from triton_aws.cloudformation.resource import Call, Client
 from triton_aws.moto_gaps import patch
-from triton_rehearsal.assumptions import holds
 
 # Makes a client of a service in a region.
 Clients = Callable[[str, str], Client]

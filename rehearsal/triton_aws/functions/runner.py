@@ -1,9 +1,9 @@
 """Calls functions as Lambda does: in processes of their own, with a time-out, at once or later.
 
 What differs from Lambda:
-- The interpreter is the rehearsal's own, whatever Python the function asks for, and there is no container:
-  the function sees this machine's files. It has the packages of the rehearsal's environment, boto3 among
-  them, but nothing of this project.
+- The interpreter is this process's own, whatever Python the function asks for. There is no container: the
+  function sees this machine's files. It can import the installed packages, boto3 among them, but not the
+  code of the project in whose environment it runs.
 - Each call has a new process. Lambda keeps one for the next call.
 - Memory and concurrency are not limited, and the role's policies are not looked at.
 - Layers are taken and not laid under the code, and a log in JSON is written as plain lines.
@@ -13,6 +13,7 @@ What differs from Lambda:
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -31,8 +32,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from triton_models.base.processes import end_group, tie_to_parent
-
 Log = Callable[[str], None]
 
 CHAIN_LIMIT = 16
@@ -41,8 +40,7 @@ CHAIN_LIMIT = 16
 Source: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html, read on 2026-11-21.
 """
 
-# Isolated, without the .pth files through which an environment sees this project, and with every line
-# logged when it is printed.
+# Isolated, without the .pth files that put a project's own code on the path, and unbuffered.
 _OPTIONS = ("-I", "-S", "-u")
 _RUNTIME = Path(__file__).with_name("runtime.py")
 # How long a function may take to be imported, in seconds. On AWS it is 10, on machines that do nothing else.
@@ -187,7 +185,7 @@ class Functions:
             self._closed = True
             processes, threads = list(self._processes), list(self._threads)
         for process in processes:
-            end_group(process, signal.SIGKILL)
+            _kill(process)
         for thread in threads:
             thread.join()
 
@@ -231,7 +229,7 @@ class Functions:
     def _run(self, root: str, function: Function, event: bytes) -> Outcome:
         request_id, started = str(uuid.uuid4()), time.monotonic()
         function.log(f"START RequestId: {request_id} Version: {function.version}")
-        with tempfile.TemporaryDirectory(prefix="fleet-function-", ignore_cleanup_errors=True) as name:
+        with tempfile.TemporaryDirectory(prefix="function-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             outcome = self._unpack(function, event, folder, request_id)
             if outcome is None:
@@ -264,7 +262,9 @@ class Functions:
         try:
             with self._lock:
                 if self._closed:
-                    return _error("Sandbox.Closed", f"RequestId: {request_id} Error: the rehearsal ended")
+                    return _error(
+                        "Sandbox.Closed", f"RequestId: {request_id} Error: the embedded AWS was closed"
+                    )
                 process = subprocess.Popen(
                     [sys.executable, *_OPTIONS, _RUNTIME, folder, str(theirs), *dict.fromkeys(packages)],
                     env=environment,
@@ -276,7 +276,6 @@ class Functions:
                     errors="replace",
                     pass_fds=(theirs,),
                     start_new_session=True,
-                    preexec_fn=tie_to_parent,  # noqa: PLW1509 (it calls only the kernel)
                 )
                 self._processes.add(process)
         finally:
@@ -289,7 +288,7 @@ class Functions:
         finally:
             with self._lock:
                 self._processes.discard(process)
-            end_group(process, signal.SIGKILL)
+            _kill(process)
             if process.stdout:
                 process.stdout.close()
 
@@ -301,7 +300,7 @@ class _Watch:
         self._process = process
         self._channel = channel
         self._timeout = timeout
-        self._told = b""
+        self._answer = b""
         self._late = False
         self._thread = threading.Thread(target=self._listen, name="function-watch", daemon=True)
         self._thread.start()
@@ -310,8 +309,8 @@ class _Watch:
         """How the call ended; for a process that said nothing, by what became of it."""
         self._thread.join()
         self._process.wait()
-        if self._told:
-            answer = json.loads(self._told)
+        if self._answer:
+            answer = json.loads(self._answer)
             return Outcome(payload=answer["payload"].encode(), failed=answer["failed"])
         if self._late:
             kind, what = "Sandbox.Timedout", f"Task timed out after {self._timeout:.2f} seconds"
@@ -326,7 +325,7 @@ class _Watch:
     def _listen(self) -> None:
         try:
             if self._read(_INIT_SECONDS, until=_READY):
-                self._told = self._told.removeprefix(_READY)
+                self._answer = self._answer.removeprefix(_READY)
                 self._read(self._timeout)
         finally:
             os.close(self._channel)
@@ -334,16 +333,16 @@ class _Watch:
     def _read(self, seconds: float, *, until: bytes = b"") -> bool:
         """Read until those bytes or the end; False at the end, or when the time is up."""
         end = time.monotonic() + seconds
-        while not (until and self._told.startswith(until)):
+        while not (until and self._answer.startswith(until)):
             readable, _, _ = select.select([self._channel], [], [], max(0.0, end - time.monotonic()))
             if not readable:
-                self._late, self._told = True, b""
-                end_group(self._process, signal.SIGKILL)
+                self._late, self._answer = True, b""
+                _kill(self._process)
                 return False
             chunk = os.read(self._channel, _CHUNK)
             if not chunk:
                 return False
-            self._told += chunk
+            self._answer += chunk
         return True
 
 
@@ -372,10 +371,17 @@ def _variables(function: Function, folder: Path, *, request_id: str, root: str) 
         "_HANDLER": function.handler,
         # The SDK puts it into the calls that the function makes, by which a chain of calls is known.
         "_X_AMZN_TRACE_ID": root,
-        "_REHEARSAL_REQUEST_ID": request_id,
-        "_REHEARSAL_FUNCTION_ARN": function.arn,
-        "_REHEARSAL_TIMEOUT": str(function.timeout),
+        "_EMBEDDED_REQUEST_ID": request_id,
+        "_EMBEDDED_FUNCTION_ARN": function.arn,
+        "_EMBEDDED_TIMEOUT": str(function.timeout),
     }
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a process and its group; return when it has ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it may have ended, or be ending
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _error(kind: str, message: str) -> Outcome:

@@ -1,16 +1,18 @@
 """Runs one call of a function: the program of the process that has nothing else in it.
 
-It is started by its path and imports nothing of this project. What it does as Lambda's own Python runtime
-does, down to the names of errors, is from that runtime's source, read on 2026-11-21:
+It is started by its path and imports only the standard library. It follows the source of Lambda's own Python
+runtime, down to the names of errors. Read on 2026-11-21:
 https://github.com/aws/aws-lambda-python-runtime-interface-client/blob/main/awslambdaric/bootstrap.py
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import logging
 import os
+import signal
 import sys
 import time
 import traceback
@@ -20,6 +22,7 @@ from typing import Any
 
 _TASK_ROOT = "/var/task"
 _READY = b"ready\n"
+_PR_SET_PDEATHSIG = 1
 
 
 class LambdaContext:
@@ -27,10 +30,10 @@ class LambdaContext:
 
     def __init__(self, deadline: float) -> None:
         environment = os.environ
-        self.aws_request_id = environment["_REHEARSAL_REQUEST_ID"]
+        self.aws_request_id = environment["_EMBEDDED_REQUEST_ID"]
         self.function_name = environment["AWS_LAMBDA_FUNCTION_NAME"]
         self.function_version = environment["AWS_LAMBDA_FUNCTION_VERSION"]
-        self.invoked_function_arn = environment["_REHEARSAL_FUNCTION_ARN"]
+        self.invoked_function_arn = environment["_EMBEDDED_FUNCTION_ARN"]
         self.memory_limit_in_mb = environment["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]
         self.log_group_name = environment["AWS_LAMBDA_LOG_GROUP_NAME"]
         self.log_stream_name = environment["AWS_LAMBDA_LOG_STREAM_NAME"]
@@ -67,7 +70,7 @@ class RuntimeRefusalError(Exception):
 
 
 def call(folder: Path, *, ready: Callable[[], None]) -> dict[str, Any]:
-    """Import the handler, call it with the event, and tell how that ended.
+    """Import the handler, call it with the event, and return its outcome.
 
     Args:
         folder: Where the code is, under `task`, and the event, in `event.json`.
@@ -80,7 +83,7 @@ def call(folder: Path, *, ready: Callable[[], None]) -> dict[str, Any]:
         handler = _handler(os.environ["_HANDLER"])
         event = json.loads((folder / "event.json").read_bytes())
         ready()
-        deadline = time.monotonic() + float(os.environ["_REHEARSAL_TIMEOUT"])
+        deadline = time.monotonic() + float(os.environ["_EMBEDDED_TIMEOUT"])
         answer = handler(event, LambdaContext(deadline))
         return {"failed": False, "payload": _marshalled(answer)}
     except RuntimeRefusalError as failure:
@@ -121,7 +124,7 @@ def _marshalled(answer: Any) -> str:
 
 def _failed(kind: str, message: str, trace: list[str], folder: Path) -> dict[str, Any]:
     shown = [line.replace(str(folder / "task"), _TASK_ROOT) for line in trace]
-    request_id = os.environ["_REHEARSAL_REQUEST_ID"]
+    request_id = os.environ["_EMBEDDED_REQUEST_ID"]
     lines = ["Traceback (most recent call last):", *(line.rstrip("\n") for line in shown)] if shown else []
     sys.stdout.writelines(f"{line}\n" for line in (f"[ERROR] {kind}: {message}", *lines))
     answer = {"errorMessage": message, "errorType": kind, "requestId": request_id, "stackTrace": shown}
@@ -130,15 +133,22 @@ def _failed(kind: str, message: str, trace: list[str], folder: Path) -> dict[str
 
 def main(folder: Path, channel: int, packages: list[str]) -> None:
     """Run the call, and write how it ended to the channel."""
+    _tie_to_parent()
     sys.path[:0] = [str(folder / "task")]
     sys.path += packages
-    logging.getLogger().addHandler(_LogHandler(os.environ["_REHEARSAL_REQUEST_ID"]))
+    logging.getLogger().addHandler(_LogHandler(os.environ["_EMBEDDED_REQUEST_ID"]))
     outcome = call(folder, ready=lambda: _write(channel, _READY))
     sys.stdout.flush()
     sys.stderr.flush()
     _write(channel, json.dumps(outcome).encode())
     # A thread that a function left behind does not keep its call from ending: Lambda freezes it.
     os._exit(0)
+
+
+def _tie_to_parent() -> None:
+    """Have the kernel end this process when the one that started it dies. Only Linux can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _write(channel: int, message: bytes) -> None:

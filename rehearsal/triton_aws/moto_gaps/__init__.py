@@ -9,7 +9,7 @@ from __future__ import annotations
 
 def close_gaps() -> None:
     """Patch moto in this process; a second time changes nothing."""
-    # moto takes a second to import, which a process that rehearses nothing need not spend.
+    # moto takes a second to import, which not every process needs to spend.
     from triton_aws.moto_gaps.session import without_profile
 
     with without_profile():

@@ -20,8 +20,8 @@ from moto.applicationautoscaling.models import (
 )
 from moto.sagemaker.models import sagemaker_backends
 
+from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
-from triton_rehearsal.assumptions import holds
 
 _SERVICE_ROLE = (
     "arn:aws:iam::{account}:role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"

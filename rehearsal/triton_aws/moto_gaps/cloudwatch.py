@@ -22,8 +22,8 @@ from moto.cloudwatch.models import Alarm, CloudWatchBackend, Statistics
 from moto.cloudwatch.responses import CloudWatchResponse
 from moto.core.responses import ActionResult
 
+from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
-from triton_rehearsal.assumptions import holds
 
 # ALARM("name"), OK('name') and the like in an alarm rule; quotes may be left out, and ARNs name alarms too.
 _RULE_ALARM = re.compile(r"\b(?:ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*[\"']?([^\"')]+?)[\"']?\s*\)")

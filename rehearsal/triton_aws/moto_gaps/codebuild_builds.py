@@ -23,9 +23,9 @@ from moto.core.responses import ActionResult
 from moto.core.utils import unix_time
 from moto.moto_api._internal import mock_random
 
+from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
 from triton_aws.moto_gaps.callers import assumed_role
-from triton_rehearsal.assumptions import holds
 
 
 class _NotAuthorizedError(JsonRESTError):
@@ -82,7 +82,7 @@ _BUILD_PARTS = (
     "fileSystemLocations",
 )
 _FINISHED = ("SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED")
-_INITIATOR = "rehearsal"
+_INITIATOR = "embedded-aws"
 
 # A build is written by the thread that runs it and read by those that answer the API.
 _lock = threading.RLock()

@@ -1,7 +1,7 @@
 """An endpoint on its way to another configuration: step by step, watched by alarms, and maybe back.
 
-Two things are not as on AWS. To start instances takes no time, or what a server of the rehearsal takes to
-start. And waits are compressed: `set_bake_scale`. DescribeEndpoint and the events tell the time of AWS.
+Two things are not as on AWS. To start instances takes no time, or as long as a host takes.
+Waits are compressed: `set_bake_scale`. DescribeEndpoint and the events tell the time of AWS.
 
 What SageMaker writes as the reason of a rollback is not documented; the words here are ours.
 """
@@ -20,11 +20,11 @@ from typing import Any
 from moto.cloudwatch.models import cloudwatch_backends
 from moto.core.utils import utcnow
 
+from triton_aws.assumptions import holds
+from triton_aws.deployment import BAKING, Host, Step, steps
+from triton_aws.errors import LaunchError
 from triton_aws.moto_gaps.endpoint_events import endpoint_changed, endpoint_detail, in_milliseconds
 from triton_aws.moto_gaps.events import publish_event
-from triton_models.base.errors import FleetError
-from triton_rehearsal.assumptions import holds
-from triton_rehearsal.hosting.deployment import BAKING, Host, Step, steps
 
 BAKE_SCALE = 1 / 600
 """The default of `set_bake_scale`: ten minutes of waiting pass in one second."""
@@ -56,7 +56,7 @@ def set_bake_scale(scale: float) -> None:
 
 
 def attach(host: Host) -> None:
-    """From now on a new fleet is started there before it takes traffic."""
+    """Start new instances there from now on, before they take traffic."""
     _hosts.append(host)
 
 
@@ -154,7 +154,7 @@ class EndpointUpdate:
             self._roll_back(str(undone))
         except Exception as error:  # noqa: BLE001  it must not stay in progress for ever
             _log.exception("the update of the endpoint %s failed", self._endpoint.endpoint_name)
-            self._roll_back(f"the rehearsal failed: {error}")
+            self._roll_back(f"the embedded AWS failed: {error}")
         else:
             self._finish()
 
@@ -162,7 +162,7 @@ class EndpointUpdate:
         for host in tuple(_hosts):
             try:
                 host.launch(self._endpoint.endpoint_name, self._wanted.config)
-            except FleetError as error:
+            except LaunchError as error:
                 msg = (
                     "The primary container for production variant "
                     f"{self._wanted.variants[0]['VariantName']} did not pass the ping health check. {error}"
@@ -224,25 +224,25 @@ class EndpointUpdate:
             ],
         }
         self._touch(now)
-        self._tell("UPDATING")
+        self._send_event("UPDATING")
 
     def _finish(self) -> None:
         """Become what was wanted. The status comes last: whoever waits for it finds the rest."""
         self._endpoint.endpoint_config_name = self._wanted.config
         self._endpoint.production_variants = list(self._wanted.variants)
         self._endpoint.data_capture_config = self._wanted.data_capture
-        self._settle()
+        self._end()
 
     def _roll_back(self, reason: str) -> None:
-        """All traffic back to the old fleet, at once whatever RollbackMaximumBatchSize says."""
+        """Return all traffic to the old instances at once, whatever RollbackMaximumBatchSize says."""
         self._endpoint.endpoint_status = "RollingBack"
         endpoint_changed(self._backend, self._endpoint, "ROLLING_BACK")
-        self._tell("ROLLING_BACK")
+        self._send_event("ROLLING_BACK")
         self._endpoint.production_variants = self._before
         self._endpoint.failure_reason = reason
-        self._settle()
+        self._end()
 
-    def _settle(self) -> None:
+    def _end(self) -> None:
         self._endpoint.pending_deployment_summary = None
         self._touch(utcnow())
         self._endpoint.endpoint_status = "InService"
@@ -251,9 +251,9 @@ class EndpointUpdate:
     def _touch(self, now: datetime) -> None:
         self._endpoint.last_modified_time = now
         for host in tuple(_hosts):
-            host.look_again(self._endpoint.endpoint_name)
+            host.refresh(self._endpoint.endpoint_name)
 
-    def _tell(self, status: str) -> None:
+    def _send_event(self, status: str) -> None:
         """Send the event, whose times are milliseconds."""
         endpoint, pending = self._endpoint, self._endpoint.pending_deployment_summary
         detail = {**endpoint_detail(endpoint, status), "PendingDeploymentSummary": pending}

@@ -5,7 +5,6 @@ Where a public record has the words of a refusal, they are those; the others are
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,12 +12,12 @@ from urllib.parse import urlsplit
 from moto.s3.models import s3_backends
 from moto.sagemaker.exceptions import ValidationError
 
-from triton_rehearsal.assumptions import holds
+from triton_aws.assumptions import holds
+from triton_aws.images import images
 
 # Families with a disk of their own, and those with a GPU that AWS lists for multi-model endpoints.
 _LOCAL_DISK = ("g4dn", "g5", "g6", "g6e", "p4d", "p5")
 _LISTED_GPUS = ("g4dn", "g5", "p2", "p3")
-_GPU_IMAGE = re.compile(r"-py3$")
 _GPUS = frozenset("gp")  # what the names of families with a GPU begin with
 
 
@@ -66,9 +65,8 @@ def refusal_to_start(variants: Sequence[Mapping[str, Any]], backend: Any) -> str
     """Why an endpoint does not start; empty if it does."""
     for each in variants:
         with_gpu = _family(each.get("InstanceType", ""))[:1] in _GPUS
-        images = (str(found.get("Image", "")) for found in _containers(each, backend))
-        of_gpus = any(_GPU_IMAGE.search(image) for image in images)
-        if of_gpus and not with_gpu and not holds("gpu_image_without_gpu"):
+        used = (str(found.get("Image", "")) for found in _containers(each, backend))
+        if not with_gpu and any(map(images().needs_gpu, used)):
             return (
                 f"The primary container for production variant {each['VariantName']} did not pass the ping "
                 "health check. Please check CloudWatch logs for this endpoint."

@@ -26,9 +26,9 @@ from moto.s3.exceptions import S3ClientError
 from moto.s3.models import FakeBucket
 from moto.s3.responses import S3Response
 
+from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
 from triton_aws.moto_gaps.callers import assumed_role
-from triton_rehearsal.assumptions import holds
 
 # The loopback connection stands for the TLS connection that a client of AWS has.
 _HOLDS = {"Bool": {"aws:SecureTransport": "true"}}

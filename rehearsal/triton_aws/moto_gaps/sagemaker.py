@@ -29,10 +29,10 @@ from moto.sagemaker.exceptions import ValidationError
 from moto.sagemaker.models import FakeEndpoint, FakeEndpointConfig, Model, SageMakerModelBackend
 from moto.sagemaker.responses import SageMakerResponse
 
+from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import multi_model, patch
 from triton_aws.moto_gaps.endpoint_events import endpoint_changed
 from triton_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted
-from triton_rehearsal.assumptions import holds
 
 # The parts of a variant that an update can keep: its type in the API, and the fields of a described variant.
 _RETAINABLE = {
@@ -172,7 +172,7 @@ def _log(backend: Any, endpoint_name: str) -> None:
     logs: Any = logs_backends[backend.account_id][backend.region_name]
     group = f"{_LOG_GROUPS}{endpoint_name}"
     if group in logs.groups and not holds("log_agent_creates_group"):
-        logs.ensure_log_stream(group, "AllTraffic/i-rehearsal")
+        logs.ensure_log_stream(group, "AllTraffic/i-embedded")
 
 
 def _update_endpoint(self: SageMakerResponse) -> ActionResult:

@@ -14,9 +14,9 @@ from moto.servicequotas.exceptions import NoSuchResource
 from moto.servicequotas.models import ServiceQuotasBackend
 from moto.servicequotas.responses import ServiceQuotasResponse
 
+from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
 from triton_aws.moto_gaps.sagemaker import instance_types
-from triton_rehearsal.assumptions import holds
 
 # https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html, read 2026-11-21.
 _BUILDS = {

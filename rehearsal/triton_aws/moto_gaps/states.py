@@ -33,9 +33,9 @@ from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
+from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
 from triton_aws.moto_gaps.states_codebuild import CodeBuildTask
-from triton_rehearsal.assumptions import holds
 
 Clients = Callable[[str, str], Any]
 """Makes a client of a service in a region."""

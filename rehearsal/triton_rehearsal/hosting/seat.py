@@ -67,7 +67,7 @@ class Seat:
                 self._retire(variant.source)  # of a deployment before, which nobody has noticed to be over
             self._instances[variant.source] = instance
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Use no description that was made before now."""
         self._looked_up = _NEVER
 

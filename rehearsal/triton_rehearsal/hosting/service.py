@@ -19,10 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
+from triton_aws import LaunchError
+from triton_aws.deployment import Host
 from triton_aws.door import Door, refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
-from triton_rehearsal.hosting.deployment import Host
 from triton_rehearsal.hosting.instance import (
     LOAD_WAIT_S,
     ContainerError,
@@ -136,7 +137,7 @@ class Hosting:
         """Start the fleet of a configuration next to the one that serves, if that one serves here.
 
         Raises:
-            FleetError: Its server fails.
+            LaunchError: Its server fails.
         """
         with self._lock:
             seat = self._seats.get(endpoint)
@@ -144,15 +145,17 @@ class Hosting:
             return
         try:
             seat.launch(read_variant(self._aws, endpoint, config))
+        except FleetError as error:
+            raise LaunchError(str(error)) from error
         except ApiError as error:
             _log.debug("no fleet was started for %s: %s", endpoint, error)
 
-    def look_again(self, endpoint: str) -> None:
+    def refresh(self, endpoint: str) -> None:
         """Read how the endpoint is deployed before its next request."""
         with self._lock:
             seat = self._seats.get(endpoint)
         if seat is not None:
-            seat.look_again()
+            seat.refresh()
 
     def instance(self, endpoint: str) -> Instance:
         """The instance behind an endpoint, started if need be.

@@ -1,8 +1,7 @@
-"""Who may call a rehearsed AWS: programs with a key of the run, and no web page."""
+"""Access to the embedded AWS: for programs with a key of the run, and for no web page."""
 
 from __future__ import annotations
 
-import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,9 +12,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from triton_aws import EmbeddedAws
 from triton_aws.door import Door
-from triton_aws.embedded import EmbeddedAws
-from triton_rehearsal.hosting.service import Hosting
 
 CODE = "UnrecognizedClientException"
 
@@ -119,19 +117,3 @@ def test_a_preflight_of_a_page_is_not_approved(aws: EmbeddedAws) -> None:
 
 def test_every_run_has_a_key_of_its_own() -> None:
     assert Door().key != Door().key
-
-
-def test_the_hosting_of_a_rehearsal_has_the_same_door(aws: EmbeddedAws) -> None:
-    asked = {"EndpointName": "fleet", "Body": json.dumps({}).encode()}
-    with Hosting(aws) as hosting:
-        with pytest.raises(ClientError) as caught:
-            foreign(hosting.url, "sagemaker-runtime").invoke_endpoint(**asked)
-        keys = {"aws_access_key_id": aws.door.key}
-        with pytest.raises(ClientError) as let_in:
-            foreign(hosting.url, "sagemaker-runtime", **keys).invoke_endpoint(**asked)
-        invocations = f"{hosting.url}/endpoints/fleet/invocations"
-        of_a_page = status(invocations, method="POST", Origin="https://evil.example")[0]
-
-    assert caught.value.response["Error"]["Code"] == CODE
-    assert let_in.value.response["Error"]["Code"] == "ValidationError"  # there is no such endpoint
-    assert of_a_page == 403

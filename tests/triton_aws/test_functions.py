@@ -1,4 +1,4 @@
-"""Functions in the embedded AWS: their code runs as Lambda runs it, and ends with the rehearsal."""
+"""Functions in the embedded AWS: their code runs as Lambda runs it, and ends with it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from deployed_functions import function_arn, functions, noted, settle
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import function_arn, functions, noted, settle
+from triton_aws import EmbeddedAws
 
 ROLE = "arn:aws:iam::123456789012:role/functions"
 
@@ -169,13 +169,13 @@ def test_a_function_logs_where_its_logging_configuration_says(aws: EmbeddedAws) 
         aws,
         "def handler(event, context): print(context.log_group_name)",
         name="elsewhere",
-        LoggingConfig={"LogGroup": "/fleet/elsewhere"},
+        LoggingConfig={"LogGroup": "/own/elsewhere"},
     )
 
     answer = invoke(aws, "elsewhere", LogType="Tail")
 
-    assert "/fleet/elsewhere" in logged(aws, "/fleet/elsewhere")
-    assert "\n/fleet/elsewhere\n" in base64.b64decode(answer["LogResult"]).decode()
+    assert "/own/elsewhere" in logged(aws, "/own/elsewhere")
+    assert "\n/own/elsewhere\n" in base64.b64decode(answer["LogResult"]).decode()
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,17 @@ BAKING = "Baking"
 
 
 class Host(Protocol):
-    """What runs the fleets of endpoints."""
+    """Runs the instances of endpoints."""
 
     def launch(self, endpoint: str, config: str) -> None:
-        """Start the fleet of a configuration next to the one that serves.
+        """Start the instances of a configuration next to those that serve.
 
         Raises:
-            FleetError: It does not come up.
+            LaunchError: They do not start.
         """
 
-    def look_again(self, endpoint: str) -> None:
-        """Note that the fleets of an endpoint, or their shares of the traffic, have changed."""
+    def refresh(self, endpoint: str) -> None:
+        """Note that the instances of an endpoint, or their shares of the traffic, have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +36,11 @@ class Step:
     """One step of one variant.
 
     Attributes:
-        status: The new fleet's status, in the API's words.
-        message: What DescribeEndpoint says about it.
-        active: How many instances of the new fleet take traffic.
-        kept: How many instances of the old fleet are there.
-        wait_s: How long alarms are watched before the next step, in seconds of AWS.
+        status: Status of the new instances, in the API's words.
+        message: Text that DescribeEndpoint shows about it.
+        active: Number of new instances that take traffic.
+        kept: Number of old instances that still run.
+        wait_s: Seconds on AWS for which alarms are watched before the next step.
     """
 
     status: str
@@ -51,12 +51,12 @@ class Step:
 
 
 def steps(config: Mapping[str, Any], *, before: int, after: int) -> tuple[Step, ...]:
-    """The steps of a deployment, the first being that the new fleet is created.
+    """Return the steps of a deployment; the first one creates the new instances.
 
     Args:
         config: The DeploymentConfig; an empty one is AWS's default, all at once with no wait.
-        before: How many instances the old fleet has.
-        after: How many instances the new fleet will have.
+        before: Number of old instances.
+        after: Number of new instances.
     """
     rolling = config.get("RollingUpdatePolicy")
     found = (
@@ -68,7 +68,7 @@ def steps(config: Mapping[str, Any], *, before: int, after: int) -> tuple[Step, 
 
 
 def _blue_green(policy: Mapping[str, Any], *, before: int, after: int) -> Iterator[Step]:
-    """The whole new fleet is started; it takes the traffic in parts; the old one goes at the end."""
+    """Start all new instances, shift traffic to them in parts, and end the old ones last."""
     routing = policy.get("TrafficRoutingConfiguration", {})
     wait = routing.get("WaitIntervalInSeconds", 0)
     yield Step(status="Creating", message=f"Launching {after} instance(s).", active=0, kept=before)
@@ -81,8 +81,8 @@ def _blue_green(policy: Mapping[str, Any], *, before: int, after: int) -> Iterat
 
 
 def _rolling(policy: Mapping[str, Any], *, before: int, after: int) -> Iterator[Step]:
-    """Batch by batch: new instances are started, take their part of the traffic, and old ones go."""
-    size, wait = _whole(policy["MaximumBatchSize"], after), policy["WaitIntervalInSeconds"]
+    """Replace instances batch by batch."""
+    size, wait = _instances_of(policy["MaximumBatchSize"], after), policy["WaitIntervalInSeconds"]
     for done in range(0, after, size):
         active = min(done + size, after)
         kept = math.ceil(before * (after - done) / after)
@@ -106,18 +106,18 @@ def _bake(part: str, wait: int, *, name: str, active: int, kept: int) -> Step:
 
 
 def _parts(routing: Mapping[str, Any], instances: int) -> list[int]:
-    """How many instances take traffic after each shift."""
+    """Return the number of instances that take traffic after each shift."""
     kind = routing.get("Type", "ALL_AT_ONCE")
     if kind == "CANARY":
-        return sorted({_whole(routing["CanarySize"], instances), instances})
+        return sorted({_instances_of(routing["CanarySize"], instances), instances})
     if kind == "LINEAR":
-        size = _whole(routing["LinearStepSize"], instances)
+        size = _instances_of(routing["LinearStepSize"], instances)
         return [*range(size, instances, size), instances]
     return [instances]
 
 
-def _whole(size: Mapping[str, Any], instances: int) -> int:
-    """A CapacitySize in whole instances, at least one and at most all."""
+def _instances_of(size: Mapping[str, Any], instances: int) -> int:
+    """Return a CapacitySize as a number of instances, at least one and at most all."""
     value: int = size["Value"]
     count = value if size["Type"] == "INSTANCE_COUNT" else math.ceil(instances * value / 100)
     return max(1, min(count, instances))

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from triton_aws import EmbeddedAws, StackNotFoundError
 from triton_aws.cloudformation.s3 import BucketPolicy
-from triton_aws.embedded import EmbeddedAws
-from triton_models.base.errors import FleetError
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 TOPIC: dict[str, Any] = {"Type": "AWS::SNS::Topic"}
@@ -175,7 +174,7 @@ def test_a_failed_update_puts_everything_back(aws: EmbeddedAws, cloudformation: 
     assert shown == "good"
     assert sagemaker.describe_endpoint(EndpointName="e")["EndpointConfigName"] == before
     assert len(sagemaker.list_models()["Models"]) == 1
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
 
 
 def test_after_a_failed_update_the_next_one_works(cloudformation: Any) -> None:
@@ -406,20 +405,20 @@ def test_a_type_that_nobody_registered_is_named_although_the_stack_is_complete(
         ),
     )
 
-    [problem] = aws.uncreated("s")
+    [missing] = aws.missing_resources("s")
 
     assert status(cloudformation) == "CREATE_COMPLETE"
-    assert problem.what.startswith("AWS::Bedrock::Agent Helper was not created")
-    assert problem.where == "stack s, resource Helper"
+    assert (missing.stack, missing.logical_id) == ("s", "Helper")
+    assert missing.type_name == "AWS::Bedrock::Agent"
 
 
 def test_a_custom_resource_is_named_instead_of_hanging(aws: EmbeddedAws, cloudformation: Any) -> None:
     custom = {"Type": "Custom::Cleaner", "Properties": {"ServiceToken": "arn:aws:lambda:::function:f"}}
     cloudformation.create_stack(StackName="s", TemplateBody=body({"Custom": custom}))
 
-    [problem] = aws.uncreated("s")
+    [missing] = aws.missing_resources("s")
 
-    assert "Custom::Cleaner Custom was not created" in problem.what
+    assert (missing.type_name, missing.logical_id) == ("Custom::Cleaner", "Custom")
 
 
 @pytest.mark.parametrize(("wanted", "created"), [("yes", ["Always", "Maybe"]), ("no", ["Always"])])
@@ -437,16 +436,14 @@ def test_a_resource_that_a_condition_leaves_out_does_not_count(
 
     rows = cloudformation.list_stack_resources(StackName="s")["StackResourceSummaries"]
     assert [row["LogicalResourceId"] for row in rows] == created
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
 
 
 def test_a_stack_that_is_not_there_is_one_clear_error(aws: EmbeddedAws, cloudformation: Any) -> None:
     cloudformation.create_stack(StackName="s", TemplateBody=body({"Topic": TOPIC}))
 
-    with pytest.raises(FleetError, match=r"there is no stack 'x'") as raised:
-        aws.uncreated("x")
-
-    assert raised.value.problems[0].expected == "a deployed stack: s"
+    with pytest.raises(StackNotFoundError, match=r"'x'.*deployed stacks: s$"):
+        aws.missing_resources("x")
 
 
 def test_a_reference_to_nothing_fails_the_stack_and_names_it(cloudformation: Any) -> None:

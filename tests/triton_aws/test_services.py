@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.09-py3"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from triton_aws import EmbeddedAws
 from triton_aws.cloudformation.catalogue import TYPES
-from triton_aws.embedded import EmbeddedAws
 
 Read = Callable[[EmbeddedAws, str], Any]
 
@@ -240,7 +240,7 @@ def function(aws: EmbeddedAws, physical_id: str) -> Any:
     return variables, configuration["Timeout"], found["Tags"], answer
 
 
-def fleet_properties(*, capacity: int) -> dict[str, Any]:
+def machine_properties(*, capacity: int) -> dict[str, Any]:
     return {
         "BaseCapacity": capacity,
         "EnvironmentType": "LINUX_GPU_CONTAINER",
@@ -249,7 +249,7 @@ def fleet_properties(*, capacity: int) -> dict[str, Any]:
     }
 
 
-def reserved_fleet(aws: EmbeddedAws, physical_id: str) -> Any:
+def reserved_machines(aws: EmbeddedAws, physical_id: str) -> Any:
     (found,) = aws.client("codebuild").batch_get_fleets(names=[physical_id])["fleets"]
     return found["baseCapacity"], found["computeConfiguration"], found["status"]["statusCode"]
 
@@ -376,9 +376,9 @@ CASES = [
     ),
     case(
         "AWS::CodeBuild::Fleet",
-        fleet_properties(capacity=1),
-        fleet_properties(capacity=2),
-        reserved_fleet,
+        machine_properties(capacity=1),
+        machine_properties(capacity=2),
+        reserved_machines,
         (1, {"instanceType": "g6.xlarge", "disk": 64}, "ACTIVE"),
         (2, {"instanceType": "g6.xlarge", "disk": 64}, "ACTIVE"),
     ),
@@ -672,7 +672,7 @@ def status(aws: EmbeddedAws) -> str:
 
 
 def test_every_type_of_the_catalogue_has_a_case() -> None:
-    # Nothing of a permission changes in place: test_functions_in_aws.py has it.
+    # Nothing of a permission changes in place: test_functions.py has it.
     assert [found.values[0].type_name for found in CASES] == sorted(set(TYPES) - {"AWS::Lambda::Permission"})
 
 
@@ -683,7 +683,7 @@ def test_it_is_created_changed_in_place_and_deleted(aws: EmbeddedAws, it: Case) 
     cloudformation.create_stack(StackName="s", TemplateBody=template(it, it.properties))
     assert status(aws) == "CREATE_COMPLETE"
     created = physical_id(aws)
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
     assert it.read(aws, created) == it.before
 
     cloudformation.update_stack(StackName="s", TemplateBody=template(it, {**it.properties, **it.change}))
@@ -691,7 +691,7 @@ def test_it_is_created_changed_in_place_and_deleted(aws: EmbeddedAws, it: Case) 
     cloudformation.get_waiter("stack_update_complete").wait(StackName="s", WaiterConfig=often)
     assert status(aws) == "UPDATE_COMPLETE"
     assert physical_id(aws) == created
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
     assert it.read(aws, created) == it.after
 
     cloudformation.delete_stack(StackName="s")
@@ -713,10 +713,9 @@ def test_one_that_disappeared_from_its_service_is_named(aws: EmbeddedAws, it: Ca
     assert mine.identity is not None
     mine.kind.delete(stacks.call_of(stack, mine), mine.identity, mine.properties)
 
-    [problem] = aws.uncreated("s")
+    [missing] = aws.missing_resources("s")
 
-    assert it.type_name in problem.what
-    assert " It " in problem.what
+    assert (missing.type_name, missing.logical_id) == (it.type_name, "It")
 
 
 def test_a_property_that_is_not_supported_fails_the_resource_and_is_named(aws: EmbeddedAws) -> None:
@@ -740,7 +739,7 @@ def test_a_type_of_motos_own_is_still_created(aws: EmbeddedAws) -> None:
     cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(body))
 
     [stack] = cloudformation.describe_stacks(StackName="s")["Stacks"]
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
     assert stack["Outputs"][0]["OutputValue"] == f"arn:aws:kinesis:us-east-1:{ACCOUNT}:stream/it"
     cloudformation.delete_stack(StackName="s")
     with pytest.raises(ClientError):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from deployed_functions import ACCOUNT, functions, noted, notes, settle
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import ACCOUNT, functions, noted, notes, settle
+from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps.events import publish_event
 
 # Notes what it gets, under the key that is in it.
@@ -88,9 +88,9 @@ def test_an_event_that_matches_starts_the_function_with_it(aws: EmbeddedAws) -> 
 
 
 def test_an_event_of_the_api_starts_it_as_well(aws: EmbeddedAws) -> None:
-    settle(aws, ruled({"source": ["fleet"]}))
+    settle(aws, ruled({"source": ["shop"]}))
 
-    entry = {"Source": "fleet", "DetailType": "Mine", "Detail": json.dumps({"key": "mine"})}
+    entry = {"Source": "shop", "DetailType": "Mine", "Detail": json.dumps({"key": "mine"})}
     aws.client("events").put_events(Entries=[entry])
 
     assert noted(aws, "mine")["detail-type"] == "Mine"
@@ -187,19 +187,19 @@ def test_a_target_may_have_its_input_made_from_the_event(aws: EmbeddedAws) -> No
     }
     settle(aws, ruled({"source": ["aws.sagemaker"]}, Targets=[{**TARGET, "InputTransformer": transformer}]))
 
-    publish("event", EndpointName="fleet", variants=["a"])
+    publish("event", EndpointName="search", variants=["a"])
 
     assert noted(aws, "made") == {
         "key": "made",
-        "endpoint": "fleet",
-        "text": "is fleet",
+        "endpoint": "search",
+        "text": "is search",
         "variants": ["a"],
     }
 
 
 def test_a_stack_that_is_deleted_takes_the_rule_and_the_permission_with_it(aws: EmbeddedAws) -> None:
     settle(aws, ruled({"source": ["aws.sagemaker"]}))
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
 
     settle(aws, functions(notes=NOTES), verb="update")
 
@@ -215,9 +215,9 @@ def test_a_permission_that_is_gone_is_named(aws: EmbeddedAws) -> None:
     [statement] = json.loads(client.get_policy(FunctionName="notes")["Policy"])["Statement"]
     client.remove_permission(FunctionName="notes", StatementId=statement["Sid"])
 
-    [problem] = aws.uncreated("s")
+    [missing] = aws.missing_resources("s")
 
-    assert "AWS::Lambda::Permission Permission was not created" in problem.what
+    assert (missing.type_name, missing.logical_id) == ("AWS::Lambda::Permission", "Permission")
 
 
 def test_sagemaker_tells_of_every_status_of_an_endpoint(aws: EmbeddedAws) -> None:

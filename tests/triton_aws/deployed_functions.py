@@ -11,7 +11,7 @@ from typing import Any
 
 from botocore.exceptions import WaiterError
 
-from triton_aws.embedded import EmbeddedAws
+from triton_aws import EmbeddedAws
 
 ACCOUNT = "123456789012"
 _TRUST = {

@@ -13,9 +13,18 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from deployed_functions import begin, destroy, ended, function_arn, functions, noted, outputs, settle
 
-from triton_aws.embedded import EmbeddedAws
+from tests.triton_aws.deployed_functions import (
+    begin,
+    destroy,
+    ended,
+    function_arn,
+    functions,
+    noted,
+    outputs,
+    settle,
+)
+from triton_aws import EmbeddedAws
 
 # Notes every request, and answers as its properties say. Without boto3 a call takes a fifth of the time.
 MAKER = """
@@ -109,7 +118,7 @@ def test_its_answer_is_what_ref_and_get_att_give(aws: EmbeddedAws) -> None:
     assert settle(aws, made(Id="thing-1"), Outputs=values) == "CREATE_COMPLETE"
 
     assert outputs(aws) == {"Ref": "thing-1", "Size": "7", "Ready": "true"}
-    assert aws.uncreated("s") == []
+    assert aws.missing_resources("s") == []
 
 
 def test_an_update_tells_both_sets_of_properties(aws: EmbeddedAws) -> None:
@@ -335,21 +344,21 @@ def test_an_answer_that_is_none_fails_the_resource(
     assert complaint in status
 
 
-def test_nothing_runs_on_when_the_rehearsal_ends_while_a_stack_waits(tmp_path: Path) -> None:
-    told = tmp_path / "pids"
-    os.mkfifo(told)
+def test_nothing_runs_on_when_it_closes_while_a_stack_waits(tmp_path: Path) -> None:
+    written = tmp_path / "pids"
+    os.mkfifo(written)
     endless = f"""
         import os, subprocess, sys, time
 
         def handler(event, context):
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-            with open({str(told)!r}, "w") as stream:
+            with open({str(written)!r}, "w") as stream:
                 stream.write(f"{{os.getpid()}} {{child.pid}}")
             time.sleep(600)
     """
     with EmbeddedAws() as aws:
         begin(aws, {**functions(maker=endless), "Made": made()["Made"]})
-        pids = [int(pid) for pid in told.read_text().split()]
+        pids = [int(pid) for pid in written.read_text().split()]
         began = time.monotonic()
 
     assert time.monotonic() - began < 10

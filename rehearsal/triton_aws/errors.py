@@ -1,0 +1,19 @@
+"""Errors of the embedded AWS itself. A service's errors reach its caller as AWS sends them."""
+
+from __future__ import annotations
+
+
+class EmbeddedAwsError(Exception):
+    """The base of all of them."""
+
+
+class PortError(EmbeddedAwsError):
+    """The port is taken or not allowed."""
+
+
+class StackNotFoundError(EmbeddedAwsError):
+    """No stack has that name."""
+
+
+class LaunchError(EmbeddedAwsError):
+    """A host could not start the instances of an endpoint. Its message becomes part of the failure reason."""

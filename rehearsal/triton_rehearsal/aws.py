@@ -1,0 +1,75 @@
+"""The embedded AWS of a rehearsal: with the prices and images that this project knows, and its errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from triton_aws import EmbeddedAws, MissingResource, PortError
+from triton_models.base.errors import FleetError, Problem
+from triton_models.facts.prices import PRICES
+from triton_rehearsal.assumptions import holds
+
+_GPU_IMAGE = re.compile(r"-py3$")
+# The assumption that an image with such a tag exists; the first match counts.
+_PUBLISHED = (
+    ("cpu_images_exist", re.compile(r"-cpu$")),
+    ("newer_releases_published", re.compile(r"^(25\.1[0-2]|2[6-9]\.)")),
+)
+
+
+def open_aws(port: int = 0, *, region: str = "us-east-1") -> EmbeddedAws:
+    """Open the embedded AWS of a rehearsal.
+
+    Raises:
+        FleetError: The port is taken or not allowed.
+    """
+    try:
+        return EmbeddedAws(port, region=region, prices=_price, images=TritonImages())
+    except PortError as error:
+        raise FleetError.of(
+            what=str(error),
+            where="the embedded AWS",
+            expected="a free TCP port from 1024 to 65535, or 0 for any",
+            fix="stop what listens there (ss -ltnp shows it), or omit the port to get a free one",
+        ) from error
+
+
+def resource_problems(aws: EmbeddedAws, stack: str) -> Iterator[Problem]:
+    """Yield a problem per resource of a deployed template that does not exist."""
+    for missing in aws.missing_resources(stack):
+        yield _problem(missing)
+
+
+def _problem(missing: MissingResource) -> Problem:
+    kind, name = missing.type_name, missing.logical_id
+    return Problem(
+        what=f"{kind} {name} was not created: {missing.reason}",
+        where=f"stack {missing.stack}, resource {name}",
+        expected="every resource of a deployed template exists",
+        why="the stack is complete all the same, so the rehearsal proves nothing about it",
+        fix=f"register {kind} in rehearsal/triton_aws/cloudformation, or remove it from the template",
+    )
+
+
+def _price(instance_type: str, region: str) -> float | None:
+    price = PRICES.get(instance_type)
+    if price is None or price.region != region:
+        return None
+    return price.usd_per_hour if holds("prices") else 2 * price.usd_per_hour
+
+
+class TritonImages:
+    """AWS's images of Triton."""
+
+    def published(self, repository: str, tag: str, region: str) -> bool:
+        """Return whether AWS's registry in a region has an image."""
+        del repository
+        assumption = next((name for name, pattern in _PUBLISHED if pattern.search(tag)), None)
+        if assumption is not None and not holds(assumption):
+            return False
+        return holds("images_in_every_region") or region == "us-east-1"
+
+    def needs_gpu(self, image: str) -> bool:
+        """Return whether an image for GPUs fails to start without one."""
+        return bool(_GPU_IMAGE.search(image)) and not holds("gpu_image_without_gpu")

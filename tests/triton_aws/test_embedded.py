@@ -1,0 +1,200 @@
+"""The embedded AWS as a server: where it is, who reaches it, and what is left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import boto3
+import pytest
+
+from triton_aws import EmbeddedAws, PortError
+
+
+@pytest.fixture
+def aws() -> Iterator[EmbeddedAws]:
+    with EmbeddedAws() as opened:
+        yield opened
+
+
+def test_a_client_made_from_the_exported_variables_alone_reaches_it(
+    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    for name, value in aws.exports().items():
+        monkeypatch.setenv(name, value)
+
+    s3 = boto3.Session().client("s3")
+    s3.create_bucket(Bucket="exported")
+    s3.put_object(Bucket="exported", Key="models/a.tar.gz", Body=b"abc")
+
+    assert s3.get_object(Bucket="exported", Key="models/a.tar.gz")["Body"].read() == b"abc"
+
+
+def test_nothing_of_the_callers_own_aws_reaches_a_child(
+    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of production")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SAGEMAKER", "https://production.example")
+    monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", "999999999999")
+
+    environment = aws.environment(EXTRA="1")
+
+    assert not {"AWS_PROFILE", "AWS_ENDPOINT_URL_SAGEMAKER", "CDK_DEFAULT_ACCOUNT"} & environment.keys()
+    assert "of production" not in environment.values()
+    assert environment["EXTRA"] == "1"
+    assert environment["HOME"] == os.environ["HOME"]
+
+
+def test_a_child_process_finds_the_account_through_its_environment(aws: EmbeddedAws) -> None:
+    program = "import boto3; print(boto3.client('sts').get_caller_identity()['Account'])"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=aws.environment(), capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "123456789012"
+
+
+def test_it_opens_although_the_callers_profile_does_not_exist() -> None:
+    # In a process of its own: moto is imported once.
+    program = """
+from triton_aws import EmbeddedAws
+with EmbeddedAws() as aws:
+    aws.client("sagemaker").list_models()
+    aws.client("logs").describe_log_groups()
+"""
+    environment = {**os.environ, "AWS_PROFILE": "no-such-profile"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_its_own_clients_ignore_a_broken_profile_and_a_proxy(
+    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+
+    assert aws.client("sqs").list_queues()["ResponseMetadata"]["HTTPStatusCode"] == 200
+
+
+def test_it_listens_on_the_asked_port_and_on_the_loopback_interface_only() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    with EmbeddedAws(port) as aws:
+        assert aws.url == f"http://localhost:{port}"
+        assert aws.client("s3").list_buckets()["Buckets"] == []
+
+
+def test_a_taken_port_is_one_clear_error() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(PortError, match=f"port {port} cannot be used: Address already in use"):
+            EmbeddedAws(port)
+
+
+def test_a_number_that_is_no_port_is_one_clear_error() -> None:
+    with pytest.raises(PortError, match="port 70000"):
+        EmbeddedAws(70000)
+
+
+def test_after_a_refused_port_another_one_opens() -> None:
+    with pytest.raises(PortError):
+        EmbeddedAws(70000)
+
+    with EmbeddedAws() as aws:
+        assert aws.client("s3").list_buckets()["Buckets"] == []
+
+
+def test_two_at_once_in_a_process_are_refused(aws: EmbeddedAws) -> None:
+    with pytest.raises(RuntimeError, match="another EmbeddedAws is open"):
+        EmbeddedAws()
+
+
+def test_the_next_one_knows_nothing_of_the_last() -> None:
+    with EmbeddedAws() as aws:
+        aws.client("s3").create_bucket(Bucket="first")
+        aws.client("cloudformation").create_stack(
+            StackName="first", TemplateBody=json.dumps({"Resources": {"T": {"Type": "AWS::SNS::Topic"}}})
+        )
+
+    with EmbeddedAws() as aws:
+        assert aws.client("s3").list_buckets()["Buckets"] == []
+        assert aws.client("cloudformation").describe_stacks()["Stacks"] == []
+        assert aws.client("sns").list_topics()["Topics"] == []
+
+
+def test_a_closed_one_answers_no_more() -> None:
+    aws = EmbeddedAws()
+    aws.close()
+    aws.close()
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", aws.port), timeout=5)
+
+
+def test_requests_and_crashes_leave_the_terminal_alone() -> None:
+    # In a process of its own: pytest would take over the logging that is tested.
+    program = """
+from triton_aws import EmbeddedAws
+from botocore.exceptions import ClientError
+with EmbeddedAws() as aws:
+    aws.client("s3").list_buckets()
+    try:
+        aws.client("sagemaker").create_hub(HubName="h", HubDescription="d")
+    except Exception as error:
+        print(type(error).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "GET" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
+def test_one_publisher_wins_when_several_put_the_same_new_object(aws: EmbeddedAws) -> None:
+    aws.client("s3").create_bucket(Bucket="race")
+
+    def put(number: int) -> bool:
+        try:
+            aws.client("s3").put_object(
+                Bucket="race", Key="manifest.json", Body=str(number).encode(), IfNoneMatch="*"
+            )
+        except aws.client("s3").exceptions.ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] != 412:
+                raise
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        won = list(threads.map(put, range(24)))
+
+    assert won.count(True) == 1
+
+
+def test_a_conditional_put_is_refused_when_the_object_has_changed(aws: EmbeddedAws) -> None:
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="conditional")
+    first = s3.put_object(Bucket="conditional", Key="manifest.json", Body=b"1")["ETag"]
+    second = s3.put_object(Bucket="conditional", Key="manifest.json", Body=b"2", IfMatch=first)["ETag"]
+
+    with pytest.raises(s3.exceptions.ClientError, match="PreconditionFailed"):
+        s3.put_object(Bucket="conditional", Key="manifest.json", Body=b"3", IfMatch=first)
+
+    assert s3.head_object(Bucket="conditional", Key="manifest.json")["ETag"] == second
