@@ -13,8 +13,8 @@ _HEAD = """\
 
 What goes wrong with many models on Triton and SageMaker, how it shows in production, and what stops it here.
 A **rule** is an error with the id that is named, or a warning if the id begins with `triton-fleet:`, at
-`cdk synth`, `fleet check`, `fleet build`, `fleet publish` or `fleet preflight`, whichever sees it first. A
-**default** is a setting that is right unless you change it, with the test that holds it. What cannot be
+`cdk synth`, `fleet check`, `fleet build`, `fleet publish` or `fleet check-endpoint`, whichever sees it first.
+A **default** is a setting that is right unless you change it, with the test that holds it. What cannot be
 stopped is said to be so. This page is made from `docs/generate/traps.py`; tests keep the rules and the tests
 that it names in step, and lay the traps for a correct fleet.
 """
@@ -304,8 +304,8 @@ TRAPS = (
     Trap(
         name="Service quotas of 0 in a new account",
         symptom="ResourceLimitExceeded, for the endpoint or for its builds.",
-        open="Quotas belong to the account. `fleet quotas` asks for them before the deployment, and says how "
-        "to raise each.",
+        open="Quotas belong to the account. `fleet check-quotas` asks for them before the deployment, and "
+        "says how to raise each.",
     ),
     Trap(
         name="No capacity of an instance type in the region",

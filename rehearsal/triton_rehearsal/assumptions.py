@@ -36,11 +36,11 @@ _OWN = {
     "processing_job_log": "A Processing job reads its name in its configuration",
     "pytorch_index": "Builds reach PyTorch's own index",
     "refused_input_text": "OriginalMessage is what the container has answered",
+    "result_names_log": "CODEBUILD_LOG_PATH names the log stream",
     "s3_source_permissions": "CodeBuild reads its source with the permissions of a fleet's role",
     "session_not_pinned": "No container answers with a session id",
     "start_script_variables": "The start script passes SAGEMAKER_TRITON_* on to the server",
     "unpacker_takes_stored_blocks": "SageMaker unpacks gzip streams of stored blocks",
-    "verdict_names_log": "CODEBUILD_LOG_PATH names the log stream",
 }
 
 ASSUMPTIONS: Mapping[str, str] = MappingProxyType({**assumptions.ASSUMPTIONS, **_OWN})

@@ -219,7 +219,7 @@ def _own(shown: Mapping[str, Any], source: Path, *, stream: str) -> Iterator[tup
     yield "CODEBUILD_BUILD_NUMBER", str(shown["buildNumber"])
     yield "CODEBUILD_BUILD_SUCCEEDING", "1"
     yield "CODEBUILD_INITIATOR", shown["initiator"]
-    yield "CODEBUILD_LOG_PATH", stream if holds("verdict_names_log") else "unknown"
+    yield "CODEBUILD_LOG_PATH", stream if holds("result_names_log") else "unknown"
     prefix, _, _ = shown["arn"].partition(":build/")
     yield "CODEBUILD_PROJECT_ARN", f"{prefix}:project/{shown['projectName']}"
     yield "CODEBUILD_SRC_DIR", str(source)

@@ -14,7 +14,7 @@ from typing import Any
 
 from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.client import Client
-from triton_models.deliver.verdicts import Verdicts, merged
+from triton_models.deliver.results import Results, merged
 from triton_models.spec import load_builds
 from triton_rehearsal.aws import open_aws, resource_problems
 from triton_rehearsal.builds import Builds
@@ -161,14 +161,14 @@ class Stage:
             raise RuntimeError(msg)
         return self._deployed
 
-    def build(self, report: Report) -> Verdicts:
+    def build(self, report: Report) -> Results:
         """Wait for the builds that the deployment started, or run one if it started none.
 
         Returns:
             What became of each model. Those that failed are not served here from then on.
 
         Raises:
-            FleetError: A build failed before it came to a verdict.
+            FleetError: A build failed before it came to a result.
         """
         project = self.deployed.build_project
         failure: FleetError | None = None
@@ -180,19 +180,19 @@ class Stage:
                 self._builds.wait(started, on_line=report)
             except FleetError as error:
                 failure = error
-        verdicts = self._verdicts()
-        if failure is not None and not verdicts.failed:
+        results = self._results()
+        if failure is not None and not results.failed:
             raise failure
-        failed = {verdict.model for verdict in verdicts.failed}
+        failed = {result.model for result in results.failed}
         named = zip(self._names, self.models, strict=True)
         self.models = tuple(model for name, model in named if name not in failed)
-        return verdicts
+        return results
 
     def _run_build(self, project: str, report: Report) -> FleetError | None:
         """Run the build project as a person starts it; why it failed, if it did."""
         overrides = {
             "FLEET_MODELS": " ".join(self._names),
-            "FLEET_VERDICTS": f"{self._runs()}rehearsal/verdicts/0.json",
+            "FLEET_RESULTS": f"{self._runs()}rehearsal/results/0.json",
         }
         try:
             self._builds.run(project=project, overrides=overrides, on_line=report)
@@ -212,16 +212,16 @@ class Stage:
         """Where runs of builds keep what they have to say, a folder each."""
         return f"{self.deployed.repository.rstrip('/')}-builds/runs/"
 
-    def _verdicts(self) -> Verdicts:
+    def _results(self) -> Results:
         """What became of each model, by all documents of all runs."""
         bucket, _, prefix = self._runs().removeprefix("s3://").partition("/")
         s3 = self.aws.client("s3")
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         keys = [each["Key"] for page in pages for each in page.get("Contents", [])]
         documents = {
-            key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys if "/verdicts/" in key
+            key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys if "/results/" in key
         }
-        return merged(Verdicts.from_json(text, where=key) for key, text in documents.items())
+        return merged(Results.from_json(text, where=key) for key, text in documents.items())
 
     def serve(self) -> str:
         """Start the endpoint's instance; the address that AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME takes."""

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import Outcome
-from triton_models.deliver.verdicts import Verdicts
+from triton_models.deliver.results import Results
 from triton_models.spec import model_names
 from triton_rehearsal.inventory import Inventory
 from triton_rehearsal.stage import Deployed, Stage
@@ -39,14 +39,14 @@ class Rehearsed:
 
     Attributes:
         deployed: What `cdk deploy` made.
-        verdicts: What became of each model that was to be built.
+        results: What became of each model that was to be built.
         predictions: Every example, served and compared.
         inventory: What was scaled, alarmed and charted.
         seconds: The wall time of everything.
     """
 
     deployed: Deployed
-    verdicts: Verdicts
+    results: Results
     predictions: tuple[Prediction, ...]
     inventory: Inventory
     seconds: float
@@ -55,7 +55,7 @@ class Rehearsed:
     def exit_code(self) -> int:
         """0 only if every model was built and every prediction equals its reference, and there is one."""
         right = self.predictions and all(prediction.passed for prediction in self.predictions)
-        return 0 if right and not self.verdicts.failed else 1
+        return 0 if right and not self.results.failed else 1
 
     def as_dict(self) -> dict[str, Any]:
         """The rehearsal as one JSON document."""
@@ -63,7 +63,7 @@ class Rehearsed:
             "passed": self.exit_code == 0,
             "seconds": round(self.seconds, 1),
             "deployed": asdict(self.deployed),
-            "verdicts": self.verdicts.as_dict()["models"],
+            "results": self.results.as_dict()["models"],
             "predictions": [
                 {**asdict(prediction), "passed": prediction.passed} for prediction in self.predictions
             ],
@@ -77,20 +77,20 @@ class Rehearsed:
         console = Console(file=sys.stdout, highlight=False, width=width)
         with console.capture() as capture:
             for part in (
-                _verdicts_table(self.verdicts),
+                _results_table(self.results),
                 _predictions_table(self.predictions),
                 _scaling_table(self.inventory),
                 _alarms_table(self.inventory),
                 _dashboard_table(self.inventory),
-                self._verdict(),
+                self._result(),
             ):
                 console.print(part)
         yield from capture.get().splitlines()
 
-    def _verdict(self) -> Text:
+    def _result(self) -> Text:
         right = sum(prediction.passed for prediction in self.predictions)
         total = len(self.predictions)
-        built, models = len(self.verdicts.verdicts) - len(self.verdicts.failed), len(self.verdicts.verdicts)
+        built, models = len(self.results.results) - len(self.results.failed), len(self.results.results)
         return Text(
             f"{built} of {models} models built, {right} of {total} predictions equal their reference, "
             f"after {self.seconds:.0f} s.",
@@ -108,21 +108,21 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _verdicts_table(verdicts: Verdicts) -> Table:
-    table = _table("Builds", "model", "verdict", "seconds", "artifact, or the reason")
-    for verdict in verdicts.verdicts:
-        said = Text(verdict.result, style="bold red" if verdict.failed else "green")
-        if verdict.failed:
-            said.append(f" in {verdict.step}")
-        told = verdict.reason if verdict.failed else verdict.artifact
-        table.add_row(verdict.model, said, f"{verdict.seconds:.1f}", told)
+def _results_table(results: Results) -> Table:
+    table = _table("Builds", "model", "result", "seconds", "artifact, or the reason")
+    for result in results.results:
+        said = Text(result.status, style="bold red" if result.failed else "green")
+        if result.failed:
+            said.append(f" in {result.step}")
+        told = result.reason if result.failed else result.artifact
+        table.add_row(result.model, said, f"{result.seconds:.1f}", told)
     table.caption = "read, built, checked, verified by a Triton server of the build's own, packed, published"
     return table
 
 
 def _predictions_table(predictions: tuple[Prediction, ...]) -> Table:
     table = _table(
-        "Predictions", "model", "artifact", "example", "cold ms", "warm ms", "result", "reference", "verdict"
+        "Predictions", "model", "artifact", "example", "cold ms", "warm ms", "result", "reference", "result"
     )
     shown: set[str] = set()
     for made in predictions:
@@ -231,7 +231,7 @@ def run(arguments: argparse.Namespace) -> Outcome:
     narrator = Narrator()
     _end_like_an_interrupt()
     start = time.perf_counter()
-    models = model_names() if arguments.all else arguments.models or ()
+    models = model_names() if arguments.all else arguments.names
     with Stage(project=_project_root(), port=arguments.port, models=models) as stage:
         rehearsed = _rehearse(stage, narrator, start)
         if arguments.stay:
@@ -247,8 +247,8 @@ def _rehearse(stage: Stage, narrator: Narrator, start: float) -> Rehearsed:
         deployed = stage.deploy(say)
         say(f"=> {deployed.resources} resources, none skipped")
     with narrator.step("Build, verify and publish the models with the build job's buildspec") as say:
-        verdicts = stage.build(say)
-        counts = ", ".join(f"{count} {result}" for result, count in verdicts.counts().items() if count)
+        results = stage.build(say)
+        counts = ", ".join(f"{count} {result}" for result, count in results.counts().items() if count)
         say(f"=> {counts}, into {deployed.repository}")
     with narrator.step("Start a Triton server for the endpoint") as say:
         stage.serve()
@@ -260,7 +260,7 @@ def _rehearse(stage: Stage, narrator: Narrator, start: float) -> Rehearsed:
             predictions.append(prediction)
     return Rehearsed(
         deployed=deployed,
-        verdicts=verdicts,
+        results=results,
         predictions=tuple(predictions),
         inventory=stage.inventory(),
         seconds=time.perf_counter() - start,

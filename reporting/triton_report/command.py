@@ -68,8 +68,8 @@ def run(arguments: argparse.Namespace) -> Report:
     head = committed(project, arguments.head) if arguments.head else working_tree(project)
     published = _published(arguments.repository) if arguments.repository else None
     report = Report(comparison=compare(base, head, published=published))
-    if arguments.output is not None:
-        arguments.output.write_text(markdown(report.comparison), encoding="utf-8")
+    if arguments.markdown is not None:
+        arguments.markdown.write_text(markdown(report.comparison), encoding="utf-8")
     return report
 
 

@@ -204,7 +204,7 @@ def _models(comparison: Comparison) -> Iterator[str]:
             "built and published again, for a plan loads in one TensorRT on one GPU model."
         )
     if comparison.toolkit_changed:
-        parts.append("The toolkit that builds them differs: `fleet changed` says which are built again.")
+        parts.append("The toolkit that builds them differs: `fleet diff` says which are built again.")
     if parts:
         yield "\n\n".join(["#### Models", *parts])
 

@@ -298,18 +298,18 @@ class World:
         }
         self.objects["models/manifest.json"] = {"version": 2, "models": models}
 
-    def report(self, *verdicts: dict[str, Any], finished: bool = True) -> None:
+    def report(self, *results: dict[str, Any], finished: bool = True) -> None:
         """The document that a build writes while it goes on."""
-        self.objects["models-builds/runs/r-1/verdicts/0.json"] = {"finished": finished, "models": verdicts}
+        self.objects["models-builds/runs/r-1/results/0.json"] = {"finished": finished, "models": results}
 
 
 def _published(model: str, artifact: str = ARTIFACT) -> dict[str, Any]:
-    return {"model": model, "result": "published", "step": "publish", "problems": [], "artifact": artifact}
+    return {"model": model, "status": "published", "step": "publish", "problems": [], "artifact": artifact}
 
 
 def _failed(model: str, step: str = "build") -> dict[str, Any]:
     problem = {"what": "no such operator: Foo", "fix": "use another"}
-    return {"model": model, "result": "failed", "step": step, "problems": [problem], "log": "logs/resnet50"}
+    return {"model": model, "status": "failed", "step": step, "problems": [problem], "log": "logs/resnet50"}
 
 
 @pytest.fixture
@@ -334,8 +334,8 @@ def test_the_build_is_started_and_the_deployment_goes_on(world: World) -> None:
     assert request["projectName"] == "Builds-AbC"
     assert request["environmentVariablesOverride"] == [
         {
-            "name": "FLEET_VERDICTS",
-            "value": "s3://bucket/models-builds/runs/r-1/verdicts/0.json",
+            "name": "FLEET_RESULTS",
+            "value": "s3://bucket/models-builds/runs/r-1/results/0.json",
             "type": "PLAINTEXT",
         }
     ]
@@ -383,7 +383,7 @@ def test_an_account_without_a_quota_is_reported_at_once(world: World) -> None:
 
     assert answer["Status"] == "FAILED"
     assert "Cannot have more than 0 builds" in answer["Reason"]
-    assert "fleet quotas" in answer["Reason"]
+    assert "fleet check-quotas" in answer["Reason"]
 
 
 @pytest.mark.parametrize(
@@ -474,7 +474,7 @@ def test_another_models_failure_keeps_no_deployment_from_its_own(world: World) -
     assert world.wait("resnet50")["Status"] == "SUCCESS"
 
 
-def test_a_build_that_ends_without_a_verdict_fails_the_deployment_and_names_its_log(world: World) -> None:
+def test_a_build_that_ends_without_a_result_fails_the_deployment_and_names_its_log(world: World) -> None:
     def die() -> None:
         world.status = "FAULT"
 

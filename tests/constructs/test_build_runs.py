@@ -95,15 +95,15 @@ def test_what_each_step_writes_the_next_one_reads(runs: Runs, stack: Stack) -> N
     states = _states(stack)
     items = _value(states["FindChanged"], "FLEET_ITEMS")
     reader = states["BuildChanged"]["ItemReader"]["Parameters"]
-    verdicts = states["BuildChanged"]["ItemSelector"]["verdicts.$"]
+    results = states["BuildChanged"]["ItemSelector"]["results.$"]
 
     assert items.endswith("/models-builds/runs/{}/items.json', $$.Execution.Name)")
     assert reader["Key.$"] == "States.Format('models-builds/runs/{}/items.json', $$.Execution.Name)"
     assert _value(states["Summarize"], "FLEET_ITEMS") == items
-    assert _value(states["Summarize"], "FLEET_VERDICTS") == verdicts.replace(
+    assert _value(states["Summarize"], "FLEET_RESULTS") == results.replace(
         "{}.json', $$.Execution.Name, $$.Map.Item.Index)", "', $$.Execution.Name)"
     )
-    assert _value(states["Build"], "FLEET_VERDICTS") == "$.verdicts"
+    assert _value(states["Build"], "FLEET_RESULTS") == "$.results"
     assert _value(states["Build"], "FLEET_MODELS") == "$.models"
 
 
@@ -215,12 +215,12 @@ def test_finding_what_changed_asks_about_the_same_hardware_as_building() -> None
     assert '--gpu "$FLEET_GPU"' in on_gpu
 
 
-def test_a_declaration_that_cannot_be_read_is_a_verdict_of_the_run(runs: Runs, stack: Stack) -> None:
+def test_a_declaration_that_cannot_be_read_is_a_result_of_the_run(runs: Runs, stack: Stack) -> None:
     runs()
-    told = _value(_states(stack)["FindChanged"], "FLEET_VERDICTS")
+    told = _value(_states(stack)["FindChanged"], "FLEET_RESULTS")
 
-    assert told.endswith("/models-builds/runs/{}/verdicts/changed.json', $$.Execution.Name)")
-    assert '--verdicts "$FLEET_VERDICTS"' in changed_commands(None)["build"][0]
+    assert told.endswith("/models-builds/runs/{}/results/changed.json', $$.Execution.Name)")
+    assert '--results "$FLEET_RESULTS"' in changed_commands(None)["build"][0]
     assert '"$FLEET_SUMMARY"' in summary_commands()["build"][0]
 
 
@@ -244,9 +244,9 @@ def test_the_state_machine_reads_the_items_of_runs_and_no_model(runs: Runs, stac
     assert reads == ["/models-builds/runs/*/items.json"]
 
 
-def test_a_build_writes_verdicts_and_reads_none(runs: Runs, stack: Stack) -> None:
+def test_a_build_writes_results_and_reads_none(runs: Runs, stack: Stack) -> None:
     runs()
-    statement = _policy(stack, "BuildsRole")["Verdicts"]
+    statement = _policy(stack, "BuildsRole")["Results"]
 
     assert statement["Action"] == "s3:PutObject"
     assert statement["Resource"]["Fn::Join"][1][-1] == "/models-builds/runs/*"

@@ -292,10 +292,10 @@ def test_a_job_delivers_its_models(environment: dict[str, str], folder: Path, tm
 def test_a_job_tells_how_its_models_came_out_where_a_run_wants_to_know(
     environment: dict[str, str], folder: Path, tmp_path: Path
 ) -> None:
-    request = run_processing_job.job_request(environment | {"FLEET_VERDICTS": "s3://b/runs/r/0.json"})
+    request = run_processing_job.job_request(environment | {"FLEET_RESULTS": "s3://b/runs/r/0.json"})
     _, (note,) = _run_in_job(request, folder, tmp_path, **OFFLINE)
 
-    assert note.endswith(" --verdicts s3://b/runs/r/0.json")
+    assert note.endswith(" --results s3://b/runs/r/0.json")
 
 
 def test_a_job_in_which_a_model_fails_fails(
@@ -398,7 +398,7 @@ def test_a_build_that_cannot_wait_any_more_stops_its_job(environment: dict[str, 
 
 
 def test_a_quota_that_is_too_low_names_the_command_that_shows_it(environment: dict[str, str]) -> None:
-    with pytest.raises(SystemExit, match=r"fleet quotas --instance-type ml\.g4dn\.xlarge"):
+    with pytest.raises(SystemExit, match=r"fleet check-quotas --instance-type ml\.g4dn\.xlarge"):
         _run(environment, _SageMaker(limited=True), _Logs())
 
 

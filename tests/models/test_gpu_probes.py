@@ -113,7 +113,7 @@ def probe(
             monkeypatch.setenv(name, value)
         (tmp_path / "temporary").mkdir()
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-        given = ["--models", str(declared), "--output", str(tmp_path / "transcript.json"), *arguments]
+        given = ["--models", str(declared), "--transcript", str(tmp_path / "transcript.json"), *arguments]
         given += ["--only", *only] if only else []
         main(["probe", "gpu", *given, "--json"])
         assert list((tmp_path / "temporary").iterdir()) == []
@@ -238,7 +238,7 @@ def test_a_driver_that_is_too_old_leaves_it_undecided_what_a_newer_one_runs(prob
 def test_a_model_that_could_not_be_tried_leaves_its_beliefs_undecided(probe: Probe, declared: Path) -> None:
     path = declared / "minilm" / "build.py"
     path.write_text(path.read_text().replace("import onnx\n", "import no_such_package\n"))
-    document = probe(RIGHT, "minilm", "other-plan", "models", arguments=("--names", "minilm", "resnet50"))
+    document = probe(RIGHT, "minilm", "other-plan", "models", arguments=("minilm", "resnet50"))
     assert set(outcomes(document).values()) == {"undecided"}
 
 
@@ -251,7 +251,7 @@ def test_where_no_model_is_declared_nothing_is_said_about_models(probe: Probe, t
 
 
 def test_with_names_only_those_models_are_built(probe: Probe) -> None:
-    found = outcomes(probe(RIGHT, "minilm", "models", arguments=("--names", "bert_tensorrt")))
+    found = outcomes(probe(RIGHT, "minilm", "models", arguments=("bert_tensorrt",)))
     assert (found["plan-compiles"], found["every-model-verifies"]) == ("undecided", "true")
 
 
@@ -259,7 +259,7 @@ def test_what_the_image_shows_is_asked_without_a_package_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: Path
 ) -> None:
     RIGHT.install(tmp_path, monkeypatch)
-    arguments = ["--models", str(declared), "--output", str(tmp_path / "t.json"), "--json"]
+    arguments = ["--models", str(declared), "--transcript", str(tmp_path / "t.json"), "--json"]
     arguments += ["--only", "python", "tensorrt-per-release", "operator"]
     run = subprocess.run(
         [sys.executable, "-S", "-m", "triton_models", "probe", "gpu", *arguments],
@@ -283,7 +283,7 @@ def test_outside_of_an_image_nothing_is_said_about_images(probe: Probe) -> None:
     [
         (("--release", "25.04"), "other-release"),
         (("--gpu", "T4"), "gpu-absent"),
-        (("--names", "minilmm"), "unknown-model"),
+        (("minilmm",), "unknown-model"),
         (("--only", "minilmm"), "unknown-probe"),
     ],
 )
@@ -311,7 +311,7 @@ def test_an_interrupt_leaves_no_process_no_folder_and_no_transcript(
     temporary.mkdir()
     probing = [sys.executable, "-m", "triton_models", "probe", "gpu", "--models", str(declared)]
     process = subprocess.Popen(
-        [*probing, "--only", "minilm", "--output", str(tmp_path / "transcript.json")],
+        [*probing, "--only", "minilm", "--transcript", str(tmp_path / "transcript.json")],
         env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT / "model_builds")},
         stdout=subprocess.DEVNULL,
     )
@@ -339,7 +339,7 @@ def test_the_table_says_the_facts_that_are_asked_for_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     RIGHT.install(tmp_path, monkeypatch)
-    assert main(["probe", "gpu", "--only", "tensorrt", "--output", str(tmp_path / "t.json")]) == 0
+    assert main(["probe", "gpu", "--only", "tensorrt", "--transcript", str(tmp_path / "t.json")]) == 0
     shown = capsys.readouterr().out
     assert "NVIDIA A10G, 8.6, 23028 MiB, driver 580.82.07" in shown
     assert f"NumPy: 1.26.4 {tmp_path}/dali/numpy/__init__.py" in shown

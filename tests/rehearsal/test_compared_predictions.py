@@ -44,7 +44,7 @@ def prediction(build: ModelBuild, answer: object) -> Prediction:
 
 
 @pytest.mark.parametrize(
-    ("answer", "passed", "verdict"),
+    ("answer", "passed", "result"),
     [
         ([1.0, 2.0], True, "equal, 0e+00"),
         ([1.0, 2.5], False, "WRONG, 5e-01 > 1e-01"),
@@ -52,10 +52,10 @@ def prediction(build: ModelBuild, answer: object) -> Prediction:
         ([1.0, np.nan], False, "WRONG, inf > 1e-01"),
     ],
 )
-def test_an_answer_is_compared_with_the_reference(answer, passed, verdict):
+def test_an_answer_is_compared_with_the_reference(answer, passed, result):
     made = prediction(BUILD, answer)
     assert made.passed is passed
-    assert _compared(made).plain == verdict
+    assert _compared(made).plain == result
 
 
 def test_without_a_reference_an_answer_is_shown_and_not_called_equal():

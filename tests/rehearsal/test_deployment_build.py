@@ -70,11 +70,11 @@ def build_of(aws: EmbeddedAws) -> dict[str, Any]:
     return dict(max(builds, key=lambda build: build["startTime"]))
 
 
-def write_verdict(aws: EmbeddedAws, **verdict: Any) -> None:
-    """Write the verdict on the model where the build was to write it."""
+def write_result(aws: EmbeddedAws, **result: Any) -> None:
+    """Write the result on the model where the build was to write it."""
     variables = {each["name"]: each["value"] for each in build_of(aws)["environment"]["environmentVariables"]}
-    bucket, _, key = variables["FLEET_VERDICTS"].removeprefix("s3://").partition("/")
-    document = {"finished": True, "models": [{"model": "resnet50", "problems": [], **verdict}]}
+    bucket, _, key = variables["FLEET_RESULTS"].removeprefix("s3://").partition("/")
+    document = {"finished": True, "models": [{"model": "resnet50", "problems": [], **result}]}
     aws.client("s3").put_object(Bucket=bucket, Key=key, Body=json.dumps(document).encode())
 
 
@@ -83,7 +83,7 @@ def test_the_endpoint_serves_what_the_deployment_has_built(aws: EmbeddedAws) -> 
     until(lambda: logged(aws, "Waiting for resnet50") > 1)
     assert sagemaker.list_models()["Models"] == []
 
-    write_verdict(aws, result="published", step="publish", artifact=ARTIFACT)
+    write_result(aws, status="published", step="publish", artifact=ARTIFACT)
 
     assert ended(aws, stack) == "CREATE_COMPLETE"
     assert outputs(aws)["Artifact"] == ARTIFACT
@@ -96,14 +96,14 @@ def test_the_endpoint_serves_what_the_deployment_has_built(aws: EmbeddedAws) -> 
 def test_what_a_destroyed_stack_has_left_is_served_again_without_building_it_again(aws: EmbeddedAws) -> None:
     stack = deploy(aws)
     until(lambda: logged(aws, "Waiting for resnet50") > 1)
-    write_verdict(aws, result="published", step="publish", artifact=ARTIFACT)
+    write_result(aws, status="published", step="publish", artifact=ARTIFACT)
     assert ended(aws, stack) == "CREATE_COMPLETE"
     bucket, key = outputs(aws)["Url"].split("/")[2], outputs(aws)["Key"]
     assert destroy(aws) == "DELETE_COMPLETE"
 
     again = deploy(aws, bucket=bucket, key=key)
     until(lambda: len(aws.client("codebuild").list_builds()["ids"]) > 1)
-    write_verdict(aws, result="unchanged", step="wait", artifact=ARTIFACT)
+    write_result(aws, status="unchanged", step="wait", artifact=ARTIFACT)
 
     assert ended(aws, again) == "CREATE_COMPLETE"
     assert outputs(aws)["Artifact"] == ARTIFACT
@@ -116,8 +116,8 @@ def test_a_model_that_fails_fails_the_deployment_and_the_build_does_not_go_on(aw
     stack = deploy(aws)
     until(lambda: logged(aws, "Waiting for resnet50") > 1)
 
-    write_verdict(
-        aws, result="failed", step="build", problems=[{"what": "no operator Foo", "fix": "use Bar"}], log="l"
+    write_result(
+        aws, status="failed", step="build", problems=[{"what": "no operator Foo", "fix": "use Bar"}], log="l"
     )
 
     status = ended(aws, stack)

@@ -62,7 +62,7 @@ OF_BUILDS = {
     "processing_host_driver",
     "processing_job_log",
     "pytorch_index",
-    "verdict_names_log",
+    "result_names_log",
 }
 OF_THE_CPU_ENDPOINT = {
     "alarm_before_update_ends_it",

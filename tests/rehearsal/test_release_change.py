@@ -152,14 +152,14 @@ class Builder:
         if not failed:
             self.publish(on, repository=variables["FLEET_REPOSITORY"])
             self.when_published()
-        verdicts = [
-            {"model": model, "result": "failed", "step": "build", "problems": problems}
+        results = [
+            {"model": model, "status": "failed", "step": "build", "problems": problems}
             if failed
-            else {"model": model, "result": "published", "step": "publish", "problems": [], "artifact": "a"}
+            else {"model": model, "status": "published", "step": "publish", "problems": [], "artifact": "a"}
             for model in ("plan", "echo")
         ]
-        bucket, _, key = variables["FLEET_VERDICTS"].removeprefix("s3://").partition("/")
-        document = json.dumps({"finished": True, "models": verdicts}).encode()
+        bucket, _, key = variables["FLEET_RESULTS"].removeprefix("s3://").partition("/")
+        document = json.dumps({"finished": True, "models": results}).encode()
         self.aws.client("s3").put_object(Bucket=bucket, Key=key, Body=document)
         self.aws.finish_build(build["id"], status="FAILED" if failed else "SUCCEEDED")
 

@@ -131,11 +131,11 @@ def test_every_model_that_the_app_names_is_served_and_equals_its_source(stayed: 
     assert stayed.document["passed"] is True
 
 
-def test_there_is_a_verdict_on_each_of_them_with_the_artifact_that_is_served(stayed: Stayed) -> None:
+def test_there_is_a_result_on_each_of_them_with_the_artifact_that_is_served(stayed: Stayed) -> None:
     served = {made["model"]: made["artifact"] for made in stayed.document["predictions"]}
-    verdicts = stayed.document["verdicts"]
-    assert {each["model"]: each["artifact"] for each in verdicts} == served
-    assert {each["result"] for each in verdicts} == {"published"}
+    results = stayed.document["results"]
+    assert {each["model"]: each["artifact"] for each in results} == served
+    assert {each["status"] for each in results} == {"published"}
 
 
 def test_the_first_call_of_a_model_is_cold_and_the_next_is_warm(stayed: Stayed) -> None:
@@ -267,7 +267,7 @@ def test_outside_a_clone_it_says_where_to_go(tmp_path: Path) -> None:
 
 
 def test_an_unknown_model_is_named_before_anything_starts(tmp_path: Path) -> None:
-    process = run_fleet("--models", "minlm", temporary=tmp_path)
+    process = run_fleet("minlm", temporary=tmp_path)
     _, told = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 1
     assert "minlm" in told

@@ -27,7 +27,7 @@ def test_the_working_tree_is_compared_with_a_commit(
 ) -> None:
     monkeypatch.chdir(checkout / "model_builds")
 
-    assert main(["report", "--base", "main", "--output", str(tmp_path / "report.md"), "--json"]) == 0
+    assert main(["report", "--base", "main", "--markdown", str(tmp_path / "report.md"), "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
     assert told["models"] == {"reader": "changed"}
@@ -49,7 +49,7 @@ def test_with_a_repository_it_says_what_each_model_stands_for_now(
         monkeypatch.setenv("AWS_ENDPOINT_URL", url)
         repository = repository_of([made], client(url))
         output = tmp_path / "report.md"
-        assert main(["report", "--base", "main", "--repository", repository, "--output", str(output)]) == 0
+        assert main(["report", "--base", "main", "--repository", repository, "--markdown", str(output)]) == 0
 
     size = f"{made.size / 1e6:,.1f} MB"
     assert (

@@ -27,7 +27,7 @@ from triton_models.builds.inputs import Inputs, find_inputs
 from triton_models.cli.main import main
 from triton_models.deliver.changed import ModelState, changed
 from triton_models.deliver.places import Place
-from triton_models.deliver.verdicts import Verdicts
+from triton_models.deliver.results import Results
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
 
 RELEASE = "25.09"
@@ -225,14 +225,12 @@ def repository(aws: str, models: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def run(repository: str, models: Path, *given: str) -> int:
-    return main(
-        ["changed", *given, "--repository", repository, "--models", str(models), "--release", RELEASE]
-    )
+    return main(["diff", *given, "--repository", repository, "--models", str(models), "--release", RELEASE])
 
 
 def test_the_command_lists_what_to_build_for_the_map(repository, models, capsys, tmp_path):
     declare(models, "new")
-    assert run(repository, models, "--all", "-o", str(tmp_path / "items.json")) == 0
+    assert run(repository, models, "--all", "--items", str(tmp_path / "items.json")) == 0
     assert json.loads((tmp_path / "items.json").read_text()) == [{"models": "new"}, {"models": "other"}]
     first, second, last = capsys.readouterr().out.splitlines()
     assert first == "new: changed: new"
@@ -244,27 +242,27 @@ def test_models_share_builds_evenly_where_that_is_asked_for(repository, models, 
     for name in ("a", "b", "c"):
         declare(models, name)
     items = tmp_path / "items.json"
-    run(repository, models, "--all", "-o", str(items), "--models-per-build", "3")
+    run(repository, models, "--all", "--items", str(items), "--models-per-build", "3")
     assert json.loads(items.read_text()) == [{"models": "a c"}, {"models": "b other"}]
 
 
 def test_the_command_writes_an_empty_list_where_nothing_has_changed(repository, models, capsys):
     items = f"{repository}runs/items.json"
-    assert run(repository, models, "same", "-o", items) == 0
+    assert run(repository, models, "same", "--items", items) == 0
     assert json.loads(Place(address=items).read()) == []
     assert capsys.readouterr().out == "1 model: 0 changed, 1 unchanged\n"
 
 
-def test_what_is_broken_is_exit_code_1_unless_a_document_of_verdicts_says_it(
+def test_what_is_broken_is_exit_code_1_unless_a_document_of_results_says_it(
     repository, models, capsys, tmp_path
 ):
     declare(models, "bad", top="1 / 0")
     assert run(repository, models, "--all") == 1
     assert "bad: broken: build.py of model 'bad' cannot be read" in capsys.readouterr().out
-    document = tmp_path / "verdicts.json"
-    assert run(repository, models, "--all", "--verdicts", str(document)) == 0
-    (verdict,) = Verdicts.from_json(document.read_bytes(), where="here").verdicts
-    assert (verdict.model, verdict.result, verdict.step) == ("bad", "failed", "read")
+    document = tmp_path / "results.json"
+    assert run(repository, models, "--all", "--results", str(document)) == 0
+    (result,) = Results.from_json(document.read_bytes(), where="here").results
+    assert (result.model, result.status, result.step) == ("bad", "failed", "read")
 
 
 @pytest.mark.parametrize("given", [[], ["net", "--all"], ["--all", "--gpu", "A10G", "--cpu"]])

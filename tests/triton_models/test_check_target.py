@@ -55,7 +55,7 @@ def rules(path: Path, wanted: Target) -> set[str]:
 
 
 def run(path: Path, **options: str) -> set[str]:
-    given = {"release": None, "gpu": None, "instance_type": None, "endpoint": None, **options}
+    given = {"release": None, "gpu": None, "instance_type": None, "endpoint_kind": None, **options}
     outcome = check.run(argparse.Namespace(paths=[path], **given))
     return {problem.rule for problem in outcome.problems[str(path)]}
 
@@ -180,7 +180,7 @@ def test_what_only_sagemaker_minds_passes_as_a_plain_repository(change, tmp_path
     change(root)
 
     assert run(root) == set()
-    assert run(root, endpoint="multi-model") != set()
+    assert run(root, endpoint_kind="multi-model") != set()
 
 
 def test_what_a_build_made_is_checked_for_a_multi_model_endpoint(tmp_path: Path) -> None:
@@ -368,7 +368,7 @@ def test_a_plain_server_follows_links_wherever_they_lead(tmp_path: Path) -> None
     (root / "resnet50" / "circle").symlink_to(".")
 
     assert run(root) == set()
-    assert run(root, endpoint="multi-model") == {"unpackable"}
+    assert run(root, endpoint_kind="multi-model") == {"unpackable"}
 
 
 def test_a_name_that_no_configuration_can_say_is_passed_over(tmp_path: Path) -> None:
@@ -376,7 +376,7 @@ def test_a_name_that_no_configuration_can_say_is_passed_over(tmp_path: Path) -> 
     (root / "resnet50" / os.fsdecode(b"\xff")).mkdir()
 
     assert run(root) == set()
-    assert run(root, endpoint="multi-model") == {"unpackable"}
+    assert run(root, endpoint_kind="multi-model") == {"unpackable"}
 
 
 def test_a_link_to_nothing_is_no_file(tmp_path: Path) -> None:
@@ -411,7 +411,10 @@ def test_no_configuration_is_a_traceback(message, other, wanted: Target) -> None
 def test_the_command_line_names_the_target(tmp_path: Path, capsys) -> None:
     root = write_plan(tmp_path / "bert", tensorrt="10.9.0.34")
 
-    assert main(["check", str(root), "--release", "25.09", "--gpu", "A10G", "--endpoint", "multi-model"]) == 1
+    assert (
+        main(["check", str(root), "--release", "25.09", "--gpu", "A10G", "--endpoint-kind", "multi-model"])
+        == 1
+    )
     assert "plan-version" in capsys.readouterr().out
     assert main(["check", str(root), "--release", "25.04"]) == 0
 

@@ -1,4 +1,4 @@
-"""Many models in one run, some of them broken: the others are published, and every verdict says why."""
+"""Many models in one run, some of them broken: the others are published, and every result says why."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from triton_models.cli import delivering
 from triton_models.cli.main import main
 from triton_models.deliver.deliver import MODEL_SECONDS, Delivery, deliver
 from triton_models.deliver.places import Place
-from triton_models.deliver.verdicts import Verdict, Verdicts
+from triton_models.deliver.results import ModelResult, Results
 from triton_models.deliver.worker import Worker
 from triton_models.pack.pack import pack
 from triton_models.repository.manifest import Repository
@@ -99,11 +99,11 @@ class Mixed:
         )
         self.taken = self._take(pack(build("taken", output=folder, models=models), output=folder), s3)
         self.names = ["good-1", *BROKEN, "nobody", "good-2", "taken", "good-3"]
-        self.place = folder / "verdicts.json"
+        self.place = folder / "results.json"
         with pytest.MonkeyPatch.context() as monkeypatch:
             let_hang_shortly(monkeypatch)
-            self.verdicts = deliver(self.names, self.delivery, place=Place(address=str(self.place)), s3=s3)
-        self.of = {verdict.model: verdict for verdict in self.verdicts.verdicts}
+            self.results = deliver(self.names, self.delivery, place=Place(address=str(self.place)), s3=s3)
+        self.of = {result.model: result for result in self.results.results}
 
     def _take(self, artifact: Any, s3: Any) -> str:
         """Let another object have the name of an artifact."""
@@ -130,21 +130,21 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, s3: Any) -> Mixed:
 def test_what_is_broken_keeps_nothing_else_from_being_published(mixed, s3):
     manifest = consistent_manifest(mixed.delivery.repository, s3)
     assert sorted(manifest.models) == list(GOOD)
-    assert mixed.verdicts.counts() == {"published": 3, "unchanged": 0, "failed": 8}
-    assert mixed.verdicts.exit_code == 1
+    assert mixed.results.counts() == {"published": 3, "unchanged": 0, "failed": 8}
+    assert mixed.results.exit_code == 1
 
 
-def test_there_is_one_verdict_on_each_model_in_the_order_given(mixed):
-    assert [verdict.model for verdict in mixed.verdicts.verdicts] == mixed.names
+def test_there_is_one_result_on_each_model_in_the_order_given(mixed):
+    assert [result.model for result in mixed.results.results] == mixed.names
 
 
 def test_a_published_model_is_reported_with_its_artifact(mixed, s3):
     manifest = consistent_manifest(mixed.delivery.repository, s3)
     for name in GOOD:
-        verdict = mixed.of[name]
-        assert (verdict.result, verdict.step, verdict.problems) == ("published", "publish", ())
-        assert verdict.artifact == manifest.target_model(name)
-        assert verdict.seconds > 0
+        result = mixed.of[name]
+        assert (result.status, result.step, result.problems) == ("published", "publish", ())
+        assert result.artifact == manifest.target_model(name)
+        assert result.seconds > 0
 
 
 @pytest.mark.parametrize(
@@ -161,11 +161,11 @@ def test_a_published_model_is_reported_with_its_artifact(mixed, s3):
     ],
 )
 def test_a_broken_model_is_reported_with_the_step_and_the_reason(model, step, rule, what, mixed):
-    verdict = mixed.of[model]
-    assert (verdict.result, verdict.step) == ("failed", step)
-    assert [problem.rule for problem in verdict.problems] == [rule]
-    assert what in verdict.problems[0].what
-    assert verdict.problems[0].fix
+    result = mixed.of[model]
+    assert (result.status, result.step) == ("failed", step)
+    assert [problem.rule for problem in result.problems] == [rule]
+    assert what in result.problems[0].what
+    assert result.problems[0].fix
 
 
 def test_a_broken_model_has_a_log_with_the_line_that_failed(mixed):
@@ -176,7 +176,7 @@ def test_a_broken_model_has_a_log_with_the_line_that_failed(mixed):
 
 
 def test_the_summary_names_each_failed_model_with_its_reason_and_its_log(mixed):
-    first, *failed = mixed.verdicts.lines()
+    first, *failed = mixed.results.lines()
     assert first == "11 models: 3 published, 0 unchanged, 8 failed"
     log = mixed.delivery.logs / "raises.log"
     line = f"  raises: failed in build: building 'raises' failed: RuntimeError: no such layer; log: {log}"
@@ -185,10 +185,10 @@ def test_the_summary_names_each_failed_model_with_its_reason_and_its_log(mixed):
 
 
 def test_the_document_says_what_the_run_returned(mixed):
-    read = Verdicts.from_json(mixed.place.read_bytes(), where="here")
+    read = Results.from_json(mixed.place.read_bytes(), where="here")
     assert read.finished
-    assert [replace(each, seconds=0) for each in read.verdicts] == [
-        replace(each, seconds=0) for each in mixed.verdicts.verdicts
+    assert [replace(each, seconds=0) for each in read.results] == [
+        replace(each, seconds=0) for each in mixed.results.results
     ]
 
 
@@ -221,17 +221,17 @@ def test_each_model_leaves_the_disk_as_soon_as_it_is_published_or_has_failed(
 
 def test_what_is_built_is_kept_where_it_is_asked_for(delivery, models, s3, tmp_path):
     declare(models, "good")
-    verdicts = deliver(["good"], replace(delivery, output=tmp_path / "kept"), s3=s3)
-    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"good", verdicts.verdicts[0].artifact}
+    results = deliver(["good"], replace(delivery, output=tmp_path / "kept"), s3=s3)
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"good", results.results[0].artifact}
 
 
 def test_what_is_published_already_is_unchanged(delivery, models, s3):
     declare(models, "same")
     first = deliver(["same"], delivery, s3=s3)
     second = deliver(["same"], delivery, s3=s3)
-    assert [each.verdicts[0].result for each in (first, second)] == ["published", "unchanged"]
+    assert [each.results[0].result for each in (first, second)] == ["published", "unchanged"]
     assert second.exit_code == 0
-    assert Path(second.verdicts[0].log).read_text().count("build ...") == 1  # the log is the last run's
+    assert Path(second.results[0].log).read_text().count("build ...") == 1  # the log is the last run's
 
 
 def test_a_publication_notes_what_the_build_depended_on(delivery, models, s3):
@@ -257,9 +257,9 @@ def test_a_model_that_s3_refuses_to_take_keeps_no_other_from_being_published(aws
         declare(models, name)
     with FaultyS3(aws) as proxy:
         proxy.faults = Cursed(proxy, "PUT cursed-")
-        verdicts = deliver([*GOOD[:2], "cursed", GOOD[2]], delivery, s3=client(proxy.url))
-    assert [verdict.model for verdict in verdicts.failed] == ["cursed"]
-    assert verdicts.failed[0].problems[0].what == "S3 asks to slow down, again and again"
+        results = deliver([*GOOD[:2], "cursed", GOOD[2]], delivery, s3=client(proxy.url))
+    assert [result.model for result in results.failed] == ["cursed"]
+    assert results.failed[0].problems[0].what == "S3 asks to slow down, again and again"
     assert sorted(consistent_manifest(delivery.repository, s3).models) == list(GOOD)
 
 
@@ -276,12 +276,12 @@ class Cursed(dict[int, Any]):
 
 def test_a_repository_that_cannot_be_read_is_reported_before_anything_is_made(delivery, models, s3, tmp_path):
     declare(models, "good", body="open('/never', 'w')")
-    place = Place(address=str(tmp_path / "verdicts.json"))
+    place = Place(address=str(tmp_path / "results.json"))
     with pytest.raises(FleetError, match="there is no such bucket"):
         deliver(["good"], replace(delivery, repository="s3://nowhere/models/"), place=place, s3=s3)
-    (verdict,) = Verdicts.from_json(place.read(), where="here").verdicts
-    assert (verdict.result, verdict.step) == ("failed", "wait")
-    assert verdict.reason == "there is no such bucket"
+    (result,) = Results.from_json(place.read(), where="here").results
+    assert (result.status, result.step) == ("failed", "wait")
+    assert result.reason == "there is no such bucket"
 
 
 def test_a_folder_of_logs_that_cannot_be_made_is_reported_first(delivery, models, s3, tmp_path):
@@ -298,11 +298,11 @@ def test_a_machine_without_a_triton_server_cannot_verify(delivery, models, s3, m
         deliver(["good"], replace(delivery, verify=True), s3=s3)
 
 
-def test_verdicts_that_cannot_be_written_are_reported_before_anything_is_made(delivery, models, s3, tmp_path):
+def test_results_that_cannot_be_written_are_reported_before_anything_is_made(delivery, models, s3, tmp_path):
     declare(models, "good")
     (tmp_path / "file").touch()
     with pytest.raises(FleetError, match=r"Not a directory|File exists"):
-        deliver(["good"], delivery, place=Place(address=str(tmp_path / "file" / "verdicts.json")), s3=s3)
+        deliver(["good"], delivery, place=Place(address=str(tmp_path / "file" / "results.json")), s3=s3)
     assert objects(delivery.repository, s3) == set()
 
 
@@ -311,14 +311,14 @@ def test_an_interrupted_run_publishes_what_was_ready_and_says_what_was_not(
 ):
     for name in ("one", "two", "three"):
         declare(models, name)
-    place = Place(address=str(tmp_path / "verdicts.json"))
+    place = Place(address=str(tmp_path / "results.json"))
     interrupt_at(monkeypatch, "two", "build")
     with pytest.raises(KeyboardInterrupt):
         deliver(["one", "two", "three"], delivery, place=place, s3=s3)
     assert list(consistent_manifest(delivery.repository, s3).models) == ["one"]
-    document = Verdicts.from_json(place.read(), where="here")
+    document = Results.from_json(place.read(), where="here")
     assert not document.finished
-    assert [(each.result, each.step, rules(each)) for each in document.verdicts] == [
+    assert [(each.status, each.step, rules(each)) for each in document.results] == [
         ("published", "publish", []),
         ("failed", "build", ["interrupted"]),
         ("failed", "wait", ["not-reached"]),
@@ -340,15 +340,15 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, model: str, step: str) -> None
     monkeypatch.setattr(Worker, "do", do)
 
 
-def rules(verdict: Verdict) -> list[str]:
-    return [problem.rule for problem in verdict.problems]
+def rules(result: ModelResult) -> list[str]:
+    return [problem.rule for problem in result.problems]
 
 
 def test_the_document_is_true_from_the_beginning_whatever_ends_the_run(delivery, models, s3, tmp_path):
     declare(models, "good", body=f"(job.source / 'seen').write_text(open({str(tmp_path / 'v')!r}).read())")
     deliver(["good"], delivery, place=Place(address=str(tmp_path / "v")), s3=s3)
-    before = Verdicts.from_json((models / "good" / "seen").read_text(), where="here")
-    assert (before.finished, rules(before.verdicts[0])) == (False, ["not-reached"])
+    before = Results.from_json((models / "good" / "seen").read_text(), where="here")
+    assert (before.finished, rules(before.results[0])) == (False, ["not-reached"])
 
 
 @pytest.fixture
@@ -362,15 +362,15 @@ def test_the_command_line_takes_it_all(environment, delivery, models, capsys):
     declare(models, "good")
     declare(models, "bad", body="1 / 0")
     where = Repository.parse(delivery.repository)
-    verdicts = f"s3://{where.bucket}/runs/1/verdicts.json"
+    results = f"s3://{where.bucket}/runs/1/results.json"
     given = ["deliver", "bad", "good", "--repository", delivery.repository, "--models", str(models)]
-    given += ["--logs", str(delivery.logs), "--verdicts", verdicts, "--unverified", "--json"]
+    given += ["--logs", str(delivery.logs), "--results", results, "--unverified", "--json"]
     assert main(given) == 1
     out, error = capsys.readouterr()
     assert json.loads(out)["counts"] == {"published": 1, "unchanged": 0, "failed": 1}
     assert "bad: failed in build: building 'bad' failed: ZeroDivisionError" in error
     assert "good: published as good-" in error
-    assert Verdicts.from_json(Place(address=verdicts).read(), where="here").counts()["failed"] == 1
+    assert Results.from_json(Place(address=results).read(), where="here").counts()["failed"] == 1
 
 
 class Hanging:
@@ -383,9 +383,9 @@ class Hanging:
         says = f"open({str(pipe)!r}, 'w').write(str(os.getpid()))"
         declare(models, "hangs", body=f"{says}\ntime.sleep(1000)")
         declare(models, "later")
-        self.place = folder / "verdicts.json"
+        self.place = folder / "results.json"
         given = ["--repository", delivery.repository, "--models", models, "--logs", delivery.logs]
-        given += ["--verdicts", self.place, "--unverified"]
+        given += ["--results", self.place, "--unverified"]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "triton_models", "deliver", "good", "hangs", "later", *map(str, given)],
             stderr=subprocess.PIPE,
@@ -405,14 +405,14 @@ class Hanging:
         os.close(self.worker)
         return status
 
-    def document(self) -> Verdicts:
-        return Verdicts.from_json(self.place.read_bytes(), where="here")
+    def document(self) -> Results:
+        return Results.from_json(self.place.read_bytes(), where="here")
 
 
-def test_a_build_service_that_ends_a_run_gets_its_verdicts(environment, delivery, models, tmp_path):
+def test_a_build_service_that_ends_a_run_gets_its_results(environment, delivery, models, tmp_path):
     run = Hanging(delivery, models, tmp_path)
     assert run.end(signal.SIGTERM) == 130
-    assert [(each.model, each.result, rules(each)) for each in run.document().verdicts] == [
+    assert [(each.model, each.status, rules(each)) for each in run.document().results] == [
         ("good", "published", []),
         ("hangs", "failed", ["interrupted"]),
         ("later", "failed", ["not-reached"]),
@@ -426,7 +426,7 @@ def test_a_run_that_is_killed_leaves_no_process_and_a_document_that_is_true(
     assert run.end(signal.SIGKILL) == -signal.SIGKILL
     document = run.document()
     assert not document.finished
-    assert {"hangs", "later"} <= {verdict.model for verdict in document.failed}
+    assert {"hangs", "later"} <= {result.model for result in document.failed}
     assert list(consistent_manifest(delivery.repository, s3).models) == ["good"]
 
 
@@ -435,8 +435,8 @@ def test_in_codebuild_the_log_is_the_builds_own(environment, delivery, models, s
     environment.setenv("CODEBUILD_BUILD_ID", "models:5d0f")
     environment.setenv("CODEBUILD_LOG_PATH", "5d0f")
     environment.setenv("FLEET_LOG_GROUP", "Builds")
-    (verdict,) = deliver(["loud"], delivery, s3=s3).verdicts
-    assert verdict.log == "CloudWatch Logs Builds, stream 5d0f"
+    (result,) = deliver(["loud"], delivery, s3=s3).results
+    assert result.log == "CloudWatch Logs Builds, stream 5d0f"
     out, error = capfd.readouterr()
     assert out == ""
     assert error.index("loud: begins") < error.index("exporting") < error.index("loud: failed in build")

@@ -11,7 +11,7 @@ import pytest
 from tests.triton_models.declared_models import declare
 from tests.triton_models.publishing_aws import client, consistent_manifest, new_repository, small_aws
 from triton_models.deliver.deliver import Delivery, deliver
-from triton_models.deliver.verdicts import Verdict
+from triton_models.deliver.results import ModelResult
 from triton_models.repository.manifest import Manifest
 from triton_rehearsal.triton import command
 
@@ -32,9 +32,9 @@ class Delivered:
         with small_aws() as url:
             s3 = client(url)
             delivery = Delivery(repository=new_repository(s3), models=models, logs=folder / "logs")
-            verdicts = deliver(["right-1", "wrong", "crashing", "right-2"], delivery, s3=s3)
+            results = deliver(["right-1", "wrong", "crashing", "right-2"], delivery, s3=s3)
             self.manifest: Manifest = consistent_manifest(delivery.repository, s3)
-        self.of: dict[str, Verdict] = {verdict.model: verdict for verdict in verdicts.verdicts}
+        self.of: dict[str, ModelResult] = {result.model: result for result in results.results}
 
 
 @pytest.fixture(scope="module")
@@ -50,12 +50,12 @@ def test_only_models_that_answer_as_their_source_does_are_published(delivered):
 
 
 def test_an_answer_outside_tolerance_is_reported_with_the_step_and_the_numbers(delivered):
-    verdict = delivered.of["wrong"]
-    assert (verdict.result, verdict.step) == ("failed", "verify")
-    assert "outside tolerance" in verdict.reason
+    result = delivered.of["wrong"]
+    assert (result.status, result.step) == ("failed", "verify")
+    assert "outside tolerance" in result.reason
 
 
 def test_a_model_that_triton_does_not_load_is_reported_and_stops_no_other(delivered):
-    verdict = delivered.of["crashing"]
-    assert (verdict.result, verdict.step) == ("failed", "verify")
-    assert "does not load" in verdict.reason
+    result = delivered.of["crashing"]
+    assert (result.status, result.step) == ("failed", "verify")
+    assert "does not load" in result.reason

@@ -100,7 +100,7 @@ def test_every_verb_has_json_and_help(verb: str, capsys) -> None:
     assert "--json" in capsys.readouterr().out
 
 
-def test_check_prints_its_verdict_and_exits_with_it(tmp_path: Path, capsys) -> None:
+def test_check_prints_its_result_and_exits_with_it(tmp_path: Path, capsys) -> None:
     good = write_plain(tmp_path / "resnet50")
 
     assert main(["check", str(good)]) == 0
@@ -161,9 +161,57 @@ def test_build_has_its_defaults(monkeypatch) -> None:
 
 
 def test_rehearse_has_its_defaults(monkeypatch) -> None:
-    given = _arguments(monkeypatch, "rehearse", ["--models", "minilm", "resnet50"])
+    given = _arguments(monkeypatch, "rehearse", ["minilm", "resnet50"])
 
-    assert (given.stay, given.port, given.models) == (False, 0, ["minilm", "resnet50"])
+    assert (given.stay, given.port, given.names) == (False, 0, ["minilm", "resnet50"])
+
+
+@pytest.fixture
+def no_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment without an account; what a verb sets in it is removed again."""
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("verb", [["history"], ["check-quotas", "--instance-type", "ml.g5.xlarge"]])
+def test_profile_and_region_reach_the_sdk_and_outrank_keys_of_the_environment(
+    verb: list[str], no_account: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+    _arguments(monkeypatch, verb[0], [*verb[1:], "--profile", "mine", "--region", "eu-west-1"])
+
+    assert (os.environ["AWS_PROFILE"], os.environ["AWS_DEFAULT_REGION"]) == ("mine", "eu-west-1")
+    assert "AWS_ACCESS_KEY_ID" not in os.environ
+
+
+def test_the_region_that_the_cdk_reads_counts_for_the_sdk_as_well(
+    no_account: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+
+    _arguments(monkeypatch, "history", [])
+
+    assert os.environ["AWS_DEFAULT_REGION"] == "eu-west-1"
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_an_option_means_the_same_in_every_verb(verb: str) -> None:
+    folders = {"--models", "--output", "--logs"}
+
+    for action in _options(verb):
+        for option in folders.intersection(action.option_strings):
+            assert (option, action.metavar, action.nargs) == (option, "DIR", None)
+
+
+def _options(verb: str) -> list[argparse.Action]:
+    parser = argparse.ArgumentParser()
+    VERBS[verb].add_arguments(parser)
+    below = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    parsers = [parser, *(each for action in below for each in action.choices.values())]
+    return [action for each in parsers for action in each._actions]
 
 
 class _Done:
@@ -235,14 +283,14 @@ def test_a_verb_that_the_build_job_lacks_says_so() -> None:
 
 
 def test_a_missing_package_is_a_users_mistake(monkeypatch) -> None:
-    monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(does="no_such_package.module:run"))
+    monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(module="triton_no_such_package.module"))
 
-    with pytest.raises(FleetError, match="'no_such_package' is not installed"):
+    with pytest.raises(FleetError, match="'triton_no_such_package' is not installed"):
         cli._function("check")
 
 
 def test_a_module_of_ours_that_is_missing_is_a_bug(monkeypatch) -> None:
-    monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(does="triton_models.no_such_module:run"))
+    monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(module="no_such_module"))
 
     with pytest.raises(ModuleNotFoundError):
         cli._function("check")

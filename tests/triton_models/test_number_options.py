@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from triton_models.cli.main import main
-from triton_models.cli.numbers import count, seconds
+from triton_models.cli.options import count, seconds
 
 COUNTS = (
     ["compare", "resnet50", "--requests"],
     ["compare", "resnet50", "--concurrency"],
     ["compare", "resnet50", "--cold-starts"],
-    ["changed", "--models-per-build"],
+    ["diff", "--models-per-build"],
     ["pack", "build/resnet50", "-o", "dist", "--copies"],
 )
 TIMES = (

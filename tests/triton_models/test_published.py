@@ -1,4 +1,4 @@
-"""`fleet releases` shows what was published."""
+"""`fleet history` shows what was published."""
 
 from __future__ import annotations
 

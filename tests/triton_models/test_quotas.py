@@ -13,9 +13,9 @@ from botocore.stub import Stubber
 from moto.servicequotas.exceptions import NoSuchResource
 from moto.servicequotas.models import ServiceQuotasBackend
 
+import triton_models.cli.main as cli
 from tests.triton_models.publishing_aws import ENVIRONMENT, small_aws
 from triton_models.base.errors import FleetError
-from triton_models.cli.main import main as cli
 from triton_models.facts import quotas
 from triton_models.facts.build_machines.automatic import automatic_machine
 from triton_models.facts.build_machines.processing import processing_type
@@ -180,7 +180,7 @@ def test_a_quota_that_only_support_raises_says_so() -> None:
 
 
 def _arguments(**given: Any) -> argparse.Namespace:
-    defaults = {"instance_type": "ml.g5.2xlarge", "region": "us-east-1", "instances": 1, "parallel_builds": 1}
+    defaults = {"instance_type": "ml.g5.2xlarge", "max_capacity": 1, "parallel_builds": 1}
     rest = {"machine": "automatic", "build_instance_type": None}
     return argparse.Namespace(**{**defaults, **rest, **given})
 
@@ -203,10 +203,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({"region": None}, "no region is given"),
-        ({}, "Service Quotas cannot be asked"),
-        ({"instances": 0}, "--instances is 0"),
-        ({"parallel_builds": -1}, "--parallel-builds is -1"),
+        ({}, "no region is given"),
         ({"instance_type": "ml.g5.huge"}, "unknown instance type 'ml.g5.huge'"),
         ({"build_instance_type": "ml.g5.huge"}, "unknown instance type 'ml.g5.huge'"),
     ],
@@ -216,6 +213,15 @@ def test_what_cannot_be_asked_is_one_error(nobody: None, given: dict[str, Any], 
         quotas.run(_arguments(**given))
 
     assert [problem.what for problem in caught.value.problems] == [what]
+
+
+def test_credentials_that_are_missing_are_one_error(nobody: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+
+    with pytest.raises(FleetError) as caught:
+        quotas.run(_arguments())
+
+    assert [problem.what for problem in caught.value.problems] == ["Service Quotas cannot be asked"]
 
 
 def test_a_refusal_names_what_was_refused(
@@ -228,7 +234,7 @@ def test_a_refusal_names_what_was_refused(
     with small_aws() as url:
         for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": url}.items():
             monkeypatch.setenv(name, value)
-        status = cli.main(["quotas", "--instance-type", "ml.g4dn.xlarge", "--json"])
+        status = cli.main(["check-quotas", "--instance-type", "ml.g4dn.xlarge", "--json"])
 
     (problem,) = json.loads(capsys.readouterr().out)["error"]
     assert status == cli.EXIT_MISTAKE

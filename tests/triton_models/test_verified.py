@@ -1,4 +1,4 @@
-"""`fleet releases --verify` reads what is published, and names what is not as the manifest records it."""
+"""`fleet history --verify` reads what is published, and names what is not as the manifest records it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def repository(s3: Any, artifacts: dict[str, Artifact]) -> Repository:
 
 def verified(repository: Repository, *names: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
     """The exit status, and the document."""
-    status = main(["releases", "--json", "--verify", "--repository", repository.url, *names])
+    status = main(["history", "--json", "--verify", "--repository", repository.url, *names])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -73,7 +73,7 @@ def test_what_was_published_is_verified_with_its_bill_of_materials(
 def test_nothing_is_read_unless_it_is_asked_for(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["releases", "--json", "--repository", repository.url]) == 0
+    assert main(["history", "--json", "--repository", repository.url]) == 0
     assert json.loads(capsys.readouterr().out)["verified"] is None
 
 

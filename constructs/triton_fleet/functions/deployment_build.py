@@ -95,13 +95,13 @@ class DeploymentBuild(Construct):
             "Function",
             source="deployment_build",
             description="Starts builds of models and waits for them",
-            memory_mb=256,  # it reads the verdicts on thousands of models
+            memory_mb=256,  # it reads the results on thousands of models
             log_retention=log_retention,
         )
         self._allow()
         self._successor = allow_successor(self, self.function)
         if self._runs is None:
-            self._builds.role.add_to_policy(self._folder.write_statement("Verdicts"))
+            self._builds.role.add_to_policy(self._folder.write_statement("Results"))
         self.resource = CustomResource(
             self,
             "Resource",
@@ -260,10 +260,10 @@ class DeploymentBuild(Construct):
         manifest = repository.bucket.arn_for_objects(f"{repository.prefix}{MANIFEST_NAME}")
         return [
             iam.PolicyStatement(
-                sid="Verdicts", actions=["s3:GetObject"], resources=[self._folder.objects_arn, manifest]
+                sid="Results", actions=["s3:GetObject"], resources=[self._folder.objects_arn, manifest]
             ),
             iam.PolicyStatement(
-                sid="VerdictsListed",
+                sid="ResultsListed",
                 actions=["s3:ListBucket"],
                 resources=[repository.bucket.bucket_arn],
                 conditions={
@@ -273,6 +273,6 @@ class DeploymentBuild(Construct):
                 },
             ),
             iam.PolicyStatement(
-                sid="VerdictsKey", actions=["kms:Decrypt"], resources=[repository.key.key_arn]
+                sid="ResultsKey", actions=["kms:Decrypt"], resources=[repository.key.key_arn]
             ),
         ]

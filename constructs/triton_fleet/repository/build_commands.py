@@ -36,13 +36,13 @@ def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     """What a build runs, by phase, in the source folder.
 
     They read FLEET_MODELS, of which none means every declared model, FLEET_RELEASE, FLEET_REPOSITORY, for a
-    GPU FLEET_GPU, and FLEET_VERDICTS where somebody wants to know how each model came out.
+    GPU FLEET_GPU, and FLEET_RESULTS where somebody wants to know how each model came out.
     """
     return {
         "install": (*(_FIND_DRIVER if gpu else ()), _INSTALL),
         "build": (
             f'{_MODULE} deliver {_MODELS} --release "$FLEET_RELEASE" {_HARDWARE[gpu is not None]} '
-            '--repository "$FLEET_REPOSITORY" ${FLEET_VERDICTS:+--verdicts "$FLEET_VERDICTS"}',
+            '--repository "$FLEET_REPOSITORY" ${FLEET_RESULTS:+--results "$FLEET_RESULTS"}',
         ),
     }
 
@@ -51,14 +51,14 @@ def changed_commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     """What finds the models that have to be built again, and divides them among builds.
 
     They read what `commands` reads, FLEET_ITEMS, where to write a build's models to for each build, and
-    FLEET_MODELS_PER_BUILD. A declaration that cannot be read is a verdict, and keeps no other from its build.
+    FLEET_MODELS_PER_BUILD. A declaration that cannot be read is a result, and keeps no other from its build.
     """
     return {
         "install": (_INSTALL_LITTLE,),
         "build": (
-            f'{_MODULE} changed ${{FLEET_MODELS:---all}} --release "$FLEET_RELEASE" '
-            f'{_HARDWARE[gpu is not None]} --repository "$FLEET_REPOSITORY" --verdicts "$FLEET_VERDICTS" '
-            '--models-per-build "$FLEET_MODELS_PER_BUILD" --output "$FLEET_ITEMS"',
+            f'{_MODULE} diff ${{FLEET_MODELS:---all}} --release "$FLEET_RELEASE" '
+            f'{_HARDWARE[gpu is not None]} --repository "$FLEET_REPOSITORY" --results "$FLEET_RESULTS" '
+            '--models-per-build "$FLEET_MODELS_PER_BUILD" --items "$FLEET_ITEMS"',
         ),
     }
 
@@ -66,11 +66,11 @@ def changed_commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
 def summary_commands() -> Mapping[str, Sequence[str]]:
     """Commands that report how every model of a run came out, and fails if one did.
 
-    They read FLEET_VERDICTS and FLEET_ITEMS, and FLEET_SUMMARY, where to write it to.
+    They read FLEET_RESULTS and FLEET_ITEMS, and FLEET_SUMMARY, where to write it to.
     """
     return {
         "install": (_INSTALL_LITTLE,),
-        "build": (f'{_MODULE} verdicts "$FLEET_VERDICTS" --items "$FLEET_ITEMS" --output "$FLEET_SUMMARY"',),
+        "build": (f'{_MODULE} summarize "$FLEET_RESULTS" --items "$FLEET_ITEMS" --summary "$FLEET_SUMMARY"',),
     }
 
 

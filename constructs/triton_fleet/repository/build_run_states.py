@@ -65,14 +65,14 @@ def definition(
         max_concurrency: How many builds at a time.
         topic: Gets a notice if a model failed.
     """
-    items, verdicts, document = (f"{folder.url}{{}}/{name}" for name in (ITEMS, VERDICTS, SUMMARY))
+    items, results, document = (f"{folder.url}{{}}/{name}" for name in (ITEMS, RESULTS, SUMMARY))
     find = _build(
         scope,
         "FindChanged",
         changed,
-        {"FLEET_ITEMS": _of_run(items), "FLEET_VERDICTS": _of_run(f"{verdicts}changed.json")},
+        {"FLEET_ITEMS": _of_run(items), "FLEET_RESULTS": _of_run(f"{results}changed.json")},
     )
-    parallel = _map(scope, folder, verdicts=verdicts, max_concurrency=max_concurrency)
+    parallel = _map(scope, folder, results=results, max_concurrency=max_concurrency)
     parallel.item_processor(_one_build(scope, builds))
     summarize = _build(
         scope,
@@ -80,12 +80,12 @@ def definition(
         summary,
         {
             "FLEET_ITEMS": _of_run(items),
-            "FLEET_VERDICTS": _of_run(verdicts),
+            "FLEET_RESULTS": _of_run(results),
             "FLEET_SUMMARY": _of_run(document),
         },
     )
     # Whatever became of the builds, the summary says it: no item at all is not a failure, and of a list that
-    # could not be read every model is without a verdict.
+    # could not be read every model is without a result.
     parallel.add_catch(summarize, result_path=_ERROR)
     summarize.add_catch(_failed(scope, document, topic), result_path=_ERROR)
     return find.next(parallel).next(summarize)
@@ -97,7 +97,7 @@ LABEL = "Builds"
 ITEMS = "items.json"
 """What each build of a run is to make."""
 
-VERDICTS = "verdicts/"
+RESULTS = "results/"
 """How each model came out, in a document for each build."""
 
 SUMMARY = "summary.json"
@@ -135,9 +135,9 @@ def _build(
 
 
 def _map(
-    scope: Construct, folder: WorkingFolder, *, verdicts: str, max_concurrency: int
+    scope: Construct, folder: WorkingFolder, *, results: str, max_concurrency: int
 ) -> sfn.DistributedMap:
-    """A build for each item. However many fail, the others go on: their verdicts say which did."""
+    """A build for each item. However many fail, the others go on: their results say which did."""
     return sfn.DistributedMap(
         scope,
         "BuildChanged",
@@ -148,8 +148,8 @@ def _map(
         ),
         item_selector={
             "models": sfn.JsonPath.string_at("$$.Map.Item.Value.models"),
-            "verdicts": sfn.JsonPath.format(
-                f"{verdicts}{{}}.json",
+            "results": sfn.JsonPath.format(
+                f"{results}{{}}.json",
                 sfn.JsonPath.execution_name,
                 sfn.JsonPath.string_at("$$.Map.Item.Index"),
             ),
@@ -164,7 +164,7 @@ def _one_build(scope: Construct, project: codebuild.IProject) -> sfn.IChainable:
     """The build of an item; once more if its machine failed, which built what it had built by then."""
     variables = {
         "FLEET_MODELS": sfn.JsonPath.string_at("$.models"),
-        "FLEET_VERDICTS": sfn.JsonPath.string_at("$.verdicts"),
+        "FLEET_RESULTS": sfn.JsonPath.string_at("$.results"),
     }
     failed = sfn.Fail(scope, "BuildFailed", error_path=f"{_ERROR}.Error", cause_path=f"{_ERROR}.Cause")
     why = (

@@ -1,4 +1,4 @@
-"""Runs of many builds: every model that changed, several builds at a time, and a verdict for each model."""
+"""Runs of many builds: every model that changed, several builds at a time, and a result for each model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class BuildRuns(Construct):
     and checked. A model that fails stops no other. At the end there is a summary of all of them, with the
     reason of each failure; then the run fails, and names the summary, if a model failed.
 
-    A build whose machine fails is started once more. A model without a verdict, because its build took too
+    A build whose machine fails is started once more. A model without a result, because its build took too
     long or failed again, counts as failed. Start a run with `aws stepfunctions start-execution`.
 
     On demand every build needs its place in the quota of builds on GPUs at a time, 0 in a new account.
@@ -213,8 +213,8 @@ class BuildRuns(Construct):
         )
 
     def _let_builds_tell(self) -> None:
-        """Let a build write its models' verdicts."""
-        self.builds.role.add_to_policy(self.folder.write_statement("Verdicts"))
+        """Let a build write its models' results."""
+        self.builds.role.add_to_policy(self.folder.write_statement("Results"))
 
     def _role(self, topic: sns.ITopic | None) -> iam.Role:
         """What the state machine may do, except start it: that names the state machine."""

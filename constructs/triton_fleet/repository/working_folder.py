@@ -71,5 +71,5 @@ def timing_cache(repository: ModelRepository) -> WorkingFolder:
 
 
 def runs(repository: ModelRepository) -> WorkingFolder:
-    """A folder for each run: its items, a verdict for each model, and the summary."""
+    """A folder for each run: its items, a result for each model, and the summary."""
     return WorkingFolder(repository=repository, name="runs")

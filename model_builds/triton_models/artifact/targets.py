@@ -156,7 +156,7 @@ def _parsed(text: str) -> ArtifactTarget:
             what=f"{text!r} is not a target",
             where="the target",
             expected="compute capability and TensorRT, such as sm86-trt10.13.3; cpu-trt10.13.3; or any",
-            fix="`fleet releases` shows the targets of what is published; an alias names its endpoint's",
+            fix="`fleet history` shows the targets of what is published; an alias names its endpoint's",
             rule="unknown-target",
         )
     return ArtifactTarget(hardware=match["hardware"] or ANY_HARDWARE, tensorrt=match["tensorrt"] or "")

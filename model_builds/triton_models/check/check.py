@@ -114,16 +114,16 @@ class Checked:
 
 
 def run(arguments: argparse.Namespace) -> Checked:
-    """`fleet check PATH... [--release R] [--gpu G | --instance-type T] [--endpoint E]`.
+    """`fleet check PATH... [--release R] [--gpu G | --instance-type T] [--endpoint-kind K]`.
 
-    Without --endpoint, what `fleet build` made, packed or not, is checked for the multi-model endpoint that
-    it is made for, and everything else for a plain Triton server.
+    Without --endpoint-kind, what `fleet build` made, packed or not, is checked for the multi-model endpoint
+    that it is made for, and everything else for a plain Triton server.
     """
     asked = target(
         release=arguments.release,
         gpu=arguments.gpu,
         instance_type=arguments.instance_type,
-        endpoint=arguments.endpoint,
+        endpoint=arguments.endpoint_kind,
     )
     paths: list[Path] = arguments.paths
     return Checked(problems={str(path): tuple(_check_as_asked(path, asked)) for path in paths})

@@ -1,33 +1,47 @@
-"""The arguments of the verbs that ask an AWS account."""
+"""The arguments of the verbs that look at an AWS account, or at what only it or a GPU can decide."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+
+from triton_models.cli.options import (
+    NAME_HELP,
+    add_account,
+    add_instance_type,
+    add_models,
+    add_repository,
+    count,
+)
 
 
-def quotas(parser: argparse.ArgumentParser) -> None:
-    """`fleet quotas`."""
+def check_endpoint(parser: argparse.ArgumentParser) -> None:
+    """`fleet check-endpoint`."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these models")
+    parser.add_argument("--endpoint", metavar="NAME", help="a deployed endpoint, which is asked what it is")
+    add_instance_type(parser)
+    parser.add_argument("--release", help="the Triton release that the endpoint serves with, such as 25.09")
+    add_repository(parser)
+
+
+def check_quotas(parser: argparse.ArgumentParser) -> None:
+    """`fleet check-quotas`."""
     from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY, MACHINES
 
+    add_instance_type(parser, required=True)
     parser.add_argument(
-        "--instance-type", required=True, metavar="TYPE", help="what the endpoint runs on: ml.g5.2xlarge"
-    )
-    parser.add_argument(
-        "--region", help="where it is deployed (default: the region of the AWS configuration)"
-    )
-    parser.add_argument(
-        "--instances",
-        type=int,
+        "--max-capacity",
+        type=count,
         default=DEFAULT_MAX_CAPACITY,
         metavar="N",
-        help="the most it scales to, max_capacity of cdk.json (default: %(default)s)",
+        help="the most instances that it scales to, as in cdk.json (default: %(default)s)",
     )
     parser.add_argument(
         "--parallel-builds",
-        type=int,
+        type=count,
         default=1,
         metavar="N",
-        help="the most builds at a time, parallel_builds of cdk.json (default: %(default)s)",
+        help="the most builds at a time, as in cdk.json (default: %(default)s)",
     )
     parser.add_argument(
         "--machine",
@@ -36,5 +50,80 @@ def quotas(parser: argparse.ArgumentParser) -> None:
         help="what builds run on (default: what the build job chooses for the GPU and the region)",
     )
     parser.add_argument(
-        "--build-instance-type", metavar="TYPE", help="of Processing jobs, where it is not the endpoint's"
+        "--build-instance-type",
+        metavar="TYPE",
+        help="the instance type of Processing jobs, where it is not the endpoint's",
     )
+    add_account(parser)
+
+
+def probe(parser: argparse.ArgumentParser) -> None:
+    """`fleet probe`, which is two: on a machine with a GPU, and in an AWS account."""
+    places = parser.add_subparsers(dest="place", metavar="PLACE", required=True)
+    _gpu(_place(places, "gpu", "probe this machine's GPU, inside the image of a release"))
+    _account(_place(places, "account", "probe an AWS account, with resources of its own that it removes"))
+
+
+def _place(
+    places: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
+) -> argparse.ArgumentParser:
+    """The parser of one place, with what every place takes."""
+    parser = places.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="ID",
+        help="run only these probes; an id of a probe or of a belief in docs/ledger.md",
+    )
+    parser.add_argument(
+        "--transcript",
+        type=Path,
+        metavar="FILE",
+        help="write the transcript to this file (default: probe-*.json)",
+    )
+    # The verb has it as well, and has set its default.
+    parser.add_argument(
+        "--json", action="store_true", default=argparse.SUPPRESS, help="print the result as one JSON document"
+    )
+    return parser
+
+
+def _gpu(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"{NAME_HELP}; what to build and verify (default: all)"
+    )
+    parser.add_argument("--release", help="the release that this image should be (default: the one it is)")
+    parser.add_argument(
+        "--gpu", help="the GPU that this machine should have, such as A10G (default: the one it has)"
+    )
+    add_models(parser)
+
+
+def _account(parser: argparse.ArgumentParser) -> None:
+    from triton_models.facts.releases import DEFAULT_RELEASE
+
+    parser.epilog = (
+        "It says first what it creates, how long it takes and what it costs, and asks. Without --only and "
+        "--all it runs the cheap probes: under 15 minutes and 2 USD. Whatever ends it, it removes what it "
+        "created; what a crash leaves, its journal in ~/.local/state/triton-fleet names: see --clean. "
+        "docs/probe.md lists the probes and the permissions that they need."
+    )
+    parser.add_argument(
+        "--release", default=DEFAULT_RELEASE, help="the Triton release (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--instance-type",
+        default="ml.g5.2xlarge",
+        metavar="TYPE",
+        help="the instance type of the endpoint and of the Processing job (default: %(default)s)",
+    )
+    parser.add_argument("--all", action="store_true", help="run every probe: under an hour and 10 USD")
+    parser.add_argument("--yes", action="store_true", help="agree to what it creates, and do not ask")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--resume", action="store_true", help="go on with the latest run of the account that broke off"
+    )
+    instead.add_argument(
+        "--clean", action="store_true", help="remove what any run left in the account, and probe nothing"
+    )
+    add_account(parser)

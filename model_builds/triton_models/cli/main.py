@@ -7,19 +7,11 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from triton_models.cli import (
-    account,
-    comparing,
-    delivering,
-    making,
-    probing,
-    rehearsing,
-    reporting,
-    repository,
-)
+from triton_models.cli import account, jobs, models, repository, review
+from triton_models.cli.options import use_account
 
 if TYPE_CHECKING:
     from triton_models.base.errors import FleetError
@@ -35,80 +27,66 @@ EXIT_BROKEN_PIPE = 141
 
 
 class Verb(NamedTuple):
-    """A verb: what `--help` says about it, its arguments, and the "module:function" that does it."""
+    """A verb: what `--help` says about it, its arguments, and the module whose `run` does it.
+
+    A module of this package is named without the package.
+    """
 
     help: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    does: str
+    module: str
 
 
-VERBS = {
-    "new": Verb(
-        "begin a model build as a copy of the nearest one", making.new, "triton_models.declare.new:run"
-    ),
-    "build": Verb("build models from their declarations", making.build, "triton_models.builds.build:run"),
-    "check": Verb(
-        "find what Triton or SageMaker would refuse", making.check, "triton_models.check.check:run"
-    ),
-    "verify": Verb(
-        "compare what models answer with their source", making.verify, "triton_models.verify.verify:run"
-    ),
-    "merge": Verb(
-        "put the plans of several GPU models into one artifact",
-        making.merge,
-        "triton_models.builds.merge:run",
-    ),
-    "pack": Verb("pack models into immutable artifacts", making.pack, "triton_models.pack.pack:run"),
-    "publish": Verb(
-        "upload artifacts and make them current", repository.publish, "triton_models.repository.publish:run"
-    ),
-    "deliver": Verb(
-        "build, check, verify, pack and publish many models, each on its own",
-        delivering.deliver,
-        "triton_models.deliver.deliver:run",
-    ),
-    "changed": Verb(
-        "list the models that must be built again", delivering.changed, "triton_models.deliver.changed:run"
-    ),
-    "verdicts": Verb(
-        "sum up what became of the models of many deliveries",
-        delivering.verdicts,
-        "triton_models.deliver.summary:run",
-    ),
-    "releases": Verb(
-        "show what was published", repository.releases, "triton_models.repository.published:run"
-    ),
-    "rollback": Verb(
-        "make a model's earlier artifact current",
-        repository.rollback,
-        "triton_models.repository.rollback:run",
-    ),
-    "prune": Verb(
-        "delete artifacts that nothing uses any more", repository.prune, "triton_models.repository.prune:run"
-    ),
-    "preflight": Verb(
-        "find what an endpoint could not load", repository.preflight, "triton_models.repository.preflight:run"
-    ),
-    "quotas": Verb(
-        "find service quotas that are too low for a fleet", account.quotas, "triton_models.facts.quotas:run"
-    ),
-    "probe": Verb(
-        "decide what only a GPU or an account can decide", probing.probe, "triton_models.probe.command:run"
-    ),
-    "compare": Verb(
-        "measure models side by side: size, cold start, latency",
-        comparing.compare,
-        "triton_rehearsal.compare:run",
-    ),
-    "report": Verb(
-        "say what a change does to what is deployed, as Markdown",
-        reporting.report,
-        "triton_report.command:run",
-    ),
-    "rehearse": Verb(
-        "deploy, build, serve and verify on this machine", rehearsing.rehearse, "triton_rehearsal.story:run"
-    ),
+SECTIONS: Mapping[str, Mapping[str, Verb]] = {
+    "Make models": {
+        "new": Verb("copy a model build, under a name of its own", models.new, "declare.new"),
+        "build": Verb("build models from their declarations", models.build, "builds.build"),
+        "check": Verb("find what Triton or SageMaker would refuse", models.check, "check.check"),
+        "verify": Verb("compare what models answer with their source", models.verify, "verify.verify"),
+        "compare": Verb(
+            "measure size, cold start and latency of models", models.compare, "triton_rehearsal.compare"
+        ),
+        "merge": Verb("put plans for several GPU models into one artifact", models.merge, "builds.merge"),
+        "pack": Verb("pack models into immutable artifacts", models.pack, "pack.pack"),
+    },
+    "Publish models": {
+        "publish": Verb("upload artifacts and make them current", repository.publish, "repository.publish"),
+        "history": Verb(
+            "list what was published, and what is current", repository.history, "repository.published"
+        ),
+        "rollback": Verb(
+            "make a model's earlier artifact current", repository.rollback, "repository.rollback"
+        ),
+        "prune": Verb("delete artifacts that nothing uses any more", repository.prune, "repository.prune"),
+    },
+    "Try a change": {
+        "rehearse": Verb(
+            "deploy, build, serve and verify on this machine", review.rehearse, "triton_rehearsal.story"
+        ),
+        "report": Verb(
+            "write what a change does to what is deployed", review.report, "triton_report.command"
+        ),
+    },
+    "Ask an account or a GPU": {
+        "check-endpoint": Verb(
+            "find what an endpoint could not load", account.check_endpoint, "repository.preflight"
+        ),
+        "check-quotas": Verb(
+            "find service quotas that are too low for a fleet", account.check_quotas, "facts.quotas"
+        ),
+        "probe": Verb("decide what only a GPU or an account can decide", account.probe, "probe.command"),
+    },
+    "Run in build jobs": {
+        "deliver": Verb(
+            "build, check, verify, pack and publish models, each on its own", jobs.deliver, "deliver.deliver"
+        ),
+        "diff": Verb("list the models whose builds would differ", jobs.diff, "deliver.changed"),
+        "summarize": Verb("sum up the results of many deliveries", jobs.summarize, "deliver.summary"),
+    },
 }
+"""The verbs, as `fleet --help` lists them."""
+
+VERBS: Mapping[str, Verb] = {name: verb for verbs in SECTIONS.values() for name, verb in verbs.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -138,6 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _do(arguments: argparse.Namespace) -> int:
     from triton_models.base.errors import FleetError
 
+    use_account(arguments)
     try:
         outcome = _function(arguments.verb)(arguments)
     except FleetError as error:
@@ -179,9 +158,10 @@ def _function(verb: str) -> Callable[[argparse.Namespace], Outcome]:
     """
     from triton_models.base.errors import FleetError
 
-    module, _, name = VERBS[verb].does.partition(":")
+    name = VERBS[verb].module
+    module = name if name.startswith("triton_") else f"triton_models.{name}"
     try:
-        function: Callable[[argparse.Namespace], Outcome] = getattr(importlib.import_module(module), name)
+        function: Callable[[argparse.Namespace], Outcome] = importlib.import_module(module).run
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing == "triton_models":
@@ -196,11 +176,13 @@ def _function(verb: str) -> Callable[[argparse.Namespace], Outcome]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=PROGRAM, description="Thousands of Triton models behind one SageMaker GPU endpoint."
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(
+        dest="verb", metavar="VERB", required=True, parser_class=argparse.ArgumentParser
+    )
     for name, verb in VERBS.items():
         below = verbs.add_parser(name, help=verb.help, description=f"{verb.help[0].upper()}{verb.help[1:]}.")
         verb.add_arguments(below)
@@ -208,6 +190,22 @@ def _parser() -> argparse.ArgumentParser:
             "--json", action="store_true", help="print the result, or the errors, as one JSON document"
         )
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Lists the verbs in sections, which argparse cannot."""
+
+    def format_help(self) -> str:
+        width = max(map(len, VERBS))
+        sections = "\n".join(
+            "\n".join([f"{title}:", *(f"  {name:{width}}  {verb.help}" for name, verb in verbs.items()), ""])
+            for title, verbs in SECTIONS.items()
+        )
+        return (
+            f"{self.format_usage()}\n{self.description}\n\n{sections}\n"
+            f"  {'--version':{width}}  print the version and exit\n"
+            f"\n`{PROGRAM} VERB --help` lists the options of a verb.\n"
+        )
 
 
 class _Version(argparse.Action):

@@ -1,4 +1,4 @@
-"""`fleet changed`: which models must be built again, by what their builds depend on.
+"""`fleet diff`: which models must be built again, by what their builds depend on.
 
 The inputs of each declaration, see `triton_models.builds.inputs`, are compared with those that the manifest
 noted when an artifact was published. A model has not changed if they are those of its current artifact.
@@ -30,8 +30,8 @@ from triton_models.declare.reading import model_names
 from triton_models.deliver.building import Order
 from triton_models.deliver.places import Place
 from triton_models.deliver.record import Record
+from triton_models.deliver.results import ModelResult
 from triton_models.deliver.steps import find
-from triton_models.deliver.verdicts import Verdict
 from triton_models.deliver.worker import Ended, Worker
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Repository
 from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository, workers
@@ -83,11 +83,11 @@ class ModelState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """The outcome of `fleet changed`.
+    """The outcome of `fleet diff`.
 
     Attributes:
         states: Each model.
-        reported: Whether the broken ones are told elsewhere, in a document of verdicts.
+        reported: Whether the broken ones are told elsewhere, in a document of results.
     """
 
     states: tuple[ModelState, ...]
@@ -95,7 +95,7 @@ class Changed:
 
     @property
     def exit_code(self) -> int:
-        """1 if a declaration is broken and no document of verdicts says so, else 0."""
+        """1 if a declaration is broken and no document of results says so, else 0."""
         return 1 if self.having("broken") and not self.reported else 0
 
     def having(self, state: State) -> list[ModelState]:
@@ -132,7 +132,7 @@ class Changed:
 
 
 def run(arguments: argparse.Namespace) -> Changed:
-    """`fleet changed NAME... | --all`."""
+    """`fleet diff NAME... | --all`."""
     where = Repository.parse(wanted_repository(arguments.repository))
     names = arguments.names or model_names(arguments.models)
     with aws_errors(where.url):
@@ -147,12 +147,12 @@ def run(arguments: argparse.Namespace) -> Changed:
         models=arguments.models,
         s3=client,
     )
-    outcome = Changed(states=tuple(states), reported=bool(arguments.verdicts))
-    if arguments.output:
+    outcome = Changed(states=tuple(states), reported=bool(arguments.results))
+    if arguments.items:
         items = outcome.items(models_per_build=arguments.models_per_build)
-        Place(address=arguments.output).write(json.dumps(items) + "\n")
-    if arguments.verdicts:
-        _report(outcome.having("broken"), Place(address=arguments.verdicts))
+        Place(address=arguments.items).write(json.dumps(items) + "\n")
+    if arguments.results:
+        _report(outcome.having("broken"), Place(address=arguments.results))
     return outcome
 
 
@@ -292,8 +292,8 @@ def _tag(tags: dict[str, str | FleetError], address: str) -> str:
 
 
 def _report(broken: Sequence[ModelState], place: Place) -> None:
-    """Write verdicts on what is not going to be built, for the summary of the builds."""
+    """Write results on what is not going to be built, for the summary of the builds."""
     record = Record([each.model for each in broken], place)
     for each in broken:
-        record.give(Verdict(model=each.model, result="failed", step="read", problems=each.problems))
+        record.give(ModelResult(model=each.model, status="failed", step="read", problems=each.problems))
     record.write(finished=True)

@@ -1,7 +1,7 @@
 """`fleet deliver`: from declarations to published models, each on its own.
 
 Every model is built, checked, verified and packed in a worker process, and published. One that raises, hangs
-or crashes is one failed model with its reason and its log; the others go on. There is a verdict on every
+or crashes is one failed model with its reason and its log; the others go on. There is a result on every
 model, whatever ends the run.
 """
 
@@ -28,8 +28,8 @@ from triton_models.deliver.logs import log_file, service_log
 from triton_models.deliver.places import Place
 from triton_models.deliver.publisher import Publisher
 from triton_models.deliver.record import Record, say
+from triton_models.deliver.results import ModelResult, Results, Step
 from triton_models.deliver.steps import Made, make
-from triton_models.deliver.verdicts import Step, Verdict, Verdicts
 from triton_models.deliver.worker import Ended, Worker
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import DEFAULT_RELEASE
@@ -96,7 +96,7 @@ class Delivery:
         )
 
 
-def run(arguments: argparse.Namespace) -> Verdicts:
+def run(arguments: argparse.Namespace) -> Results:
     """`fleet deliver NAME...`."""
     delivery = Delivery(
         repository=wanted_repository(arguments.repository),
@@ -110,29 +110,29 @@ def run(arguments: argparse.Namespace) -> Verdicts:
         output=arguments.output,
         logs=arguments.logs,
     )
-    place = Place(address=arguments.verdicts) if arguments.verdicts else None
+    place = Place(address=arguments.results) if arguments.results else None
     with stopped_by_sigterm():
         return deliver(arguments.names, delivery, place=place)
 
 
 def deliver(
     names: Sequence[str], delivery: Delivery, *, place: Place | None = None, s3: S3Client | None = None
-) -> Verdicts:
+) -> Results:
     """Make and publish models, one after the other.
 
-    A model's publication goes on while the next one is made. The document of verdicts is written before the
+    A model's publication goes on while the next one is made. The document of results is written before the
     first model, now and then, and at the end: also when the run is interrupted, once all that was ready by
     then is published.
 
     Args:
         names: The models, or `folder:form`; each is made once.
         delivery: What to do with each.
-        place: Where the document of verdicts is written.
+        place: Where the document of results is written.
         s3: The client to publish with, for many threads; one from the environment if None.
 
     Raises:
         FleetError: Nothing was begun: the release or the GPU is unknown, the machine cannot compile or
-            verify for them, or the repository cannot be read. Or the verdicts cannot be written.
+            verify for them, or the repository cannot be read. Or the results cannot be written.
     """
     record = Record(dict.fromkeys(names), place)
     try:
@@ -147,7 +147,7 @@ def deliver(
         finished = True
     finally:
         record.write(finished=finished)
-    return record.verdicts(finished=True)
+    return record.results(finished=True)
 
 
 class _Run:
@@ -208,9 +208,9 @@ class _Run:
 
     def _failed(self, name: str, ended: Ended[Made]) -> None:
         self._record.give(
-            Verdict(
+            ModelResult(
                 model=name,
-                result="failed",
+                status="failed",
                 step=self._step,
                 problems=ended.problems,
                 seconds=ended.seconds,
@@ -232,9 +232,9 @@ class _Run:
     def _published(self, made: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:
         unchanged = published is not None and made.artifact.model in published.unchanged
         self._record.give(
-            Verdict(
+            ModelResult(
                 model=made.name,
-                result="failed" if published is None else "unchanged" if unchanged else "published",
+                status="failed" if published is None else "unchanged" if unchanged else "published",
                 step="publish",
                 problems=problems,
                 seconds=self._seconds[made.name],

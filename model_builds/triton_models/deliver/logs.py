@@ -13,7 +13,7 @@ LOG_GROUP_VARIABLE = "FLEET_LOG_GROUP"
 
 # What a Processing job is told about itself, and the group that all of them log to; its streams begin with
 # the job's name. Known from examples, and not read on AWS's own page: where the file is not there, or says
-# something else, a verdict names the log less exactly.
+# something else, a result names the log less exactly.
 PROCESSING_CONFIG = Path("/opt/ml/config/processingjobconfig.json")
 _PROCESSING_GROUP = "/aws/sagemaker/ProcessingJobs"
 

@@ -84,8 +84,8 @@ class Place:
             what="no document is there",
             where=self.address,
             expected="a folder or prefix with at least one .json in it",
-            fix="give the address that the runs were given with --verdicts, without the file name",
-            rule="no-verdicts",
+            fix="give the address that the runs were given with --results, without the file name",
+            rule="no-results",
         )
 
     def _below(self) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ A publication replaces the manifest, which for thousands of models is megabytes,
 time. So what is made while a publication is under way waits, and goes with the next one: a model that took
 minutes is published by itself at once, and hundreds that take a second each share a few publications. Nothing
 waits for a number or a time to be reached. What a machine that dies can lose is what was made during the
-publication under way; `fleet changed` names it again.
+publication under way; `fleet diff` names it again.
 
 If artifacts are refused together, they are published in halves, so that what is wrong with one keeps back
 no other.

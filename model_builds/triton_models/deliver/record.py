@@ -1,4 +1,4 @@
-"""The verdicts of a run that goes on: kept, shown as they come, and written where they are wanted."""
+"""The results of a run that goes on: kept, shown as they come, and written where they are wanted."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from datetime import datetime, timezone
 
 from triton_models.base.errors import FleetError, Problem
 from triton_models.deliver.places import Place
-from triton_models.deliver.verdicts import Verdict, Verdicts
+from triton_models.deliver.results import ModelResult, Results
 from triton_models.repository.s3 import publisher
 
-# How often the document is written while the run goes on; every write holds all verdicts.
+# How often the document is written while the run goes on; every write holds all results.
 _EVERY_S = 2.0
 _EVERY_S_IN_S3 = 30.0
 
 
 class Record:
-    """The verdicts. Every model has one from the beginning: that the run did not come to it.
+    """The results. Every model has one from the beginning: that the run did not come to it.
 
     So whatever ends the run, even the power of the machine, the document says what is true.
 
@@ -31,8 +31,8 @@ class Record:
 
     def __init__(self, models: Iterable[str], place: Place | None) -> None:
         self._place = place
-        self._verdicts = {
-            model: Verdict(model=model, result="failed", step="wait", problems=(_not_reached(model),))
+        self._results = {
+            model: ModelResult(model=model, status="failed", step="wait", problems=(_not_reached(model),))
             for model in models
         }
         self._given: set[str] = set()
@@ -40,14 +40,14 @@ class Record:
         self._written_at = time.monotonic()
         self.write(finished=False)
 
-    def give(self, verdict: Verdict) -> None:
-        """Record a verdict and show it, on standard error; the first one of a model counts."""
+    def give(self, result: ModelResult) -> None:
+        """Record a result and show it, on standard error; the first one of a model counts."""
         with self._lock:
-            if verdict.model in self._given:
+            if result.model in self._given:
                 return
-            self._given.add(verdict.model)
-            self._verdicts[verdict.model] = verdict
-        say(verdict.line())
+            self._given.add(result.model)
+            self._results[result.model] = result
+        say(result.line())
 
     def refuse(self, problems: tuple[Problem, ...]) -> None:
         """Record that no model can be made, and write it: what is wrong is the same for all.
@@ -56,20 +56,22 @@ class Record:
             FleetError: The document cannot be written.
         """
         with self._lock:
-            for model in self._verdicts:
-                self._verdicts[model] = Verdict(model=model, result="failed", step="wait", problems=problems)
+            for model in self._results:
+                self._results[model] = ModelResult(
+                    model=model, status="failed", step="wait", problems=problems
+                )
         self.write(finished=True)
 
     def without(self) -> list[str]:
-        """The models that no verdict was given on."""
+        """The models that no result was given on."""
         with self._lock:
-            return [model for model in self._verdicts if model not in self._given]
+            return [model for model in self._results if model not in self._given]
 
-    def verdicts(self, *, finished: bool) -> Verdicts:
+    def results(self, *, finished: bool) -> Results:
         """The document as it is now."""
         with self._lock:
-            return Verdicts(
-                verdicts=tuple(self._verdicts.values()),
+            return Results(
+                results=tuple(self._results.values()),
                 by=publisher(),
                 at=datetime.now(timezone.utc),
                 finished=finished,
@@ -82,7 +84,7 @@ class Record:
             FleetError: It cannot be written.
         """
         if self._place is not None:
-            self._place.write(self.verdicts(finished=finished).to_json())
+            self._place.write(self.results(finished=finished).to_json())
             self._written_at = time.monotonic()
 
     def write_if_due(self) -> None:

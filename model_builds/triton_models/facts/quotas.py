@@ -1,4 +1,4 @@
-"""`fleet quotas`: whether the account's service quotas let the endpoint start and its models be built.
+"""`fleet check-quotas`: whether the account's service quotas let the endpoint start and its models be built.
 
 In a new account the quotas of GPU instances are 0, and a deployment finds that out after minutes. Raising one
 takes AWS from minutes to days.
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.quota_needs import Need, needs
@@ -59,7 +59,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotas:
-    """The outcome of `fleet quotas`.
+    """The outcome of `fleet check-quotas`.
 
     Attributes:
         region: Where.
@@ -128,26 +128,20 @@ def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
 
 
 def run(arguments: argparse.Namespace) -> Quotas:
-    """`fleet quotas --instance-type TYPE [--region REGION] [--instances N] [--parallel-builds N]`."""
+    """`fleet check-quotas --instance-type TYPE [--max-capacity N] [--parallel-builds N]`."""
     import boto3.session
 
     instance = find_instance_type(arguments.instance_type)
-    raise_if_any(
-        [
-            *_no_count("--instances", arguments.instances, meaning="max_capacity of the endpoint"),
-            *_no_count("--parallel-builds", arguments.parallel_builds, meaning="parallel_builds of cdk.json"),
-        ]
-    )
     build_type = arguments.build_instance_type
     if build_type:
         find_instance_type(build_type)
     with _aws_errors():
-        session = boto3.session.Session(region_name=arguments.region)
+        session = boto3.session.Session()
         region = session.region_name or _no_region()
         wanted = needs(
             instance,
             region=region,
-            instances=arguments.instances,
+            instances=arguments.max_capacity,
             builds=arguments.parallel_builds,
             machine=arguments.machine,
             build_type=build_type,
@@ -189,18 +183,6 @@ def _unknown(need: Need) -> FleetError:
         fix="name another --region or instance type, or look for the quota in the Service Quotas console",
         rule=_RULE,
     )
-
-
-def _no_count(option: str, given: int, *, meaning: str) -> Iterator[Problem]:
-    if given < 1:
-        yield Problem(
-            what=f"{option} is {given}",
-            where="the command line",
-            expected=f"1 or more: {meaning}",
-            why="a quota is enough or not for a number of them",
-            fix=f"give {meaning}",
-            rule=_RULE,
-        )
 
 
 def _no_region() -> str:

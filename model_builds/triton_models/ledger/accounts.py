@@ -117,7 +117,7 @@ ROWS = (
             "DeploymentBuild",
         ),
         decided_by=DecidedBy.ACCOUNT,
-        command="`fleet quotas --instance-type ml.g5.2xlarge`",
+        command="`fleet check-quotas --instance-type ml.g5.2xlarge`",
         if_false="Correct the names and codes in triton_models/facts/quota_needs.py",
     ),
     Belief(
@@ -128,7 +128,7 @@ ROWS = (
         source="https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html, and reports",
         depends=("triton_models.facts.quota_needs",),
         decided_by=DecidedBy.BY_HAND,
-        command="`fleet quotas` in a new account",
+        command="`fleet check-quotas` in a new account",
         if_false="Correct what README says about quotas",
     ),
     Belief(

@@ -129,7 +129,7 @@ ROWS = (
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all` in a new account",
-        if_false="Ask `fleet quotas` before a deployment",
+        if_false="Ask `fleet check-quotas` before a deployment",
     ),
     Belief(
         id="processing-reads-token",
@@ -160,14 +160,14 @@ ROWS = (
         no_probe="the role is the app's own, and has to be deployed with it",
     ),
     Belief(
-        id="verdict-names-log",
-        belief="CodeBuild says a build's log stream in CODEBUILD_LOG_PATH, so that a verdict names the log "
+        id="result-names-log",
+        belief="CodeBuild says a build's log stream in CODEBUILD_LOG_PATH, so that a result names the log "
         "of a model that failed",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html",
         depends=("triton_models.deliver.logs",),
         decided_by=DecidedBy.ACCOUNT,
-        command="a build with a broken model and `FLEET_VERDICTS` set",
+        command="a build with a broken model and `FLEET_RESULTS` set",
         if_false="Correct triton_models/deliver/logs.py",
     ),
     Belief(

@@ -126,7 +126,7 @@ class Transcript:
                 what=f"cannot write the transcript: {error.strerror}",
                 where=str(path),
                 expected="a path that can be written to",
-                fix="give another --output",
+                fix="give another --transcript",
                 rule="unwritable",
             ) from None
 

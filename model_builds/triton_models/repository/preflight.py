@@ -1,4 +1,4 @@
-"""`fleet preflight`: whether an endpoint can load what the names stand for now, found before it is asked.
+"""`fleet check-endpoint`: finds what an endpoint could not load, before it is asked.
 
 A TensorRT plan loads on the compute capability and with the TensorRT that it was compiled for. An endpoint
 that cannot load it reports InService all the same, and answers every request for the model with an error. On
@@ -26,7 +26,7 @@ RULE = "artifact-fits-endpoint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """The outcome of `fleet preflight`: every model fits.
+    """The outcome of `fleet check-endpoint`: every model fits.
 
     Attributes:
         where: What serves them.
@@ -102,13 +102,13 @@ def _looked_up(model: ModelRecord, serving: Serving) -> Iterator[str]:
 
 
 def run(arguments: argparse.Namespace) -> Fit:
-    """`fleet preflight [NAME...] (--endpoint NAME | --instance-type TYPE --release RELEASE)`."""
+    """`fleet check-endpoint [NAME...] (--endpoint NAME | --instance-type TYPE --release RELEASE)`."""
     where = Repository.parse(wanted_repository(arguments.repository))
     with aws_errors(where.url):
         s3 = repository_client()
         serving = _wanted_serving(arguments)
         manifest = read(where, s3).manifest
-    return preflight(manifest, serving, models=arguments.models)
+    return preflight(manifest, serving, models=arguments.names)
 
 
 def _wanted_serving(arguments: argparse.Namespace) -> Serving:

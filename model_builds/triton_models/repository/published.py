@@ -1,4 +1,4 @@
-"""`fleet releases`: what was published of each model, for what, when and by whom."""
+"""`fleet history`: what was published of each model, for what, when and by whom."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PublishedArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifacts:
-    """The outcome of `fleet releases`: the artifacts of each model, newest first.
+    """The outcome of `fleet history`: the artifacts of each model, newest first.
 
     Attributes:
         repository: Its URL.
@@ -126,11 +126,11 @@ def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedA
 
 
 def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifacts:
-    """`fleet releases [NAME...] [--verify]`."""
+    """`fleet history [NAME...] [--verify]`."""
     where = Repository.parse(wanted_repository(arguments.repository))
     with aws_errors(where.url):
         client = s3 or repository_client()
-        rows = tuple(published(read(where, client).manifest, arguments.models))
+        rows = tuple(published(read(where, client).manifest, arguments.names))
         verified = verify(rows, where, client) if arguments.verify else None
     return Artifacts(repository=where.url, rows=rows, verified=verified)
 

@@ -204,7 +204,7 @@ def _chosen(
         where=where.manifest_url,
         expected="a model that was published at least twice"
         + (f" for {', '.join(map(str, targets))}" if targets != [ANY] else ""),
-        fix=f"`fleet releases {model}` shows what there is; --to names any of it",
+        fix=f"`fleet history {model}` shows what there is; --to names any of it",
         rule="no-earlier-artifact",
     )
 
@@ -232,7 +232,7 @@ def _chosen_by_name(
         where=where.manifest_url,
         expected=f"an artifact for {target}",
         why="an endpoint of that target would answer every request for the model with an error",
-        fix=f"`fleet releases {model}` shows what each artifact is built for",
+        fix=f"`fleet history {model}` shows what each artifact is built for",
         rule="publication-target",
     )
 
@@ -262,6 +262,6 @@ def _changed_meanwhile(model: str, record: ModelRecord, where: Repository) -> Fl
         where=where.manifest_url,
         expected="the model as it was when this began",
         why=f"{last.by} moved it: {last.how}" if last else "somebody moved it",
-        fix=f"look with `fleet releases {model}`, then roll back again if you still want to",
+        fix=f"look with `fleet history {model}`, then roll back again if you still want to",
         rule="changed-meanwhile",
     )

@@ -124,7 +124,7 @@ def aws_errors(repository: str) -> Iterator[None]:
             "the AWS SDK refuses its configuration",
             repository=repository,
             why=str(error),
-            fix="check the AWS_* environment variables and ~/.aws/config",
+            fix="check --profile, --region, the AWS_* environment variables and ~/.aws/config",
         ) from None
 
 
@@ -132,7 +132,10 @@ _DENIED = (
     "access to the repository is denied",
     "use a role that may list the bucket, read and write its prefix, and use its KMS key",
 )
-_ELSEWHERE = ("the bucket is in another region", "set AWS_REGION to the models stack's region")
+_ELSEWHERE = (
+    "the bucket is in another region",
+    "give the models stack's region with --region, or in AWS_REGION",
+)
 _CHANGED = (
     "the file changed while it was sent, or was damaged on the way",
     "publish again; if it goes on, pack the model again",

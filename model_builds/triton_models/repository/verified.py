@@ -1,4 +1,4 @@
-"""`fleet releases --verify`: whether the bytes in the repository are those that were published."""
+"""`fleet history --verify`: whether the bytes in the repository are those that were published."""
 
 from __future__ import annotations
 

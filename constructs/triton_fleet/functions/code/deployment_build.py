@@ -111,11 +111,11 @@ def _start(wanted: Mapping[str, Any], run: str) -> str:
         states = boto3.client("stepfunctions")
         started = states.start_execution(stateMachineArn=wanted["StateMachine"], name=run)
         return str(started["executionArn"])
-    verdicts = f"{wanted['Runs']}{run}/verdicts/0.json"
+    results = f"{wanted['Runs']}{run}/results/0.json"
     build = boto3.client("codebuild").start_build(
         projectName=wanted["Project"],
         idempotencyToken=run,
-        environmentVariablesOverride=[{"name": "FLEET_VERDICTS", "value": verdicts, "type": "PLAINTEXT"}],
+        environmentVariablesOverride=[{"name": "FLEET_RESULTS", "value": results, "type": "PLAINTEXT"}],
     )
     return str(build["build"]["id"])
 
@@ -144,8 +144,8 @@ def _refuse_no_quota(wanted: Mapping[str, Any], sleep: Callable[[float], None]) 
             value = None
         if value is not None and value < 1:
             raise _FailedError(
-                f"The quota {quota} of {service} is {value:g}: no build would start. `fleet quotas` says "
-                "how to raise it."
+                f"The quota {quota} of {service} is {value:g}: no build would start. `fleet check-quotas` "
+                "says how to raise it."
             )
         del asked[0]
 
@@ -183,7 +183,7 @@ def _code(client: Any, service: str, name: str) -> str | None:
 def _not_started(error: ClientError) -> str:
     advice = ""
     if error.response["Error"]["Code"] == "AccountLimitExceededException":
-        advice = " The quota of builds on this machine is 0 in a new account: see `fleet quotas`."
+        advice = " The quota of builds on this machine is 0 in a new account: see `fleet check-quotas`."
     return f"The build of the models could not be started: {error}.{advice}"
 
 
@@ -227,14 +227,14 @@ def _wait(
         try:
             wanted = _wanted(event)
             status, log = _status(wanted["Build"])
-            verdicts = _verdicts(wanted)  # read after the status: the last of them is there when it has ended
+            results = _results(wanted)  # read after the status: the last of them is there when it has ended
             answered = clock()
         except (BotoCoreError, ClientError) as error:
             if clock() - answered >= REFUSED_S:
                 raise
             logger.warning("AWS did not answer: %s", error)
         else:
-            artifacts = _artifacts(wanted, verdicts, status, log)
+            artifacts = _artifacts(wanted, results, status, log)
             missing = [model for model in wanted["Models"] if model not in artifacts]
             if not missing:
                 return artifacts
@@ -247,7 +247,7 @@ def _wait(
 
 
 def _wanted(event: dict[str, Any]) -> Mapping[str, Any]:
-    """What is waited for. What a target lacks is found out once: the rest has a verdict."""
+    """What is waited for. What a target lacks is found out once: the rest has a result."""
     wanted: dict[str, Any] = event["ResourceProperties"]
     if event["ResourceType"] != "Custom::TritonTarget":
         return wanted
@@ -256,24 +256,24 @@ def _wanted(event: dict[str, Any]) -> Mapping[str, Any]:
     return {**wanted, "Models": event["Lacking"], "Lacking": "yes"}
 
 
-def _verdicts(wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _results(wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """How each model came out that a build is done with."""
     s3 = boto3.client("s3")
     pages = s3.get_paginator("list_objects_v2").paginate(
-        Bucket=wanted["Bucket"], Prefix=f"{wanted['RunsPrefix']}{wanted['Run']}/verdicts/"
+        Bucket=wanted["Bucket"], Prefix=f"{wanted['RunsPrefix']}{wanted['Run']}/results/"
     )
     found = {}
     for each in (each for page in pages for each in page.get("Contents", [])):
         document = json.loads(s3.get_object(Bucket=wanted["Bucket"], Key=each["Key"])["Body"].read())
-        for verdict in document["models"]:
+        for result in document["models"]:
             # While its build goes on, a model that it has not come to is in the document as well.
-            if document["finished"] or verdict["step"] != "wait":
-                found[verdict["model"]] = verdict
+            if document["finished"] or result["step"] != "wait":
+                found[result["model"]] = result
     return found
 
 
 def _artifacts(
-    wanted: Mapping[str, Any], verdicts: Mapping[str, dict[str, Any]], status: str, log: str
+    wanted: Mapping[str, Any], results: Mapping[str, dict[str, Any]], status: str, log: str
 ) -> dict[str, str]:
     """The artifacts of the models that are published.
 
@@ -282,25 +282,25 @@ def _artifacts(
     """
     artifacts = {}
     for model in wanted["Models"]:
-        verdict = verdicts.get(model)
-        if verdict and verdict["result"] in _MADE:
-            artifacts[model] = verdict["artifact"]
-        elif verdict and status not in _RUNNING:
-            # While it runs, a build whose machine failed is started once more, and writes another verdict.
-            raise _FailedError(_failed(model, verdict))
-        elif verdict and not wanted["Build"].startswith("arn:"):
-            raise _FailedError(_failed(model, verdict))
-        elif not verdict and status == "SUCCEEDED":
+        result = results.get(model)
+        if result and result["status"] in _MADE:
+            artifacts[model] = result["artifact"]
+        elif result and status not in _RUNNING:
+            # While it runs, a build whose machine failed is started once more, and writes another result.
+            raise _FailedError(_failed(model, result))
+        elif result and not wanted["Build"].startswith("arn:"):
+            raise _FailedError(_failed(model, result))
+        elif not result and status == "SUCCEEDED":
             artifacts[model] = _current(wanted, model)
-        elif not verdict and status not in _RUNNING:
+        elif not result and status not in _RUNNING:
             raise _FailedError(f"The build that makes {model} ended as {status} without it. Read: {log}")
     return artifacts
 
 
-def _failed(model: str, verdict: Mapping[str, Any]) -> str:
-    problem = (verdict["problems"] or [{"what": "no reason was given", "fix": ""}])[0]
-    log = f" Log: {verdict['log']}." if verdict.get("log") else ""
-    return f"{model} failed in the step {verdict['step']}: {problem['what']}. {problem['fix']}.{log}"
+def _failed(model: str, result: Mapping[str, Any]) -> str:
+    problem = (result["problems"] or [{"what": "no reason was given", "fix": ""}])[0]
+    log = f" Log: {result['log']}." if result.get("log") else ""
+    return f"{model} failed in the step {result['step']}: {problem['what']}. {problem['fix']}.{log}"
 
 
 def _late(wanted: Mapping[str, Any], missing: list[str]) -> str:

@@ -61,7 +61,7 @@ def run(request: dict[str, Any], sagemaker: Any, logs: Any, *, poll_s: float = P
         sagemaker.create_processing_job(**request)
     except sagemaker.exceptions.ResourceLimitExceeded as error:
         instance = request["ProcessingResources"]["ClusterConfig"]["InstanceType"]
-        sys.exit(f"error: {error}\nask for more: fleet quotas --instance-type {instance}")
+        sys.exit(f"error: {error}\nask for more: fleet check-quotas --instance-type {instance}")
     print(f"started the Processing job {name}; its log is {LOG_GROUP}, {name}/", flush=True)  # noqa: T201
     status, since = "InProgress", int(time.time() * 1000)
     seen: set[str] = set()

@@ -20,7 +20,7 @@ _NEAR = 0.01
 
 
 def _quotas(work: Work) -> Steps:
-    """Look every quota up that `fleet quotas` asks for, by its name and, where it has one, its code."""
+    """Look every quota up that `fleet check-quotas` asks for, by its name and, where it has one, its code."""
     yield
     belief = "quota-names"
     wanted = [
@@ -86,7 +86,7 @@ def _hourly(product: Mapping[str, Any]) -> list[float]:
 PROBES = (
     AccountProbe(
         id="quotas",
-        what="looks up the quotas that `fleet quotas` reads",
+        what="looks up the quotas that `fleet check-quotas` reads",
         decides=("quota-names",),
         run=_quotas,
         allowed=(

@@ -50,7 +50,7 @@ def run(
     with trouble.as_one_error(arguments.region):
         probes = plan.wanted(arguments.only, everything=arguments.all)
         wanted, instance = release(arguments.release), instance_type(arguments.instance_type)
-        session = session or _session(arguments)
+        session = session or _session()
         region = _region(session)
         identity = session.client("sts").get_caller_identity()
         account, partition = identity["Account"], identity["Arn"].split(":")[1]
@@ -65,7 +65,12 @@ def run(
             journal = Journal.begin(folder, place=place.as_dict(), probes=[each.id for each in probes])
         clients = Clients(session, place.region)
         course = _Course(
-            place=place, probes=probes, journal=journal, clients=clients, clock=clock, output=arguments.output
+            place=place,
+            probes=probes,
+            journal=journal,
+            clients=clients,
+            clock=clock,
+            output=arguments.transcript,
         )
         return course.run(yes=arguments.yes, ask=ask)
 
@@ -148,10 +153,10 @@ def _version() -> str:
         return "from source"
 
 
-def _session(arguments: argparse.Namespace) -> Any:
+def _session() -> Any:
     import boto3.session
 
-    return boto3.session.Session(profile_name=arguments.profile, region_name=arguments.region)
+    return boto3.session.Session()
 
 
 def _region(session: Any) -> str:

@@ -137,7 +137,7 @@ def _wheel() -> str:
 
 
 _PROPAGATION = "build-role-propagation"
-_OF_BUILD = ("s3-source-permissions", "verdict-names-log", "codebuild-image-python", "pytorch-index")
+_OF_BUILD = ("s3-source-permissions", "result-names-log", "codebuild-image-python", "pytorch-index")
 
 PROBES = (
     AccountProbe(

@@ -39,7 +39,7 @@ NO_GPU = "no GPU"
 
 
 def run(arguments: argparse.Namespace) -> Probed:
-    """`fleet probe gpu [--release R] [--gpu GPU] [--only ID...] [--output FILE]`.
+    """`fleet probe gpu [--release R] [--gpu GPU] [--only ID...] [--transcript FILE]`.
 
     Raises:
         FleetError: The image is of another release, the machine has another GPU than the one named, or a name
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> Probed:
         verdicts=verdicts,
         observations=tuple(situation.observations),
     )
-    path = arguments.output or Path(f"probe-gpu-{place.replace(' ', '-').lower()}-{release.name}.json")
+    path = arguments.transcript or Path(f"probe-gpu-{place.replace(' ', '-').lower()}-{release.name}.json")
     transcript.write(path)
     return Probed(transcript=transcript, path=path, facts=_facts(image, seen))
 

@@ -1,4 +1,4 @@
-"""The document of verdicts, and one summary of many documents."""
+"""The document of results, and one summary of many documents."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.cli.main import main
 from triton_models.deliver.logs import log_file, service_log
 from triton_models.deliver.places import Place
+from triton_models.deliver.results import ModelResult, Results
 from triton_models.deliver.summary import summary
-from triton_models.deliver.verdicts import Verdict, Verdicts
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 PROBLEM = Problem(what="it raised", where="build.py:3", expected="no error", fix="fix it", rule="r")
-GOOD = Verdict(
-    model="good", result="published", step="publish", artifact="good-0.tar.gz", seconds=1.5, log="l"
+GOOD = ModelResult(
+    model="good", status="published", step="publish", artifact="good-0.tar.gz", seconds=1.5, log="l"
 )
-BAD = Verdict(model="bad", result="failed", step="build", problems=(PROBLEM, PROBLEM), log="logs/bad.log")
+BAD = ModelResult(model="bad", status="failed", step="build", problems=(PROBLEM, PROBLEM), log="logs/bad.log")
 
 
-def write(folder: Path, name: str, *verdicts: Verdict, minutes: int = 0, finished: bool = True) -> None:
+def write(folder: Path, name: str, *results: ModelResult, minutes: int = 0, finished: bool = True) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     at = NOON + timedelta(minutes=minutes)
-    document = Verdicts(verdicts=verdicts, by="ann", at=at, finished=finished)
+    document = Results(results=results, by="ann", at=at, finished=finished)
     (folder / f"{name}.json").write_text(document.to_json())
 
 
-def summed(folder: Path, items: Path | None = None) -> Verdicts:
+def summed(folder: Path, items: Path | None = None) -> Results:
     return summary(Place(address=str(folder)), items=Place(address=str(items)) if items else None)
 
 
 def test_a_document_reads_back_as_it_was_written():
-    document = Verdicts(verdicts=(GOOD, BAD), by="CodeBuild x:1", at=NOON, finished=False)
-    assert Verdicts.from_json(document.to_json(), where="here") == document
+    document = Results(results=(GOOD, BAD), by="CodeBuild x:1", at=NOON, finished=False)
+    assert Results.from_json(document.to_json(), where="here") == document
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "at": null, "by": "", "models": [{}]}']
 )
-def test_what_is_no_document_of_verdicts_is_refused(text):
-    with pytest.raises(FleetError, match="not a document of verdicts") as caught:
-        Verdicts.from_json(text, where="s3://b/k.json")
+def test_what_is_no_document_of_results_is_refused(text):
+    with pytest.raises(FleetError, match="not a document of results") as caught:
+        Results.from_json(text, where="s3://b/k.json")
     assert caught.value.problems[0].where == "s3://b/k.json"
 
 
@@ -67,8 +67,8 @@ def test_all_good_is_exit_code_0(tmp_path):
     assert summed(tmp_path).exit_code == 0
 
 
-def test_of_a_model_that_was_tried_again_the_newest_verdict_counts(tmp_path):
-    fixed = Verdict(model="bad", result="published", step="publish")
+def test_of_a_model_that_was_tried_again_the_newest_result_counts(tmp_path):
+    fixed = ModelResult(model="bad", status="published", step="publish")
     write(tmp_path, "a-second-attempt", fixed, minutes=5)
     write(tmp_path, "b-first-attempt", BAD)
     assert summed(tmp_path).failed == ()
@@ -79,19 +79,19 @@ def test_a_model_whose_build_never_began_has_failed(tmp_path):
     items = tmp_path / "items.json"
     items.write_text(json.dumps([{"models": "good lost"}]))
     (lost,) = summed(tmp_path / "runs", items).failed
-    assert (lost.model, lost.reason) == ("lost", "no run has a verdict on it")
+    assert (lost.model, lost.reason) == ("lost", "no run has a result on it")
 
 
 def test_where_no_build_began_every_model_has_failed(tmp_path):
     items = tmp_path / "items.json"
     items.write_text(json.dumps([{"models": "one"}, {"models": "two"}]))
-    assert [verdict.model for verdict in summed(tmp_path / "runs", items).failed] == ["one", "two"]
+    assert [result.model for result in summed(tmp_path / "runs", items).failed] == ["one", "two"]
 
 
 def test_a_document_that_cannot_be_read_is_an_error_and_not_left_out(tmp_path):
     write(tmp_path, "one", GOOD)
     (tmp_path / "two.json").write_text("{")
-    with pytest.raises(FleetError, match="not a document of verdicts"):
+    with pytest.raises(FleetError, match="not a document of results"):
         summed(tmp_path)
 
 
@@ -131,13 +131,13 @@ def test_documents_in_s3_are_summed_up_by_the_command(aws, monkeypatch, capsys):
         monkeypatch.setenv(name, value)
     s3: Any = client(aws)
     s3.create_bucket(Bucket="runs")
-    for name, verdict in (("one", GOOD), ("two", BAD)):
-        text = Verdicts(verdicts=(verdict,), at=NOON).to_json()
+    for name, result in (("one", GOOD), ("two", BAD)):
+        text = Results(results=(result,), at=NOON).to_json()
         Place(address=f"s3://runs/november/{name}.json", s3=s3).write(text)
     Place(address="s3://runs/november-2/other.json", s3=s3).write("{")
-    assert main(["verdicts", "s3://runs/november", "--output", "s3://runs/summary.json"]) == 1
-    written = Verdicts.from_json(Place(address="s3://runs/summary.json", s3=s3).read(), where="here")
-    assert [verdict.model for verdict in written.failed] == ["bad"]
+    assert main(["summarize", "s3://runs/november", "--summary", "s3://runs/summary.json"]) == 1
+    written = Results.from_json(Place(address="s3://runs/summary.json", s3=s3).read(), where="here")
+    assert [result.model for result in written.failed] == ["bad"]
     assert capsys.readouterr().out.splitlines()[0] == "2 models: 1 published, 0 unchanged, 1 failed"
 
 
@@ -150,13 +150,13 @@ def test_a_bucket_that_is_not_there_is_reported_with_its_address(aws, monkeypatc
 
 
 def test_a_document_is_whole_or_the_one_before(tmp_path, monkeypatch):
-    place = Place(address=str(tmp_path / "verdicts.json"))
+    place = Place(address=str(tmp_path / "results.json"))
     place.write("before")
     monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
     with pytest.raises(FleetError, match="No space left"):
         place.write("after")
     assert place.read() == b"before"
-    assert [path.name for path in tmp_path.iterdir()] == ["verdicts.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
 
 
 def test_the_log_of_a_codebuild_build_is_named_by_its_group_and_stream(tmp_path):

@@ -13,17 +13,17 @@ from triton_models.repository.manifest import in_json
 
 VERSION = 1
 
-Result = Literal["published", "unchanged", "failed"]
+Status = Literal["published", "unchanged", "failed"]
 Step = Literal["wait", "read", "build", "check", "verify", "pack", "publish"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ModelResult:
     """What became of a model.
 
     Attributes:
         model: Its name, as the run was given it: `resnet50`, or `resnet50:torchscript`.
-        result: "published"; "unchanged" if its name stood for that very artifact already; or "failed".
+        status: "published"; "unchanged" if its name stood for that very artifact already; or "failed".
         step: What it was at when it failed; "wait" if the run did not come to it. Else "publish".
         problems: Why it failed.
         seconds: How long it took to make, from reading its declaration to the packed artifact.
@@ -32,7 +32,7 @@ class Verdict:
     """
 
     model: str
-    result: Result
+    status: Status
     step: Step
     problems: tuple[Problem, ...] = ()
     seconds: float = 0.0
@@ -42,7 +42,7 @@ class Verdict:
     @property
     def failed(self) -> bool:
         """Whether the model could not be made or published."""
-        return self.result == "failed"
+        return self.status == "failed"
 
     @property
     def reason(self) -> str:
@@ -53,17 +53,17 @@ class Verdict:
         return self.problems[0].what + (f" (and {more} more)" if more else "")
 
     def line(self) -> str:
-        """The verdict as a line of a log."""
+        """The result as a line of a log."""
         if not self.failed:
-            return f"{self.model}: {self.result} as {self.artifact} ({self.seconds:.1f} s)"
+            return f"{self.model}: {self.status} as {self.artifact} ({self.seconds:.1f} s)"
         log = f"; log: {self.log}" if self.log else ""
         return f"{self.model}: failed in {self.step}: {self.reason}{log}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The verdict as JSON-ready data."""
+        """The result as JSON-ready data."""
         return {
             "model": self.model,
-            "result": self.result,
+            "status": self.status,
             "step": self.step,
             "problems": [problem.as_dict() for problem in self.problems],
             "seconds": round(self.seconds, 3),
@@ -72,40 +72,40 @@ class Verdict:
         }
 
     @classmethod
-    def of(cls, document: dict[str, Any]) -> Verdict:
-        """The verdict in JSON-ready data.
+    def of(cls, document: dict[str, Any]) -> ModelResult:
+        """The result in JSON-ready data.
 
         Raises:
             KeyError, TypeError, ValueError: It is none.
         """
         known = {**document, "problems": tuple(Problem(**each) for each in document["problems"])}
-        verdict = cls(**known)
-        if verdict.result not in get_args(Result):
-            msg = f"unknown result {verdict.result!r}"
+        result = cls(**known)
+        if result.status not in get_args(Status):
+            msg = f"unknown status {result.status!r}"
             raise ValueError(msg)
-        return verdict
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdicts:
-    """The verdicts of a run, or of several.
+class Results:
+    """The results of a run, or of several.
 
     Attributes:
-        verdicts: One for each model.
+        results: One for each model.
         by: Who ran it: the build of a build job, else the user.
         at: When this was written, in UTC; None while it is not.
         finished: Whether the run came to its end. If not, models that it had not done are failed.
     """
 
-    verdicts: tuple[Verdict, ...]
+    results: tuple[ModelResult, ...]
     by: str = ""
     at: datetime | None = None
     finished: bool = True
 
     @property
-    def failed(self) -> tuple[Verdict, ...]:
+    def failed(self) -> tuple[ModelResult, ...]:
         """The models that failed."""
-        return tuple(verdict for verdict in self.verdicts if verdict.failed)
+        return tuple(result for result in self.results if result.failed)
 
     @property
     def exit_code(self) -> int:
@@ -113,9 +113,9 @@ class Verdicts:
         return 1 if self.failed else 0
 
     def counts(self) -> dict[str, int]:
-        """How many models came to each result."""
-        results = [verdict.result for verdict in self.verdicts]
-        return {result: results.count(result) for result in get_args(Result)}
+        """How many models have each status."""
+        statuses = [result.status for result in self.results]
+        return {status: statuses.count(status) for status in get_args(Status)}
 
     def as_dict(self) -> dict[str, Any]:
         """The document."""
@@ -125,7 +125,7 @@ class Verdicts:
             "at": in_json(self.at) if self.at else None,
             "finished": self.finished,
             "counts": self.counts(),
-            "models": [verdict.as_dict() for verdict in self.verdicts],
+            "models": [result.as_dict() for result in self.results],
         }
 
     def to_json(self) -> str:
@@ -134,14 +134,14 @@ class Verdicts:
 
     def lines(self) -> Iterator[str]:
         """The counts, then each failed model with its reason and the log to read."""
-        total = len(self.verdicts)
-        counted = ", ".join(f"{count} {result}" for result, count in self.counts().items())
+        total = len(self.results)
+        counted = ", ".join(f"{count} {status}" for status, count in self.counts().items())
         yield f"{total} model{'s' * (total != 1)}: {counted}"
-        yield from (f"  {verdict.line()}" for verdict in self.failed)
+        yield from (f"  {result.line()}" for result in self.failed)
 
     @classmethod
-    def from_json(cls, text: str | bytes, *, where: str) -> Verdicts:
-        """The verdicts in a document.
+    def from_json(cls, text: str | bytes, *, where: str) -> Results:
+        """The results in a document.
 
         Raises:
             FleetError: It is not such a document.
@@ -153,46 +153,46 @@ class Verdicts:
                 raise ValueError(msg)
             at = document["at"]
             return cls(
-                verdicts=tuple(Verdict.of(each) for each in document["models"]),
+                results=tuple(ModelResult.of(each) for each in document["models"]),
                 by=document["by"],
                 at=datetime.fromisoformat(at.removesuffix("Z") + "+00:00") if at else None,
                 finished=document["finished"],
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise FleetError.of(
-                what=f"not a document of verdicts: {type(error).__name__} {error}",
+                what=f"not a document of results: {type(error).__name__} {error}",
                 where=where,
-                expected=f"the JSON document, version {VERSION}, that `fleet deliver --verdicts` writes",
+                expected=f"the JSON document, version {VERSION}, that `fleet deliver --results` writes",
                 why="what became of its models is not known",
                 fix="run the models again, or give a folder that holds nothing else",
-                rule="verdicts",
+                rule="results",
             ) from None
 
 
-def merged(runs: Iterable[Verdicts], *, expected: Sequence[str] = ()) -> Verdicts:
+def merged(runs: Iterable[Results], *, expected: Sequence[str] = ()) -> Results:
     """One summary of several runs.
 
-    Of a model that several runs had, the newest verdict counts: a build that is tried again writes another.
+    Of a model that several runs had, the newest result counts: a build that is tried again writes another.
 
     Args:
         runs: The runs, in any order.
         expected: The models that were to be made. One that no run had has failed: its build never began.
     """
     ordered = sorted(runs, key=lambda run: in_json(run.at) if run.at else "")
-    latest = {verdict.model: verdict for run in ordered for verdict in run.verdicts}
+    latest = {result.model: result for run in ordered for result in run.results}
     for model in expected:
         latest.setdefault(model, _never_begun(model))
-    verdicts = tuple(latest[model] for model in sorted(latest))
-    return Verdicts(verdicts=verdicts, finished=all(run.finished for run in ordered))
+    results = tuple(latest[model] for model in sorted(latest))
+    return Results(results=results, finished=all(run.finished for run in ordered))
 
 
-def _never_begun(model: str) -> Verdict:
+def _never_begun(model: str) -> ModelResult:
     problem = Problem(
-        what="no run has a verdict on it",
-        where="the documents of verdicts",
+        what="no run has a result on it",
+        where="the documents of results",
         expected="one on each model that was to be made",
         why="its build never began, or ended before it could write",
         fix="read the build's own log: a quota, the image, or the source may have kept it from starting",
-        rule="no-verdict",
+        rule="no-result",
     )
-    return Verdict(model=model, result="failed", step="wait", problems=(problem,))
+    return ModelResult(model=model, status="failed", step="wait", problems=(problem,))

@@ -1,0 +1,107 @@
+"""The arguments of the verbs that a build job runs, for many models."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from triton_models.cli.options import (
+    NAME_HELP,
+    add_account,
+    add_models,
+    add_portable,
+    add_repository,
+    add_target,
+    count,
+    seconds,
+)
+
+_MODEL_SECONDS = 3600.0
+
+
+def deliver(parser: argparse.ArgumentParser) -> None:
+    """`fleet deliver`."""
+    parser.add_argument("names", nargs="+", metavar="NAME", help=NAME_HELP)
+    add_target(parser)
+    add_models(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="the folder to write to (default: a temporary one, removed after publishing)",
+    )
+    parser.add_argument(
+        "--results",
+        metavar="FILE",
+        help="write the result of each model to this file, or s3://bucket/key; also when interrupted",
+    )
+    parser.add_argument(
+        "--model-timeout",
+        type=seconds,
+        default=_MODEL_SECONDS,
+        metavar="SECONDS",
+        help="give a model up after this time, and go on with the next one (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--logs",
+        type=Path,
+        default=Path("build") / ".logs",
+        metavar="DIR",
+        help="write a log per model; in CodeBuild and Processing jobs the job's own log has all of them "
+        "(default: %(default)s)",
+    )
+    add_portable(parser)
+    parser.add_argument(
+        "--unverified",
+        action="store_true",
+        help="publish without asking a Triton server, where there is none",
+    )
+    add_repository(parser)
+
+
+def diff(parser: argparse.ArgumentParser) -> None:
+    """`fleet diff`."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("names", nargs="*", default=[], metavar="NAME", help=NAME_HELP)
+    which.add_argument(
+        "--all", action="store_true", help="every folder under model_builds/models/; forms only by name"
+    )
+    add_target(parser)
+    add_models(parser)
+    parser.add_argument(
+        "--items",
+        metavar="FILE",
+        help='write what to build to this file, or s3://bucket/key: [{"models": "minilm resnet50"}, ...]',
+    )
+    parser.add_argument(
+        "--models-per-build",
+        type=count,
+        default=1,
+        metavar="N",
+        help="the most models in one of --items (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--results",
+        metavar="FILE",
+        help="write what is broken to this file, or s3://bucket/key, for `fleet summarize`, and end with 0",
+    )
+    add_repository(parser)
+
+
+def summarize(parser: argparse.ArgumentParser) -> None:
+    """`fleet summarize`."""
+    parser.add_argument(
+        "place",
+        metavar="URL",
+        help="a folder, or s3://bucket/prefix/, of documents that `fleet deliver --results` wrote",
+    )
+    parser.add_argument(
+        "--items",
+        metavar="FILE",
+        help="what `fleet diff --items` wrote: a model in it without a result has failed",
+    )
+    parser.add_argument(
+        "--summary", metavar="FILE", help="write the summary to this file, or s3://bucket/key, as well"
+    )
+    add_account(parser)

@@ -1,0 +1,134 @@
+"""Options that several verbs have: each means the same everywhere."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from pathlib import Path
+
+NAME_HELP = "a folder under model_builds/models/, or folder:form for another form of its network"
+
+# With a profile, credentials of the environment must not win, as in the AWS CLI.
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
+def count(text: str) -> int:
+    """An integer of 1 or more.
+
+    Raises:
+        argparse.ArgumentTypeError: It is not.
+    """
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        msg = f"{text!r}: expected an integer of 1 or more"
+        raise argparse.ArgumentTypeError(msg)
+    return number
+
+
+def seconds(text: str) -> float:
+    """A number of seconds above 0.
+
+    Raises:
+        argparse.ArgumentTypeError: It is not.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        msg = f"{text!r}: expected a number of seconds above 0"
+        raise argparse.ArgumentTypeError(msg)
+    return number
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """`--models DIR`: where the declarations are."""
+    parser.add_argument(
+        "--models", type=Path, metavar="DIR", help="the folder of model builds (default: model_builds/models)"
+    )
+
+
+def add_output(parser: argparse.ArgumentParser, *, default: Path | None = None) -> None:
+    """`-o DIR`: the folder to write to."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=default,
+        required=default is None,
+        metavar="DIR",
+        help="the folder to write to" + (" (default: %(default)s)" if default else ""),
+    )
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """`--release`, and `--gpu` or `--cpu`: what models are built for."""
+    from triton_models.facts.releases import DEFAULT_RELEASE
+
+    hardware = parser.add_mutually_exclusive_group()
+    hardware.add_argument("--gpu", help="build for this GPU, such as A10G; without it builds are portable")
+    hardware.add_argument(
+        "--cpu",
+        action="store_true",
+        help="build for instances without a GPU: ONNX Runtime in the place of TensorRT",
+    )
+    parser.add_argument(
+        "--release", default=DEFAULT_RELEASE, help="the Triton release to build for (default: %(default)s)"
+    )
+
+
+def add_portable(parser: argparse.ArgumentParser) -> None:
+    """`--portable`."""
+    parser.add_argument(
+        "--portable",
+        action="store_true",
+        help="accept artifacts built without a GPU, for a rehearsal (also: FLEET_PORTABLE=1)",
+    )
+
+
+def add_instance_type(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
+    """`--instance-type`: what the endpoint runs on."""
+    parser.add_argument(
+        "--instance-type",
+        required=required,
+        metavar="TYPE",
+        help="the endpoint's instance type, such as ml.g5.2xlarge",
+    )
+
+
+def add_repository(parser: argparse.ArgumentParser) -> None:
+    """`--repository`, and the account that it is in."""
+    group = add_account(parser)
+    group.add_argument(
+        "--repository",
+        default=os.environ.get("FLEET_REPOSITORY"),
+        metavar="URL",
+        help="the model repository, s3://bucket/prefix/ (default: the environment variable FLEET_REPOSITORY)",
+    )
+
+
+def add_account(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """`--profile` and `--region`, of every verb that calls AWS."""
+    group = parser.add_argument_group("AWS")
+    group.add_argument("--profile", metavar="NAME", help="the profile of the AWS configuration")
+    group.add_argument("--region", metavar="REGION", help="the AWS region (default: the configuration's)")
+    return group
+
+
+def use_account(arguments: argparse.Namespace) -> None:
+    """Let this process, and those that it starts, use the account of `--profile` and `--region`.
+
+    boto3 reads AWS_DEFAULT_REGION alone. The CDK and other SDKs read AWS_REGION, so that counts here as well.
+    """
+    if getattr(arguments, "profile", None):
+        for key in _KEYS:
+            os.environ.pop(key, None)
+        os.environ["AWS_PROFILE"] = arguments.profile
+    if getattr(arguments, "region", None):
+        os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = arguments.region
+    elif "AWS_REGION" in os.environ:
+        os.environ.setdefault("AWS_DEFAULT_REGION", os.environ["AWS_REGION"])

@@ -1,0 +1,33 @@
+"""The arguments of the verbs that show a change before it is deployed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from triton_models.cli.options import NAME_HELP, add_repository
+
+
+def rehearse(parser: argparse.ArgumentParser) -> None:
+    """`fleet rehearse`."""
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "names",
+        nargs="*",
+        default=[],
+        metavar="NAME",
+        help=f"{NAME_HELP} (default: the models that the stack builds)",
+    )
+    chosen.add_argument("--all", action="store_true", help="every model under model_builds/models/")
+    parser.add_argument("--stay", action="store_true", help="keep everything running until Ctrl-C")
+    parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
+
+
+def report(parser: argparse.ArgumentParser) -> None:
+    """`fleet report`."""
+    parser.add_argument(
+        "--base", required=True, metavar="REF", help="the commit to compare with, such as origin/main"
+    )
+    parser.add_argument("--head", metavar="REF", help="the commit to report on (default: the working tree)")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report to this file as well")
+    add_repository(parser)
