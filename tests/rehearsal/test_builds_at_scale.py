@@ -60,14 +60,14 @@ class Run:
     @property
     def results(self) -> dict[str, str]:
         """What became of each model that the summary names."""
-        return {each["model"]: each["result"] for each in self.folder["summary.json"]["models"]}
+        return {each["model"]: each["status"] for each in self.folder["summary.json"]["models"]}
 
     @property
     def failed(self) -> dict[str, Any]:
         """What the summary says of each model that was to be good and is not."""
         told = self.folder["summary.json"]["models"]
         return {
-            each["model"]: each for each in told if each["result"] == "failed" and each["model"] not in BROKEN
+            each["model"]: each for each in told if each["status"] == "failed" and each["model"] not in BROKEN
         }
 
     @property
@@ -211,7 +211,7 @@ def test_each_broken_model_is_named_with_its_step_and_reason(first: Run) -> None
     failed = {
         each["model"]: (each["step"], each["problems"][0]["what"])
         for each in first.folder["summary.json"]["models"]
-        if each["result"] == "failed"
+        if each["status"] == "failed"
     }
     assert set(failed) == set(BROKEN), first.failed
     for name, (step, words) in {

@@ -29,7 +29,7 @@ from tests.triton_models.publishing_aws import (
 )
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.cli import delivering
+from triton_models.cli import jobs
 from triton_models.cli.main import main
 from triton_models.deliver.deliver import MODEL_SECONDS, Delivery, deliver
 from triton_models.deliver.places import Place
@@ -229,7 +229,7 @@ def test_what_is_published_already_is_unchanged(delivery, models, s3):
     declare(models, "same")
     first = deliver(["same"], delivery, s3=s3)
     second = deliver(["same"], delivery, s3=s3)
-    assert [each.results[0].result for each in (first, second)] == ["published", "unchanged"]
+    assert [each.results[0].status for each in (first, second)] == ["published", "unchanged"]
     assert second.exit_code == 0
     assert Path(second.results[0].log).read_text().count("build ...") == 1  # the log is the last run's
 
@@ -451,4 +451,4 @@ def test_a_broken_manifest_is_reported_before_anything_is_made(delivery, models,
 
 
 def test_the_command_gives_a_model_as_long_as_the_function_does():
-    assert delivering._MODEL_SECONDS == MODEL_SECONDS
+    assert jobs._MODEL_SECONDS == MODEL_SECONDS

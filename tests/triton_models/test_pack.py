@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import triton_models.pack.pack as pack_module
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError
 from triton_models.check.check import check_path
 from triton_models.pack.pack import Artifact, pack
-from triton_models.pack.pack import pack as pack_module
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyzäöü0123456789._- ", min_size=1, max_size=120).filter(
     lambda name: name not in {".", ".."} and len(name.encode()) < 250

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+import triton_models.pack.pack as pack_module
 from tests.triton_models.model_folders import write, write_plain
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError
 from triton_models.pack import stream
 from triton_models.pack.content import OnDisk
 from triton_models.pack.pack import pack
-from triton_models.pack.pack import pack as pack_module
 
 PEAK = r"""
 import re, sys
