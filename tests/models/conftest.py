@@ -1,4 +1,4 @@
-"""Every model of the repository, built once for all tests here; a folder for made-up models; and a GPU."""
+"""The models of the repository, each built once; a folder for made-up models; and a GPU."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any
 
 import gpu_machine
 import pytest
-from buildable import buildable_names
+from shared_builds import BuiltModel, common_folder, shared_build
 from wheel_shelf import put_numpy, put_wheel
-
-from triton_models.builds.build import build
 
 Declare = Callable[..., Path]
 
@@ -45,6 +43,12 @@ BUILD = ModelBuild(
 """
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What builds the models of the repository is a long story."""
+    if "built_model" in getattr(item, "fixturenames", ()):
+        item.add_marker("story")
+
+
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packages of the environments of the models, empty except for NumPy."""
@@ -55,14 +59,16 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Path:
-    """A folder with the artifact root of every model that can be built here, portable."""
-    output = tmp_path_factory.mktemp("built")
-    with pytest.MonkeyPatch.context() as patch:
-        only_index(wheels, patch)
-        for name in buildable_names():
-            build(name, output=output)
-    return output
+def built_model(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> BuiltModel:
+    """Builds a model of the repository, once for all processes."""
+    output = common_folder(tmp_path_factory) / "built-models"
+
+    def build(name: str) -> Path:
+        with pytest.MonkeyPatch.context() as patch:
+            only_index(wheels, patch)
+            return shared_build(name, output=output)
+
+    return build
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from one_server import ask, serving
+from shared_builds import BuiltModel
 
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
@@ -70,15 +71,15 @@ def declared() -> ModelBuild:
 
 
 @pytest.fixture(scope="module")
-def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
+def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
     """A server that has loaded two copies of the portable build."""
     folder = tmp_path_factory.mktemp("copies")
-    with serving(*make_copies(built / NAME, count=2, folder=folder), folder=folder) as contract:
+    with serving(*make_copies(built_model(NAME), count=2, folder=folder), folder=folder) as contract:
         yield contract
 
 
-def test_the_tensors_are_those_of_the_post(built):
-    config = read_config(built / NAME / NAME / "config.pbtxt")
+def test_the_tensors_are_those_of_the_post(built_model):
+    config = read_config(built_model(NAME) / NAME / "config.pbtxt")
     types = schema().DataType
     tensors = [
         (each.name, types.Name(each.data_type), list(each.dims)) for each in (*config.input, *config.output)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from buildable import lacking
 from one_server import ENDPOINT, ask, serving
+from shared_builds import BuiltModel
 
 from triton_models.base.errors import FleetError
 from triton_models.base.unix_http import UnixSocketPool
@@ -60,10 +60,10 @@ def declared() -> ModelBuild:
 
 
 @pytest.fixture(scope="module")
-def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
+def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
     """A server that has loaded the artifact, packed and unpacked as on a multi-model endpoint."""
     folder = tmp_path_factory.mktemp("dali")
-    packed = pack(built / NAME, output=folder / "dist")
+    packed = pack(built_model(NAME), output=folder / "dist")
     with packed.path.open("rb") as stream:
         unpack(stream, folder / NAME)
     with serving(folder / NAME, folder=folder) as contract:
@@ -76,12 +76,12 @@ def encoded(name: str) -> np.ndarray:
 
 
 @needs_dali
-def test_the_tensors_are_those_of_the_post(built):
+def test_the_tensors_are_those_of_the_post(built_model):
     types = schema().DataType
     tensors = {
         name: [
             (each.name, types.Name(each.data_type), list(each.dims))
-            for config in [read_config(built / NAME / name / "config.pbtxt")]
+            for config in [read_config(built_model(NAME) / name / "config.pbtxt")]
             for each in (*config.input, *config.output)
         ]
         for name in (NAME, f"{NAME}_images", f"{NAME}_network")
@@ -100,8 +100,8 @@ def test_the_tensors_are_those_of_the_post(built):
 
 
 @needs_dali
-def test_every_model_takes_the_batch_of_the_post_and_only_the_network_joins_requests(built):
-    configs = [read_config(path) for path in sorted((built / NAME).glob("*/config.pbtxt"))]
+def test_every_model_takes_the_batch_of_the_post_and_only_the_network_joins_requests(built_model):
+    configs = [read_config(path) for path in sorted(built_model(NAME).glob("*/config.pbtxt"))]
     assert [config.max_batch_size for config in configs] == [256, 256, 256]
     joining = [config.name for config in configs if config.HasField("dynamic_batching")]
     assert joining == [f"{NAME}_network"]
@@ -146,13 +146,13 @@ def test_a_broken_image_is_the_callers_error_and_the_next_request_is_answered(br
 
 
 @needs_dali
-def test_a_single_model_endpoint_answers_the_same(built, declared, tmp_path):
+def test_a_single_model_endpoint_answers_the_same(built_model, declared, tmp_path):
     """With the flags that the start script makes of SAGEMAKER_TRITON_DEFAULT_MODEL_NAME."""
-    assert check_path(built / NAME, target=SINGLE_MODEL) == []
+    assert check_path(built_model(NAME), target=SINGLE_MODEL) == []
     environment = {
         **ENDPOINT,
         "SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": NAME,
-        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": f"--model-repository={built / NAME} --load-model={NAME}",
+        "SAGEMAKER_TRITON_ADDITIONAL_ARGS": f"--model-repository={built_model(NAME)} --load-model={NAME}",
     }
     example = declared.examples()[1].inputs
     body, content_type = encode(example, outputs=None, content="binary", where="a request")
@@ -235,10 +235,10 @@ def test_the_tensorflow_form_without_a_graph_names_the_file_that_is_missing(tmp_
 
 
 @needs_dali
-def test_a_portable_build_says_which_dali_made_its_pipeline_and_which_would_serve(built):
+def test_a_portable_build_says_which_dali_made_its_pipeline_and_which_would_serve(built_model):
     from nvidia import dali
 
-    about = json.loads((built / NAME / "build.json").read_text())
+    about = json.loads((built_model(NAME) / "build.json").read_text())
     assert about["sources"]["dali"] == dali.__version__
     assert about["left_out"] == [f"a pipeline of {NAME}_images by DALI 1.51.2 (it is by {dali.__version__})"]
 
@@ -322,6 +322,6 @@ def test_only_fancy_upsampling_brings_a_gpus_decoder_within_the_tolerance(declar
 
 
 @needs_dali
-def test_the_pipeline_asks_for_fancy_upsampling(built):
-    content = (built / NAME / f"{NAME}_images" / "1" / "model.dali").read_bytes()
+def test_the_pipeline_asks_for_fancy_upsampling(built_model):
+    content = (built_model(NAME) / f"{NAME}_images" / "1" / "model.dali").read_bytes()
     assert b"jpeg_fancy_upsampling" in content

@@ -50,9 +50,9 @@ def test_reading_every_declaration_imports_no_framework():
 
 
 @pytest.mark.parametrize("name", every_model())
-def test_every_example_is_a_request_that_the_configuration_accepts(name, built):
+def test_every_example_is_a_request_that_the_configuration_accepts(name, built_model):
     build = load_build(name)
-    config = read_config(built / name / name / "config.pbtxt")
+    config = read_config(built_model(name) / name / "config.pbtxt")
     assert build.output in {output.name for output in config.output}
     for example in build.examples():
         assert {tensor.name for tensor in config.input} == example.inputs.keys()

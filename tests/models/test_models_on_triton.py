@@ -13,6 +13,7 @@ import onnx
 import pytest
 import torch
 from buildable import buildable_names, every_model
+from shared_builds import BuiltModel
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
 from tritonclient.utils import np_to_triton_dtype
 
@@ -34,12 +35,19 @@ BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 
 
 @pytest.fixture(scope="module")
-def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
+def all_built(built_model: BuiltModel) -> dict[str, Path]:
+    """The artifact root of every model that can be built here."""
+    return {name: built_model(name) for name in buildable_names()}
+
+
+@pytest.fixture(scope="module")
+def served(
+    all_built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MultiModelContract]:
     """A real server that has loaded every model that can be built here."""
     folder = tmp_path_factory.mktemp("triton")
-    shutil.copytree(
-        built, folder / "models", copy_function=os.link
-    )  # Python writes bytecode beside a model.py
+    for name, root in all_built.items():  # Python writes bytecode beside a model.py
+        shutil.copytree(root, folder / "models" / name, copy_function=os.link)
     with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.socket) as contract:
         for name in buildable_names():
             answer = contract.load(model_id=name, target_model=name, folder=str(folder / "models" / name))
@@ -62,8 +70,8 @@ def infer(served: MultiModelContract, model: str, inputs, output: str) -> np.nda
 
 
 @pytest.mark.parametrize("name", every_model())
-def test_a_build_is_accepted_by_the_check(name, built):
-    assert check_path(built / name) == []
+def test_a_build_is_accepted_by_the_check(name, built_model):
+    assert check_path(built_model(name)) == []
 
 
 @pytest.mark.parametrize("name", every_model())
@@ -84,8 +92,7 @@ def test_different_inputs_get_answers_that_differ_by_far_more_than_the_tolerance
     assert closest > 100 * build.allowed()
 
 
-@pytest.mark.story
-def test_another_process_without_a_network_builds_the_same_bytes(built, wheels, tmp_path):
+def test_another_process_without_a_network_builds_the_same_bytes(all_built, wheels, tmp_path):
     code = (
         "import socket, sys\n"
         "def refuse(*_, **__): raise AssertionError('the build used the network')\n"
@@ -105,25 +112,27 @@ def test_another_process_without_a_network_builds_the_same_bytes(built, wheels, 
     assert run.returncode == 0, run.stderr
     assert len(json.loads(run.stdout)["built"]) == len(buildable_names())
     assert {line.partition(": ")[0] for line in run.stderr.splitlines()} <= {"warning"}, run.stderr
-    files = {path.relative_to(built) for path in built.rglob("*") if path.is_file()}
-    assert files == {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
-    assert [
-        str(file) for file in files if (built / file).read_bytes() != (tmp_path / file).read_bytes()
-    ] == []
+    assert {path.name for path in tmp_path.iterdir()} == all_built.keys()
+    for name, root in all_built.items():
+        files = {path.relative_to(root) for path in root.rglob("*") if path.is_file()}
+        built = tmp_path / name
+        assert files == {path.relative_to(built) for path in built.rglob("*") if path.is_file()}
+        assert [each for each in files if (root / each).read_bytes() != (built / each).read_bytes()] == []
 
 
-def test_composing_models_carry_the_ensembles_name(built):
-    names = {path.parent.name for path in (built / "minilm").glob("*/config.pbtxt")}
+def test_composing_models_carry_the_ensembles_name(built_model):
+    names = {path.parent.name for path in built_model("minilm").glob("*/config.pbtxt")}
     assert names == {"minilm", "minilm_tokenizer", "minilm_encoder", "minilm_pooling"}
 
 
-def test_no_model_insists_on_a_gpu(built):
-    for path in built.glob("*/*/config.pbtxt"):
+@pytest.mark.parametrize("name", every_model())
+def test_no_model_insists_on_a_gpu(name, built_model):
+    for path in built_model(name).glob("*/config.pbtxt"):
         assert "KIND_GPU" not in path.read_text(), path
 
 
-def test_the_encoder_takes_32_bit_integers_and_any_batch_and_length(built):
-    graph = onnx.load(built / "minilm/minilm_encoder/1/model.onnx").graph
+def test_the_encoder_takes_32_bit_integers_and_any_batch_and_length(built_model):
+    graph = onnx.load(built_model("minilm") / "minilm_encoder/1/model.onnx").graph
     inputs = {value.name: value.type.tensor_type for value in graph.input}
     assert inputs.keys() == {"input_ids", "attention_mask"}
     for tensor in inputs.values():
@@ -131,10 +140,10 @@ def test_the_encoder_takes_32_bit_integers_and_any_batch_and_length(built):
         assert [size.dim_param for size in tensor.shape.dim] == ["batch", "tokens"]
 
 
-def test_the_encoders_plan_takes_every_shape_that_the_tokenizer_can_make(built):
+def test_the_encoders_plan_takes_every_shape_that_the_tokenizer_can_make(built_model):
     models = {model.name: model for model in load_build("minilm").models}
     (tokens,) = models["minilm_encoder"].inputs[0].dims
-    parameters = read_config(built / "minilm/minilm_tokenizer/config.pbtxt").parameters
+    parameters = read_config(built_model("minilm") / "minilm_tokenizer/config.pbtxt").parameters
     padding, limit = (int(parameters[name].string_value) for name in ("padding", "max_tokens"))
     assert (tokens.min, tokens.max) == (padding, limit)
     assert limit % padding == 0
@@ -165,7 +174,7 @@ def test_a_text_that_is_not_utf8_is_the_callers_error_and_harms_nobody_else(serv
     assert infer(served, "minilm", inputs, "EMBEDDING").shape == (1, 384)
 
 
-def test_resnet50_has_the_parameters_of_torchvisions(built):
+def test_resnet50_has_the_parameters_of_torchvisions():
     network = load_build("resnet50").models[0].network()
     state = network.state_dict()
     assert len(state) == 320

@@ -56,8 +56,8 @@ def test_a_form_answers_every_example_as_pytorch_does(name, served):
         np.testing.assert_allclose(answer, expected, rtol=0, atol=declared.allowed(), err_msg=example.name)
 
 
-def test_the_build_is_tuned_as_in_the_post_and_the_untuned_form_is_not(built, roots):
-    tuned, untuned = config_of(built / "resnet50"), config_of(roots["resnet50:untuned"])
+def test_the_build_is_tuned_as_in_the_post_and_the_untuned_form_is_not(built_model, roots):
+    tuned, untuned = config_of(built_model("resnet50")), config_of(roots["resnet50:untuned"])
     assert tuned.optimization.graph.level == 1
     assert {name: value.string_value for name, value in tuned.parameters.items()} == {
         "arena_extend_strategy": "1",
@@ -69,8 +69,8 @@ def test_the_build_is_tuned_as_in_the_post_and_the_untuned_form_is_not(built, ro
     assert (untuned.max_batch_size, untuned.dynamic_batching) == (128, tuned.dynamic_batching)
 
 
-def test_tuned_and_untuned_are_the_same_network_byte_for_byte(built, roots):
-    tuned = (built / "resnet50" / "resnet50" / "1" / "model.onnx").read_bytes()
+def test_tuned_and_untuned_are_the_same_network_byte_for_byte(built_model, roots):
+    tuned = (built_model("resnet50") / "resnet50" / "1" / "model.onnx").read_bytes()
     assert (roots["resnet50:untuned"] / "resnet50_untuned" / "1" / "model.onnx").read_bytes() == tuned
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from one_server import ask, serving
+from shared_builds import BuiltModel
 from transformers import RobertaConfig, RobertaForMaskedLM
 
 from triton_models.config.pbtxt import read_config, schema
@@ -21,9 +21,9 @@ OUTPUTS = {"last_hidden_state", "1550"}
 
 
 @pytest.fixture(scope="module")
-def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
+def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
     """A server that has loaded it."""
-    with serving(built / NAME, folder=tmp_path_factory.mktemp("roberta")) as contract:
+    with serving(built_model(NAME), folder=tmp_path_factory.mktemp("roberta")) as contract:
         yield contract
 
 
@@ -33,8 +33,8 @@ def declared() -> ModelBuild:
     return load_build(NAME)
 
 
-def test_the_tensors_are_those_of_the_post(built):
-    config = read_config(built / NAME / NAME / "config.pbtxt")
+def test_the_tensors_are_those_of_the_post(built_model):
+    config = read_config(built_model(NAME) / NAME / "config.pbtxt")
     types = schema().DataType
     tensors = [
         (each.name, types.Name(each.data_type), list(each.dims)) for each in (*config.input, *config.output)
@@ -47,8 +47,8 @@ def test_the_tensors_are_those_of_the_post(built):
     ]
 
 
-def test_batching_and_tuning_are_those_of_the_post(built):
-    config = read_config(built / NAME / NAME / "config.pbtxt")
+def test_batching_and_tuning_are_those_of_the_post(built_model):
+    config = read_config(built_model(NAME) / NAME / "config.pbtxt")
     assert (config.backend, config.max_batch_size) == ("onnxruntime", 32)
     assert list(config.dynamic_batching.preferred_batch_size) == [5]
     assert config.dynamic_batching.max_queue_delay_microseconds == 100

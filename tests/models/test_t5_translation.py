@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shared_builds import BuiltModel
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
@@ -63,9 +64,9 @@ def code(declaration: ModelBuild) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def served(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
+def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
     folder = tmp_path_factory.mktemp("triton")
-    shutil.copytree(built / NAME, folder / NAME)
+    shutil.copytree(built_model(NAME), folder / NAME)
     with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.socket) as contract:
         answer = contract.load(model_id=NAME, target_model=NAME, folder=str(folder / NAME))
         assert answer.ok, f"{answer.text}\n{server.log_tail()}"
@@ -160,8 +161,8 @@ def held(server: TritonServer) -> Held:
     )
 
 
-def test_unloading_frees_what_loading_took(built, code, tmp_path):
-    shutil.copytree(built / NAME, tmp_path / NAME)
+def test_unloading_frees_what_loading_took(built_model, code, tmp_path):
+    shutil.copytree(built_model(NAME), tmp_path / NAME)
     with (
         TritonServer(ENDPOINT, tmp_path / "server") as server,
         MultiModelContract(server.socket) as contract,
@@ -179,11 +180,15 @@ def test_unloading_frees_what_loading_took(built, code, tmp_path):
             assert held(server) == before
 
 
-def test_a_build_without_a_gpu_brings_the_environment_and_leaves_nothing_out(built):
-    assert not is_portable(read_layout(built / NAME))
-    config = read_config(built / NAME / NAME / "config.pbtxt")
+def test_a_build_without_a_gpu_brings_the_environment_and_leaves_nothing_out(built_model):
+    assert not is_portable(read_layout(built_model(NAME)))
+    config = read_config(built_model(NAME) / NAME / "config.pbtxt")
     assert config.parameters["EXECUTION_ENV_PATH"].string_value == "$$TRITON_MODEL_DIRECTORY/environment"
-    assert {path.name for path in (built / NAME / NAME).iterdir()} == {"1", "config.pbtxt", "environment"}
+    assert {path.name for path in (built_model(NAME) / NAME).iterdir()} == {
+        "1",
+        "config.pbtxt",
+        "environment",
+    }
 
 
 @pytest.mark.parametrize(
@@ -226,11 +231,11 @@ def test_weights_in_a_folder_are_served_with_their_tokenizer(declaration, code, 
     np.testing.assert_array_equal(saved.reference(theirs)["output"][:, : expected.shape[1]], expected)
 
 
-def test_the_model_imports_from_its_environment(built, shelf, tmp_path):
+def test_the_model_imports_from_its_environment(built_model, shelf, tmp_path):
     """The wheel says where NumPy is, as a link: the real one needs a network."""
     put_numpy(shelf)
     put_wheel(shelf, "onnxruntime", {"onnxruntime.py": SPY})
-    shutil.copytree(built / NAME, tmp_path / NAME)
+    shutil.copytree(built_model(NAME), tmp_path / NAME)
     model = tmp_path / NAME / NAME
     shutil.rmtree(model / "environment")
     make_environment(model / "environment", wheels=["numpy==2.2.6", "onnxruntime==1.0"], python=PYTHON)
