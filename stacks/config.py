@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, fields, replace
 
 from constructs import Node
 
-from stacks.config_rules import EVERY_MODEL, problems
+from stacks.config_checks import EVERY_MODEL, problems
 from stacks.config_values import CONTEXT_KEY, DECLARED, Requests, values
 from triton_fleet import Portion, Thresholds
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
 from triton_models.facts.releases import DEFAULT_RELEASE
@@ -143,13 +143,13 @@ class FleetConfig:
             FleetError: Unknown keys, values of the wrong kind, unknown or unfitting instance type, release or
                 region, and an impossible capacity range: all of them together.
         """
-        findings = Findings(f"the context {CONTEXT_KEY!r} (cdk.json, or -c KEY=VALUE)")
+        collector = ProblemCollector(f"the context {CONTEXT_KEY!r} (cdk.json, or -c KEY=VALUE)")
         keys = (each for each in fields(cls) if each.metadata.get("key", True))
         types = {each.name: str(each.type) for each in keys}
-        config = cls(**values(node, types, findings))
+        config = cls(**values(node, types, collector))
         config = replace(config, deployed_in=config.region or environment.get("CDK_DEFAULT_REGION"))
-        findings.extend(problems(config, findings, region=config.deployed_in))
-        findings.raise_if_any()
+        collector.add(problems(config, collector, region=config.deployed_in))
+        collector.raise_if_any()
         return config
 
     @property

@@ -11,9 +11,14 @@ from typing import Any, Literal, TypeAlias
 from constructs import Node
 
 from triton_fleet import Portion
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
+
+UNKNOWN_CONFIG_KEY = Check(id="unknown-config-key", source=FROM_ARGUMENTS)
+CONFIG_VALUE_KIND = Check(id="config-value-kind", source=FROM_ARGUMENTS)
+
 
 CONTEXT_KEY = "tritonFleet"
 DECLARED: Literal["declared"] = "declared"
@@ -116,19 +121,19 @@ _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
 }
 
 
-def values(node: Node, types: Mapping[str, str], findings: Findings) -> dict[str, Any]:
+def values(node: Node, types: Mapping[str, str], collector: ProblemCollector) -> dict[str, Any]:
     """What the context gives for each key; one that it does not mention keeps its default.
 
     Args:
         node: The app's node.
         types: The type of each key, as it is written in the code.
-        findings: Collects the mistakes.
+        collector: Collects the mistakes.
     """
     nested = node.try_get_context(CONTEXT_KEY) or {}
     if not isinstance(nested, dict):
-        findings.add(_wrong_kind(CONTEXT_KEY, nested, "an object of keys and values", findings))
+        collector.add(_wrong_kind(CONTEXT_KEY, nested, "an object of keys and values", collector))
         nested = {}
-    findings.extend(_unknown_keys(nested, node.get_all_context(), types, findings))
+    collector.add(_unknown_keys(nested, node.get_all_context(), types, collector))
     found = {}
     for key, kind in types.items():
         given = node.try_get_context(key)
@@ -139,24 +144,26 @@ def values(node: Node, types: Mapping[str, str], findings: Findings) -> dict[str
         try:
             found[key] = read(given)
         except ValueError:
-            findings.add(_wrong_kind(key, given, expected, findings))
+            collector.add(_wrong_kind(key, given, expected, collector))
     return found
 
 
 def _unknown_keys(
-    nested: Mapping[str, object], flat: Mapping[str, object], known: Mapping[str, str], findings: Findings
+    nested: Mapping[str, object],
+    flat: Mapping[str, object],
+    known: Mapping[str, str],
+    collector: ProblemCollector,
 ) -> Iterator[Problem]:
     """Keys that nothing reads. The context holds the CDK's own as well, so there only lookalikes count."""
     misread = [key for key in nested if key not in known]
     misread += [key for key in flat if _resembles(key, (*known, CONTEXT_KEY))]
     for key in misread:
-        yield Problem(
+        yield UNKNOWN_CONFIG_KEY.problem(
             what=f"unknown key {key!r}",
-            where=findings.where(key),
+            where=collector.where(key),
             expected=f"one of {', '.join(known)}",
             why="it would be ignored, and the default deployed in its place",
             fix=did_you_mean(key, (*known, CONTEXT_KEY), otherwise="remove it"),
-            rule="unknown-config-key",
         )
 
 
@@ -166,11 +173,10 @@ def _resembles(key: str, known: Sequence[str]) -> bool:
     return bool(close) and key not in known
 
 
-def _wrong_kind(key: str, given: object, expected: str, findings: Findings) -> Problem:
-    return Problem(
+def _wrong_kind(key: str, given: object, expected: str, collector: ProblemCollector) -> Iterator[Problem]:
+    yield CONFIG_VALUE_KIND.problem(
         what=f"{key} is {given!r}",
-        where=findings.where(key),
+        where=collector.where(key),
         expected=expected,
         fix=f"give {expected}",
-        rule="config-value-kind",
     )

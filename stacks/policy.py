@@ -28,7 +28,7 @@ from stacks.acceptance import (
 from stacks.build_policy import build_acceptances, build_compliance_acceptances
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
-from triton_fleet.arguments.late import put_off
+from triton_fleet.arguments.late import defer
 from triton_models.base.errors import Problem, raise_if_any
 
 # The packs of cdk-nag that the fleet is held to. The ids of a pack's findings begin with its name here.
@@ -69,7 +69,7 @@ def synthesise(app: App) -> None:
         FleetError: What the checks found, all of it.
     """
     found: list[Problem] = []
-    with put_off() as late:
+    with defer() as late:
         try:
             app.synth()
         except RuntimeError as error:  # through jsii, every error of the CDK is one

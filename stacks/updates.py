@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING
 from aws_cdk import Duration
 
 from triton_fleet import AllAtOnce, Canary, Deployment, Linear, Portion, Rolling
-from triton_fleet.rules.alarm_thresholds import alarm_threshold
-from triton_fleet.rules.deployment_portion import RULE as PORTION_RULE
-from triton_fleet.rules.number_range import number_range
-from triton_fleet.rules.warm_up_requests import warm_up_request
+from triton_fleet.arguments.checks import number_range
+from triton_fleet.hosting.deployment_checks import DEPLOYMENT_PORTION
+from triton_fleet.operations.checks import alarm_threshold, warm_up_request
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from stacks.config import FleetConfig
+
+UNKNOWN_DEPLOYMENT = Check(id="unknown-deployment", source=FROM_ARGUMENTS)
+DEPLOYMENT_SIZE = Check(id="deployment-size", source=FROM_ARGUMENTS)
+WARM_UP_WITHOUT_WAIT = Check(id="warm-up-without-wait", source=FROM_ARGUMENTS)
+
 
 _LONGEST_WAIT_MINUTES = 60
 
@@ -42,32 +47,34 @@ def deployment(config: FleetConfig) -> Deployment:
     return _BY_PART[config.deployment](wait, config.deployment_size or _PARTS[config.deployment])
 
 
-def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem | None]:
+def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem]:
     """What is wrong about updates in the configuration.
 
     Args:
         config: The configuration.
         where: Says where a key is.
     """
-    wait = number_range(
-        config.deployment_wait_minutes,
-        least=0,
-        most=_LONGEST_WAIT_MINUTES,
-        name="deployment_wait_minutes",
-        where=where("deployment_wait_minutes"),
+    wrong_wait = list(
+        number_range(
+            config.deployment_wait_minutes,
+            least=0,
+            most=_LONGEST_WAIT_MINUTES,
+            name="deployment_wait_minutes",
+            where=where("deployment_wait_minutes"),
+        )
     )
-    yield wait
+    yield from wrong_wait
     if config.deployment not in STRATEGIES:
-        yield _unknown(config.deployment, where=where("deployment"))
+        yield from _unknown(config.deployment, where=where("deployment"))
     elif config.deployment == _ALL_AT_ONCE and config.deployment_size is not None:
-        yield _size_of_all(where=where("deployment_size"))
-    elif wait is None:
+        yield from _size_of_all(where=where("deployment_size"))
+    elif not wrong_wait:
         for problem in deployment(config).problems(where="", capacity=config.min_capacity):
-            key = "deployment_size" if problem.rule == PORTION_RULE else "deployment_wait_minutes"
+            key = "deployment_size" if problem.rule == DEPLOYMENT_PORTION.id else "deployment_wait_minutes"
             yield replace(problem, where=where(key))
     for key in ("server_error_percent", "model_error_percent"):
-        yield alarm_threshold(getattr(config, key), lowest=0, below=100, unit="%", where=where(key))
-    yield alarm_threshold(
+        yield from alarm_threshold(getattr(config, key), lowest=0, below=100, unit="%", where=where(key))
+    yield from alarm_threshold(
         config.minimum_requests,
         lowest=1,
         below=None,
@@ -80,37 +87,34 @@ def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iter
             model=model, body=body, content_type="application/json", where=where(f"{model!r} in warm_up")
         )
     if given and not config.deployment_wait_minutes:
-        yield _never_warm(where=where("warm_up"))
+        yield from _never_warm(where=where("warm_up"))
 
 
-def _unknown(given: str, *, where: str) -> Problem:
-    return Problem(
+def _unknown(given: str, *, where: str) -> Iterator[Problem]:
+    yield UNKNOWN_DEPLOYMENT.problem(
         what=f"deployment is {given!r}",
         where=where,
         expected=f"one of {', '.join(STRATEGIES)}",
         why="SageMaker has no other way to update an endpoint",
         fix=did_you_mean(given, STRATEGIES, otherwise=f"use {_ALL_AT_ONCE}"),
-        rule="unknown-deployment",
     )
 
 
-def _size_of_all(*, where: str) -> Problem:
-    return Problem(
+def _size_of_all(*, where: str) -> Iterator[Problem]:
+    yield DEPLOYMENT_SIZE.problem(
         what=f"deployment_size with the deployment {_ALL_AT_ONCE}",
         where=where,
         expected=f"no size, or one of {', '.join(_BY_PART)}",
         why="the size would be ignored: all instances change at once",
         fix="remove deployment_size, or choose a strategy that divides the fleet",
-        rule="deployment-size",
     )
 
 
-def _never_warm(*, where: str) -> Problem:
-    return Problem(
+def _never_warm(*, where: str) -> Iterator[Problem]:
+    yield WARM_UP_WITHOUT_WAIT.problem(
         what="warm_up with a deployment_wait_minutes of 0",
         where=where,
         expected="a wait of a minute or more",
         why="models are loaded while a new fleet is watched, and it never is",
         fix="raise deployment_wait_minutes, or remove warm_up",
-        rule="warm-up-without-wait",
     )

@@ -11,8 +11,8 @@ from constructs import IConstruct
 
 from stacks.config import FleetConfig
 from triton_fleet import FleetError, WarmUpRequest
+from triton_fleet.operations.checks import LONGEST_INPUT
 from triton_fleet.operations.warm_up import passed_on
-from triton_fleet.rules.warm_up_requests import LONGEST_INPUT
 from triton_models.declare.reading import load_build
 from triton_models.declare.smallest_request import smallest_request
 

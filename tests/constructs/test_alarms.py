@@ -26,8 +26,6 @@ from triton_fleet import (
 )
 from triton_fleet.hosting.deployment import Canary, Rolling
 from triton_fleet.operations.rollback import RollbackAlarms
-from triton_fleet.rules.alarm_thresholds import alarm_threshold
-from triton_fleet.rules.same_variant import same_variant
 
 PAGES = {"fleet-page-ServerErrors", "fleet-page-ModelErrors", "fleet-page-Latency"}
 TICKETS = {"fleet-ticket-Thrash", "fleet-ticket-Disk", "fleet-ticket-GpuMemory", "fleet-ticket-Silent"}
@@ -290,15 +288,6 @@ def test_all_thresholds_that_no_metric_can_pass_are_reported_together(
     ]
 
 
-def test_a_threshold_is_in_the_range_of_its_metric_or_not_known_yet() -> None:
-    def problem(value: float | None) -> Any:
-        return alarm_threshold(value, lowest=0, below=100, unit="%", where="here")
-
-    assert problem(0) is problem(99.9) is problem(None) is None
-    assert problem(100).rule == "alarm-threshold"
-    assert problem(-1).rule == "alarm-threshold"
-
-
 def test_thresholds_may_come_with_the_deployment(
     stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
@@ -416,11 +405,6 @@ def test_the_scaling_of_another_endpoint_is_refused(stack: Stack, endpoint: Mult
 
     with pytest.raises(FleetError, match="the scaling of second/AllTraffic given for fleet/AllTraffic"):
         EndpointAlarms(stack, "Alarms", endpoint=endpoint, scaling=scaling)
-
-
-def test_what_belongs_to_the_same_variant_is_accepted() -> None:
-    assert same_variant(watched="a/b", given="a/b", what="the scaling", where="here") is None
-    assert same_variant(watched="a/b", given="a/c", what="the scaling", where="here") is not None
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from triton_fleet import (
     ReservedMachines,
 )
 from triton_fleet.repository.build_machine import build_machine, machine_problems
-from triton_fleet.rules.build_machine import another_way, nowhere_to_build
+from triton_fleet.repository.machine_checks import another_way, nowhere_to_build
 from triton_models.base.errors import Problem
 from triton_models.facts.build_machines.automatic import automatic_machine
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
@@ -106,7 +106,7 @@ def test_every_gpu_is_built_for_somewhere_or_told(name: str) -> None:
     chosen = automatic_machine(instance, "us-east-1")
 
     assert (chosen is None) == (processing_type(instance) is None)
-    assert (chosen is None) == (nowhere_to_build(instance, "us-east-1", where="here") is not None)
+    assert (chosen is None) == bool(list(nowhere_to_build(instance, "us-east-1", where="here")))
 
 
 @pytest.mark.parametrize(
@@ -193,9 +193,9 @@ def test_to_leave_the_machine_open_is_advised_where_that_helps(
     choice: BuildMachineChoice, region: str | None
 ) -> None:
     for instance in (facts for facts in INSTANCE_TYPES.values() if facts.gpu):
-        helps = nowhere_to_build(instance, region, where="here") is None
+        helps = not list(nowhere_to_build(instance, region, where="here"))
         found = machine_problems(choice, instance, region, where="machine", where_instance="instance_type")
-        for problem in filter(None, found):
+        for problem in found:
             assert ("leave `machine` out" in problem.fix) is helps
             assert ("compile on a machine that has the GPU" in problem.fix) is not helps
 

@@ -17,8 +17,8 @@ from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuilds, ModelRepository
 from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS, weights_advice
+from triton_fleet.repository.checks import BUILD_WEIGHTS, build_weights
 from triton_fleet.repository.code import run_processing_job
-from triton_fleet.rules.build_weights import LONGEST, RULE, build_weights
 from triton_models.base.errors import Problem
 from triton_models.declare.variables import variables_read
 from triton_models.spec import MODELS
@@ -146,33 +146,13 @@ def test_a_variable_that_no_declaration_reads_is_reported_with_the_close_ones(bu
     ) as told:
         build(weights={"T5_WEIGHT": WEIGHTS["T5_WEIGHTS"]})
 
-    assert [problem.rule for problem in told.value.problems] == [RULE]
+    assert [problem.rule for problem in told.value.problems] == [BUILD_WEIGHTS.id]
 
 
 def test_the_variables_are_those_of_the_projects_own_models() -> None:
     models = Path(__file__).parents[2] / "model_builds" / "models"
 
     assert {"RESNET50_WEIGHTS", "T5_WEIGHTS", "BERT_WEIGHTS", "ROBERTA_WEIGHTS"} <= variables_read(models)
-
-
-@pytest.mark.parametrize(
-    ("name", "address", "what"),
-    [
-        ("t5_weights", WEIGHTS["T5_WEIGHTS"], "the variable of weights is 't5_weights'"),
-        ("FLEET_GPU", WEIGHTS["T5_WEIGHTS"], "the variable of weights is 'FLEET_GPU'"),
-        ("T5_WEIGHTS", "/home/me/t5.pt", "the weights of T5_WEIGHTS are at '/home/me/t5.pt'"),
-        ("T5_WEIGHTS", "", "the weights of T5_WEIGHTS are at ''"),
-        ("T5_WEIGHTS", "s3://weights", "the S3 address 's3://weights', the weights of T5_WEIGHTS"),
-        ("T5_WEIGHTS", "s3://weights/*", "the address 's3://weights/*' of T5_WEIGHTS has one of * ? $ in it"),
-        ("T5_WEIGHTS", "hf://google/t5@main", "the revision 'main' of google/t5, the weights of T5_WEIGHTS"),
-        ("T5_WEIGHTS", f"s3://weights/{'k' * LONGEST}", f"the address of T5_WEIGHTS has {LONGEST + 13} char"),
-    ],
-)
-def test_an_address_that_no_build_can_fetch_is_reported(name: str, address: str, what: str) -> None:
-    (problem,) = _problems({name: address})
-
-    assert problem.what.startswith(what)
-    assert problem.rule == RULE
 
 
 def test_all_wrong_weights_are_reported_at_once() -> None:

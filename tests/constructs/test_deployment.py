@@ -20,10 +20,6 @@ from triton_fleet.hosting.deployment import (
     deployment_advice,
     deployment_problems,
 )
-from triton_fleet.rules.deployment_portion import deployment_portion
-from triton_fleet.rules.deployment_times import deployment_times
-from triton_fleet.rules.rollback_alarms import rollback_alarms
-from triton_fleet.rules.rolling_one_variant import rolling_one_variant
 
 EVERY_WAY = [AllAtOnce(), Canary(), Linear(), Rolling()]
 
@@ -285,25 +281,3 @@ def test_a_deployment_says_for_how_long_auto_scaling_is_suspended(
     deployment: Deployment, capacity: int | None, minutes: float | None
 ) -> None:
     assert deployment.minutes_without_scaling(capacity=capacity) == minutes
-
-
-def test_the_rules_accept_what_is_right_and_name_what_is_not() -> None:
-    def portion(value: float) -> Any:
-        return deployment_portion(
-            value, by_percent=True, lowest_percent=5, highest_percent=50, capacity=None, where="here"
-        )
-
-    def times(maximum: float) -> list[Any]:
-        return list(deployment_times(waits={"wait": 60}, maximum=maximum, total_wait=600, where="here"))
-
-    assert portion(25) is None
-    assert portion(60).where == "here"
-    assert times(601) == []
-    assert "600 s" in times(600)[0].what
-    assert list(rollback_alarms(["one"], has_deployment=True, where="here")) == []
-    assert (
-        "'one' is named 2 times"
-        in next(iter(rollback_alarms(["one", "one"], has_deployment=True, where="here"))).what
-    )
-    assert rolling_one_variant(1, where="here") is None
-    assert rolling_one_variant(3, where="here") is not None

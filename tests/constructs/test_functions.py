@@ -43,9 +43,9 @@ from triton_fleet import (
     endpoint_name_for,
 )
 from triton_fleet.functions import inline_function
+from triton_fleet.functions.checks import LARGEST_TEMPLATE, inline_code
 from triton_fleet.functions.code import endpoint_start
 from triton_fleet.functions.inline_function import RUNTIME, InlineFunction, function_code
-from triton_fleet.rules.inline_code import LARGEST, inline_code
 
 PACKS = (
     AwsSolutionsChecks,
@@ -124,18 +124,13 @@ def test_a_file_is_complete_in_itself_and_needs_only_what_lambda_has(source: str
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_file_is_small_enough_for_a_template_to_carry(source: str) -> None:
-    assert inline_code(len(function_code(source)), where="here") is None
-
-
-@pytest.mark.parametrize(("size", "fine"), [(0, False), (1, True), (LARGEST - 1, True), (LARGEST, False)])
-def test_code_fits_into_a_template_or_not(size: int, *, fine: bool) -> None:
-    assert (inline_code(size, where="here") is None) is fine
+    assert list(inline_code(len(function_code(source)), where="here")) == []
 
 
 def test_code_that_no_template_can_carry_is_refused(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "warm_up.py").write_text("#" * LARGEST)
+    (tmp_path / "warm_up.py").write_text("#" * LARGEST_TEMPLATE)
     monkeypatch.setattr(inline_function, "_SOURCES", tmp_path)
 
     with pytest.raises(FleetError) as raised:

@@ -11,7 +11,6 @@ from aws_cdk.assertions import Template
 
 from triton_fleet.images.image import OwnImage, TritonImage
 from triton_fleet.images.labels import image_labels
-from triton_fleet.rules.own_image import image_beside_endpoint, image_version, multi_model_label
 from triton_models.base.errors import FleetError
 from triton_models.facts.releases import RELEASES, release
 
@@ -94,24 +93,6 @@ def test_an_own_image_has_exactly_one_version(registry: ecr.Repository) -> None:
     assert _rules(both) == ["own-image-version"]
 
 
-@pytest.mark.parametrize(
-    ("tag", "digest", "fine"),
-    [
-        ("25.09-py3", None, True),
-        (None, DIGEST, True),
-        ("-v7", None, False),
-        ("repo:v7", None, False),
-        ("", None, False),
-        (None, "0f0f", False),
-        (None, f"{DIGEST}00", False),
-        (None, None, False),
-        ("v7", DIGEST, False),
-    ],
-)
-def test_a_version_is_a_tag_or_a_digest(tag: str | None, digest: str | None, fine: bool) -> None:
-    assert (image_version(tag, digest, where="here") is None) is fine
-
-
 def test_a_version_from_a_parameter_is_not_judged(stack: Stack, registry: ecr.Repository) -> None:
     tag = CfnParameter(stack, "Tag").value_as_string
 
@@ -125,16 +106,6 @@ def test_an_image_lies_in_the_region_of_its_endpoint(stack: Stack) -> None:
     assert _rules(own, region="eu-west-1") == ["own-image-region"]
     assert _rules(own, region="us-east-1") == []
     assert _rules(own, region=stack.region) == []
-
-
-@pytest.mark.parametrize(
-    ("image", "endpoint", "fine"),
-    [("eu-west-1", "eu-west-1", True), (None, "eu-west-1", True), ("eu-west-1", "us-east-1", False)],
-)
-def test_regions_are_compared_where_both_are_known(
-    image: str | None, endpoint: str | None, fine: bool
-) -> None:
-    assert (image_beside_endpoint(image=image, endpoint=endpoint, where="here") is None) is fine
 
 
 def test_many_models_need_the_label_and_one_does_not(registry: ecr.Repository) -> None:
@@ -154,22 +125,6 @@ def test_what_describes_the_image_outweighs_what_is_said_about_it(
     assert _rules(own) == ["own-image-label"]
     dockerfile.write_text(f"FROM triton\nLABEL {LABEL}=true\n")
     assert _rules(own) == []
-
-
-@pytest.mark.parametrize(
-    ("labels", "stated", "fine"),
-    [
-        ({LABEL: "true"}, False, True),
-        ({LABEL: "false"}, True, False),
-        ({}, True, False),
-        (None, True, True),
-        (None, False, False),
-    ],
-)
-def test_the_label_is_there_and_true(labels: dict[str, str] | None, stated: bool, fine: bool) -> None:
-    problem = multi_model_label(labels, source="Dockerfile", stated=stated, where="here")
-
-    assert (problem is None) is fine
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet import EndpointMetrics
-from triton_fleet.arguments.findings import FleetError
+from triton_fleet.arguments.collector import FleetError
 from triton_fleet.metrics.published import METRICS
 from triton_models.facts.instances import INSTANCE_TYPES
 

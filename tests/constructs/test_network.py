@@ -12,8 +12,6 @@ from aws_cdk.assertions import Annotations, Match, Template
 
 from triton_fleet import FleetError, ModelRepository, MultiModelEndpoint
 from triton_fleet.hosting.network import EndpointNetwork, VpcService
-from triton_fleet.rules.network_services import models_reachable, route_tables_known, stated_once
-from triton_fleet.rules.network_subnets import no_public_subnet, some_subnets
 
 ENDPOINT = "AWS::EC2::VPCEndpoint"
 
@@ -378,32 +376,6 @@ def test_synthesis_asks_for_nothing_from_an_account() -> None:
     EndpointNetwork(stack, "Network", vpc=vpc).admit(ModelRepository(stack, "Repository"))
 
     assert "missing" not in json.loads((Path(app.synth().directory) / "manifest.json").read_text())
-
-
-def test_subnets_are_needed_and_private() -> None:
-    assert some_subnets(2, vpc_has_public=True, where="here") is None
-    assert no_public_subnet([], where="here") is None
-    public = some_subnets(0, vpc_has_public=True, where="here")
-    chosen = no_public_subnet(["Vpc/Public1"], where="here")
-
-    assert public is not None
-    assert "PRIVATE_ISOLATED" in public.fix
-    assert chosen is not None
-    assert "Vpc/Public1" in chosen.what
-
-
-@pytest.mark.parametrize(
-    ("reached", "isolated", "fine"), [(["s3"], True, True), (["kms"], True, False), ([], False, True)]
-)
-def test_isolated_instances_need_a_way_to_s3(reached: list[str], isolated: bool, fine: bool) -> None:
-    assert (models_reachable(reached, isolated=isolated, where="here") is None) is fine
-
-
-def test_a_service_is_stated_once_and_a_route_table_is_known() -> None:
-    assert list(stated_once(["s3"], ["kms"], where="here")) == []
-    assert len(list(stated_once(["s3", "kms"], ["kms", "s3"], where="here"))) == 2
-    assert route_tables_known([], where="here") is None
-    assert route_tables_known(["Vpc/Subnet"], where="here") is not None
 
 
 def test_an_endpoint_waits_for_its_vpc_endpoints(

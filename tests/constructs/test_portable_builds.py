@@ -14,9 +14,6 @@ from synthesised import Resources
 from tests.triton_models.declared_models import declare
 from triton_fleet import ModelBuilds, ModelRepository, MultiModelEndpoint
 from triton_fleet.arguments.late import late_problems
-from triton_fleet.rules.plan_portability import PlanTarget, plan_portability
-from triton_models.facts.instances import GPUS, Gpu
-from triton_models.facts.releases import RELEASES
 
 CPU, GPU, T4 = "ml.c7i.2xlarge", "ml.g5.2xlarge", "ml.g4dn.xlarge"
 Build = Callable[..., ModelBuilds]
@@ -69,16 +66,6 @@ def misfits(stack: Stack) -> list[str]:
     found = list(late_problems(stack))
     assert {problem.rule for problem in found} <= {"plan-fits-endpoint"}
     return [problem.what.rpartition(": ")[2] for problem in found]
-
-
-def _problem(build: tuple[Gpu | None, str], endpoint: tuple[Gpu | None, str]) -> str | None:
-    """What is said of a build and an endpoint, each given by its GPU and its release."""
-    made, served = (
-        PlanTarget(gpu=gpu, release=RELEASES[release], path=path)
-        for (gpu, release), path in ((build, "Builds"), (endpoint, "Endpoint"))
-    )
-    found = plan_portability(build=made, endpoint=served, where="here")
-    return found and found.what
 
 
 @pytest.mark.parametrize("first", ["build", "endpoint"])
@@ -204,20 +191,6 @@ def test_models_without_a_plan_serve_on_any_hardware(
     serve(instance_type)
 
     assert misfits(stack) == []
-
-
-def test_another_tensorrt_does_not_matter_without_a_plan_and_another_python_does() -> None:
-    assert RELEASES["25.04"].tensorrt != RELEASES["25.09"].tensorrt
-    assert RELEASES["25.04"].python == RELEASES["25.09"].python
-
-    assert _problem((None, "25.04"), (None, "25.09")) is None
-    assert "Python 3.10 (release 24.09)" in (_problem((None, "24.09"), (None, "25.09")) or "")
-
-
-def test_a_plan_still_needs_its_gpu_and_its_tensorrt() -> None:
-    assert _problem((GPUS["A10G"], "25.09"), (GPUS["A10G"], "25.09")) is None
-    assert _problem((GPUS["A10G"], "25.09"), (GPUS["T4"], "25.09")) is not None
-    assert _problem((GPUS["A10G"], "25.04"), (GPUS["A10G"], "25.09")) is not None
 
 
 def test_a_build_for_cpus_runs_without_a_gpu_and_says_so(build: Build, resources: Resources) -> None:

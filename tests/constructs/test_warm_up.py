@@ -31,7 +31,6 @@ from triton_fleet import (
     endpoint_name_for,
 )
 from triton_fleet.functions.code import warm_up
-from triton_fleet.rules.warm_up_interval import warm_up_interval
 from triton_models.artifact.targets import ANY
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
 
@@ -304,11 +303,6 @@ def test_what_only_the_deployment_knows_is_refused(stack: Stack) -> None:
         "content_type is known only when the stack is deployed",
         "every is known only when the stack is deployed",
     ]
-
-
-@pytest.mark.parametrize(("seconds", "fine"), [(0.9, False), (1, True), (300, True), (301, False)])
-def test_it_is_repeated_every_second_to_every_five_minutes(seconds: float, *, fine: bool) -> None:
-    assert (warm_up_interval(seconds, where="here") is None) is fine
 
 
 def _manifest(**current: str) -> Manifest:

@@ -11,8 +11,8 @@ from fleet_app import fleet_app
 
 from stacks.models import SOURCE
 from stacks.warm_up import LEFT_OUT, MOST_MODELS, declared_requests
+from triton_fleet.operations.checks import LONGEST_INPUT
 from triton_fleet.operations.warm_up import passed_on
-from triton_fleet.rules.warm_up_requests import LONGEST_INPUT
 
 MODEL = """
 from triton_models.spec import ModelBuild, PythonModel, Tensor

@@ -1,4 +1,4 @@
-"""Mistakes that are known only when the app is synthesised."""
+"""Problems that are known only when the app is synthesised."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from constructs import IConstruct, IValidation
 
 from triton_models.base.errors import FleetError, Problem
 
-_PUT_OFF: ContextVar[list[LateFindings] | None] = ContextVar("_PUT_OFF", default=None)
+_DEFERRED: ContextVar[list[LateProblems] | None] = ContextVar("_DEFERRED", default=None)
 
 
 @jsii.implements(IValidation)
-class LateFindings:
-    """Fails the synthesis on what is found then. A construct that has some keeps them as `late_findings`.
+class LateProblems:
+    """Fails the synthesis on problems that are found then.
 
-    The CDK takes strings from a validation, and reports them in an error of its own; `put_off` and
-    `late_problems` have the mistakes themselves.
+    A construct keeps its own as `problems_at_synthesis`.
+
+    The CDK takes strings from a validation, and reports them in an error of its own; `defer` and
+    `late_problems` have the problems themselves.
 
     Args:
-        construct: Whose mistakes they are.
+        construct: Whose problems they are.
         find: Finds them, or waits until they are found; called once. What it raises is what is found.
     """
 
@@ -42,8 +44,8 @@ class LateFindings:
         return self._problems
 
     def validate(self) -> list[str]:
-        """What is found, as the CDK takes it; nothing yet where it is put off."""
-        waiting = _PUT_OFF.get()
+        """What is found, as the CDK takes it; nothing yet where it is deferred."""
+        waiting = _DEFERRED.get()
         if waiting is not None:
             waiting.append(self)
             return []
@@ -51,23 +53,23 @@ class LateFindings:
 
 
 @contextmanager
-def put_off() -> Iterator[list[LateFindings]]:
-    """Let a synthesis go on while its late findings are being found, to be looked at when it is over.
+def defer() -> Iterator[list[LateProblems]]:
+    """Let a synthesis go on while its late collector are being found, to be looked at when it is over.
 
     Yields:
-        The late findings, in the end.
+        The late collector, in the end.
     """
-    waiting: list[LateFindings] = []
-    token = _PUT_OFF.set(waiting)
+    waiting: list[LateProblems] = []
+    token = _DEFERRED.set(waiting)
     try:
         yield waiting
     finally:
-        _PUT_OFF.reset(token)
+        _DEFERRED.reset(token)
 
 
 def late_problems(root: IConstruct) -> Iterator[Problem]:
-    """What the late findings of an app are, whether it was synthesised or not."""
+    """What the late collector of an app are, whether it was synthesised or not."""
     for construct in root.node.find_all():
-        late = getattr(construct, "late_findings", None)
-        if isinstance(late, LateFindings):
+        late = getattr(construct, "problems_at_synthesis", None)
+        if isinstance(late, LateProblems):
             yield from late.problems

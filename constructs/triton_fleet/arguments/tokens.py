@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeVar
 
 from aws_cdk import Token
@@ -24,3 +25,8 @@ def deferred(value: object) -> bool:
 def known(value: Value) -> Value | None:
     """The value, or None if it is a token: nothing can be checked about a value that is not there yet."""
     return None if deferred(value) else value
+
+
+def is_list_token(given: Sequence[str]) -> bool:
+    """Whether a list stands for one that is known only at deployment."""
+    return bool(given) and Token.is_unresolved(list(given)) and not any(map(Token.is_unresolved, given))

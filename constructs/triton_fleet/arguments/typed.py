@@ -20,9 +20,10 @@ from constructs import Construct
 
 from triton_fleet.arguments.match import fits, mismatches
 from triton_fleet.arguments.words import advice, described, with_kind
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem, raise_if_any
 
-RULE = "argument-type"
+ARGUMENT_TYPE = Check(id="argument-type", source=FROM_ARGUMENTS)
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -63,13 +64,12 @@ def type_problems(name: str, value: object, wanted: Any, *, of: str) -> Iterator
         of: What takes the argument.
     """
     for place, given, expected in mismatches(name, value, wanted):
-        yield Problem(
+        yield ARGUMENT_TYPE.problem(
             what=f"{place} is {with_kind(given)}",
             where=f"{place} of {of}",
             expected=described(expected),
             why="a value of another type fails here or at deployment",
             fix=advice(given, expected),
-            rule=RULE,
         )
 
 

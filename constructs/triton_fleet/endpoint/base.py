@@ -15,11 +15,12 @@ from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector, warn
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.execution_role import execution_role
 from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
+from triton_fleet.endpoint.instance_checks import host_ami_reported
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
 from triton_fleet.endpoint.shared import Shared
 from triton_fleet.functions.endpoint_start import EndpointStart
@@ -27,14 +28,12 @@ from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
 from triton_fleet.hosting.compliance import acknowledge_local_storage
 from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, deployment_advice
+from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
 from triton_fleet.hosting.variants import DeployedVariant, Hosting
 from triton_fleet.images.image import TritonImage
 from triton_fleet.metrics.published import EndpointMetrics
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.usage import ServedModels
-from triton_fleet.rules.host_ami import REPORTED_RULE as HOST_AMI_REFUSED
-from triton_fleet.rules.host_ami import host_ami_reported
-from triton_fleet.rules.rollback_alarms import rollback_alarms as rollback_alarm_problems
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
@@ -188,14 +187,14 @@ class Endpoint(Resource):
         Raises:
             FleetError: More than ten alarms altogether, one of them twice, or an endpoint without deployment.
         """
-        findings = Findings.of(self)
+        collector = ProblemCollector.of(self)
         deployment, names = self._shared.deployment, [*self._shared.rollback_alarms, *alarms]
-        findings.extend(
+        collector.add(
             rollback_alarm_problems(
-                names, has_deployment=deployment is not None, where=findings.where("rollback_alarms")
+                names, has_deployment=deployment is not None, where=collector.where("rollback_alarms")
             )
         )
-        findings.raise_if_any()
+        collector.raise_if_any()
         if deployment is not None:
             self._shared = replace(self._shared, rollback_alarms=names)
             self._resource.deployment_config = deployment.render(rollback_alarms=names)
@@ -359,8 +358,8 @@ class Endpoint(Resource):
         acknowledge_local_storage(config, instances=[find_instance_type(name) for name in sorted(types)])
         for each in hosting:
             instance = find_instance_type(each.instance_type)
-            if reported := host_ami_reported(known(each.inference_ami), instance, self.release):
-                Advice.of(self).add_warning_v2(HOST_AMI_REFUSED, reported)
+            ami = known(each.inference_ami)
+            warn(self, host_ami_reported(ami, instance, self.release, where=self.node.path))
         alarms = shared.rollback_alarms
         endpoint = sagemaker.CfnEndpoint(
             self,

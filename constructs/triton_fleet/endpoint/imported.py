@@ -13,9 +13,9 @@ from constructs import Construct
 
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
+from triton_fleet.hosting.checks import resource_name
 from triton_fleet.hosting.variants import DEFAULT_VARIANT
 from triton_fleet.metrics.published import EndpointMetrics
-from triton_fleet.rules.resource_name import resource_name
 from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.facts.instances import instance_type as find_instance_type
 
@@ -69,12 +69,8 @@ class ImportedEndpoint(Resource):
         Raises:
             FleetError: No endpoint can have that name.
         """
-        wrong = resource_name(
-            known(endpoint_name),
-            what="the endpoint",
-            where=f"endpoint_name of {scope.node.path}/{construct_id}",
-        )
-        raise_if_any([wrong] if wrong else [])
+        where = f"endpoint_name of {scope.node.path}/{construct_id}"
+        raise_if_any(resource_name(known(endpoint_name), what="the endpoint", where=where))
         # SageMaker writes the names in ARNs in lower case, and IAM compares with their case: a policy with
         # "Search" allows nothing, which github.com/philschmid/cdk-samples/issues/2 shows.
         name_in_arn = endpoint_name if Token.is_unresolved(endpoint_name) else endpoint_name.lower()

@@ -14,9 +14,19 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.collector import Problem, ProblemCollector, warn
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.instance_checks import instance_pools as pool_problems
+from triton_fleet.endpoint.instance_checks import multi_model_pools, same_image
+from triton_fleet.endpoint.multi_model_checks import (
+    EXCLUDED,
+    multi_model_arguments,
+    multi_model_features,
+    multi_model_gpu,
+    multi_model_type,
+    unload_stall,
+)
 from triton_fleet.endpoint.shared import Shared
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
@@ -27,14 +37,6 @@ from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import DEFAULT_VARIANT, Hosting, InstancePool, Routing, production_variant
 from triton_fleet.images.image import OwnImage
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.rules.instance_pools import instance_pools as pool_problems
-from triton_fleet.rules.instance_pools import multi_model_pools, same_image
-from triton_fleet.rules.multi_model_arguments import multi_model_arguments
-from triton_fleet.rules.multi_model_features import EXCLUDED, multi_model_features
-from triton_fleet.rules.multi_model_gpu import multi_model_gpu
-from triton_fleet.rules.multi_model_type import multi_model_type
-from triton_fleet.rules.unload_stall import RULE as UNLOAD_STALL
-from triton_fleet.rules.unload_stall import unload_stall
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import DEFAULT_RELEASE, Release
@@ -260,50 +262,49 @@ class MultiModelEndpoint(Endpoint):
         pools_undocumented: bool,
     ) -> tuple[InstanceType, Release]:
         """The facts behind the arguments, after every check of them."""
-        findings = Findings.of(self)
-        findings.extend(multi_model_features(excluded, where=self.node.path))
+        collector = ProblemCollector.of(self)
+        collector.add(multi_model_features(excluded, where=self.node.path))
         release = self._shared.check(
-            findings,
+            collector,
             region=self.env.region,
             capacity=hosting.initial_instance_count,
             variants=1,
             multi_model=True,
         )
-        findings.extend(hosting_problems(hosting, where=self.node.path))
-        findings.extend(multi_model_arguments(self.server.extra_arguments, where=findings.where("server")))
-        instance = findings.look_up("instance_type", hosting.instance_type, find_instance_type)
+        collector.add(hosting_problems(hosting, where=self.node.path))
+        collector.add(multi_model_arguments(self.server.extra_arguments, where=collector.where("server")))
+        instance = collector.look_up("instance_type", hosting.instance_type, find_instance_type)
         types = [instance] + [
-            findings.look_up("instance_pools", pool.instance_type, find_instance_type)
+            collector.look_up("instance_pools", pool.instance_type, find_instance_type)
             for pool in hosting.instance_pools
         ]
-        self._shared.image_problems([each for each in types if each is not None], findings)
-        where_pools = findings.where("instance_pools")
-        findings.extend(pool_problems(hosting.instance_types, where=where_pools))
-        findings.add(multi_model_pools(hosting.instance_types, asked=pools_undocumented, where=where_pools))
+        self._shared.image_problems([each for each in types if each is not None], collector)
+        where_pools = collector.where("instance_pools")
+        collector.add(pool_problems(hosting.instance_types, where=where_pools))
+        collector.add(multi_model_pools(hosting.instance_types, asked=pools_undocumented, where=where_pools))
         for index, each in enumerate(types):
-            where = findings.where("instance_pools" if index else "instance_type")
+            where = collector.where("instance_pools" if index else "instance_type")
             if each is not None:
-                findings.add(multi_model_type(each, asked=undocumented, where=where))
-                findings.extend(self._type_problems(each, instance, where=where))
-                findings.extend(self._shared.hardware_problems(hosting, each, release, where=where))
-        findings.raise_if_any()
+                collector.add(multi_model_type(each, asked=undocumented, where=where))
+                collector.add(self._type_problems(each, instance, where=where))
+                collector.add(self._shared.hardware_problems(hosting, each, release, where=where))
+        collector.raise_if_any()
         assert instance is not None and release is not None  # noqa: PT018, S101 -- what is missing was raised
         found = [each for each in types if each is not None]
         self._advise(found, release)
-        self._note_served(found, release, where=findings.where("instance_type"))
+        self._note_served(found, release, where=collector.where("instance_type"))
         return instance, release
 
     def _type_problems(
         self, instance: InstanceType, preferred: InstanceType | None, *, where: str
-    ) -> Iterator[Problem | None]:
-        yield multi_model_gpu(instance, where=where)
+    ) -> Iterator[Problem]:
+        yield from multi_model_gpu(instance, where=where)
         if preferred is not None:
-            yield same_image(preferred, instance, where=where)
+            yield from same_image(preferred, instance, where=where)
 
     def _advise(self, types: Sequence[InstanceType], release: Release) -> None:
         """Warn of what AWS does not document, and may refuse at deployment; and of what costs latency."""
-        if (stall := unload_stall(release)) is not None:
-            Advice.of(self).add_warning_v2(UNLOAD_STALL, stall)
+        warn(self, unload_stall(release, where=self.node.path))
         for instance in types:
             if not instance.multi_model_documented:
                 Advice.of(self).add_warning_v2(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import jsii
-from aws_cdk import Annotations
 from constructs import IConstruct, IValidation
 
-from triton_fleet.rules.sequences import RULE, sequences
+from triton_fleet.arguments.collector import warn
+from triton_fleet.endpoint.checks import sequences
 
 
 @jsii.implements(IValidation)
@@ -39,7 +39,11 @@ class SequenceAdvice:
 
     def validate(self) -> list[str]:
         """Warn; nothing is refused."""
-        advice = sequences(self._models(), instances=self._instances, setting=self._setting)
-        if advice is not None:
-            Annotations.of(self._construct).add_warning_v2(RULE, advice)
+        found = sequences(
+            self._models(),
+            instances=self._instances,
+            setting=self._setting,
+            where=self._construct.node.path,
+        )
+        warn(self._construct, found)
         return []

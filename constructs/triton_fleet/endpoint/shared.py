@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 
 from aws_cdk import Duration
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 
-from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.checks import literal_list
+from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.values import literal_texts
+from triton_fleet.endpoint.checks import container_environment, metric_interval, tag_set
+from triton_fleet.endpoint.instance_checks import host_ami, local_storage
+from triton_fleet.hosting.checks import resource_name
 from triton_fleet.hosting.deployment import Deployment, deployment_problems
 from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.server import TritonServer
 from triton_fleet.hosting.variants import Hosting
+from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region
 from triton_fleet.images.image import OwnImage
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.rules.container_environment import container_environment
-from triton_fleet.rules.cpu_image import cpu_image
-from triton_fleet.rules.gpu_generation import gpu_generation
-from triton_fleet.rules.host_ami import host_ami
-from triton_fleet.rules.image_published import image_published, image_region
-from triton_fleet.rules.local_storage import local_storage
-from triton_fleet.rules.metric_interval import metric_interval
-from triton_fleet.rules.resource_name import resource_name
-from triton_fleet.rules.tag_set import tag_set
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release
 from triton_models.facts.releases import release as find_release
@@ -77,7 +73,7 @@ class Shared:
 
     def check(
         self,
-        findings: Findings,
+        collector: ProblemCollector,
         *,
         region: str,
         capacity: int | None,
@@ -88,27 +84,27 @@ class Shared:
         """Note what is wrong with these arguments; gives the release if that is known.
 
         Args:
-            findings: Where problems are noted.
+            collector: Where problems are noted.
             region: The stack's, which may be a token.
             capacity: The fewest instances of a variant at the first deployment.
             variants: The number of production variants.
             multi_model: Whether the container serves many models.
             reserved: Variables that the variants set.
         """
-        where = findings.where
+        where = collector.where
         if self.endpoint_name is not None:
-            findings.look_up("endpoint_name", self.endpoint_name, str)
-            findings.add(
+            collector.look_up("endpoint_name", self.endpoint_name, str)
+            collector.add(
                 resource_name(known(self.endpoint_name), what="the endpoint", where=where("endpoint_name"))
             )
         tags = {key: known(value) for key, value in self.tags.items()}
-        findings.extend(tag_set(tags, where=where("tags")))
-        findings.extend(
-            literal_texts(self.rollback_alarms, name="rollback_alarms", where=where("rollback_alarms"))
+        collector.add(tag_set(tags, where=where("tags")))
+        collector.add(
+            literal_list(self.rollback_alarms, name="rollback_alarms", where=where("rollback_alarms"))
         )
-        findings.extend(self.server.problems(where=where("server")))
+        collector.add(self.server.problems(where=where("server")))
         extra = {name: known(value) for name, value in self.environment.items()}
-        findings.extend(
+        collector.add(
             container_environment(
                 {**self.server.environment(), **reserved}, extra, where=where("environment")
             )
@@ -116,16 +112,16 @@ class Shared:
         interval = self.metric_interval
         if interval is not None:
             seconds = None if interval.is_unresolved() else interval.to_milliseconds() / 1000
-            findings.add(metric_interval(seconds, where=where("metric_interval")))
-        release = findings.look_up("release", self.release, find_release)
+            collector.add(metric_interval(seconds, where=where("metric_interval")))
+        release = collector.look_up("release", self.release, find_release)
         if self.image is not None:
-            findings.extend(self.image.problems(where=where("image"), region=region, multi_model=multi_model))
+            collector.add(self.image.problems(where=where("image"), region=region, multi_model=multi_model))
         elif release is not None:
-            findings.add(
+            collector.add(
                 image_published(release, where=where("release")),
                 image_region(release, known(region), where=where("release")),
             )
-        findings.extend(
+        collector.add(
             deployment_problems(
                 self.deployment,
                 rollback_alarms=self.rollback_alarms,
@@ -136,12 +132,11 @@ class Shared:
         )
         return release
 
-    def image_problems(self, types: Iterable[InstanceType], findings: Findings) -> None:
+    def image_problems(self, types: Iterable[InstanceType], collector: ProblemCollector) -> None:
         """Note what is wrong with the image for CPUs on these instance types."""
-        own, where = self.image is not None, findings.where("cpu_image")
-        findings.extend(
-            dict.fromkeys(cpu_image(each, asked=self.cpu_image, own=own, where=where) for each in types)
-        )
+        own, where = self.image is not None, collector.where("cpu_image")
+        found = (cpu_image(each, asked=self.cpu_image, own=own, where=where) for each in types)
+        collector.add(dict.fromkeys(chain.from_iterable(found)))
 
     def hardware_problems(
         self,
@@ -150,7 +145,7 @@ class Shared:
         release: Release | None,
         *,
         where: str,
-    ) -> Iterable[Problem | None]:
+    ) -> Iterable[Problem]:
         """What is wrong with serving from an instance type.
 
         Args:
@@ -169,4 +164,4 @@ class Shared:
             return
         yield from host_ami(known(hosting.inference_ami), instance, release, where=where)
         if instance.gpu is not None:
-            yield gpu_generation(instance.gpu, release, where=where)
+            yield from gpu_generation(instance.gpu, release, where=where)

@@ -12,12 +12,15 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
+from triton_fleet.endpoint.checks import async_features, single_model_artifact, variant_set
+from triton_fleet.endpoint.instance_checks import instance_pools, same_image
 from triton_fleet.endpoint.shared import Shared
 from triton_fleet.functions.artifact_ready import ArtifactReady
+from triton_fleet.functions.checks import artifact_timeout as artifact_timeout_problem
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
 from triton_fleet.hosting.deployment import Deployment
@@ -27,11 +30,6 @@ from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import Variant, production_variant
 from triton_fleet.images.image import OwnImage, TritonImage
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.rules.artifact_timeout import artifact_timeout as artifact_timeout_problem
-from triton_fleet.rules.async_features import async_features
-from triton_fleet.rules.instance_pools import instance_pools, same_image
-from triton_fleet.rules.single_model_artifact import single_model_artifact
-from triton_fleet.rules.variant_set import variant_set
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import DEFAULT_RELEASE, Release
@@ -221,13 +219,13 @@ class SingleModelEndpoint(Endpoint):
         self, variants: Sequence[Variant], timeout: Duration | None
     ) -> tuple[list[_Checked], Release]:
         """The facts behind the arguments, after every check of them; the shadow is the last variant."""
-        findings, where = Findings.of(self), Findings.of(self).where("variants")
+        collector, where = ProblemCollector.of(self), ProblemCollector.of(self).where("variants")
         shadow = [self.shadow_variant] if self.shadow_variant else []
         every = (*variants, *shadow)
         counts = [known(variant.initial_instance_count) for variant in variants]
         fewest = min((count for count in counts if count is not None), default=None)
         release = self._shared.check(
-            findings,
+            collector,
             region=self.env.region,
             capacity=fewest,
             variants=len(variants) + len(shadow),
@@ -237,7 +235,7 @@ class SingleModelEndpoint(Endpoint):
                 "Variant.default_model",
             ),
         )
-        findings.extend(
+        collector.add(
             variant_set(
                 [variant.name for variant in every],
                 [known(variant.weight) for variant in variants],
@@ -247,13 +245,13 @@ class SingleModelEndpoint(Endpoint):
         )
         if timeout is not None:
             seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
-            findings.add(artifact_timeout_problem(seconds, where=findings.where("artifact_timeout")))
+            collector.add(artifact_timeout_problem(seconds, where=collector.where("artifact_timeout")))
         if self.data_capture is not None:
-            findings.extend(self.data_capture.problems(where=findings.where("data_capture")))
+            collector.add(self.data_capture.problems(where=collector.where("data_capture")))
         if self.async_inference is not None:
-            place = findings.where("async_inference")
-            findings.extend(self.async_inference.problems(where=place))
-            findings.extend(
+            place = collector.where("async_inference")
+            collector.add(self.async_inference.problems(where=place))
+            collector.add(
                 async_features(
                     variants=len(variants),
                     has_shadow=self.shadow_variant is not None,
@@ -261,37 +259,39 @@ class SingleModelEndpoint(Endpoint):
                     where=place,
                 )
             )
-        found = [(variant, self._instance(variant, release, findings)) for variant in every]
+        found = [(variant, self._instance(variant, release, collector)) for variant in every]
         types = [instance for _, instance in found if instance is not None]
-        self._shared.image_problems(types, findings)
-        findings.raise_if_any()
+        self._shared.image_problems(types, collector)
+        collector.raise_if_any()
         assert release is not None  # noqa: S101 -- what is missing was raised
         served = [(variant, instance) for variant, instance in found if instance is not None]
         for variant, instance in served:
-            where = findings.where(f"variant {variant.name!r}")
+            where = collector.where(f"variant {variant.name!r}")
             for artifact, types in _types_by_artifact(variant, instance).items():
                 self._note_served(types, release, where=where, artifact=artifact)
         return served, release
 
-    def _instance(self, variant: Variant, release: Release | None, findings: Findings) -> InstanceType | None:
+    def _instance(
+        self, variant: Variant, release: Release | None, collector: ProblemCollector
+    ) -> InstanceType | None:
         """A variant's preferred instance type, after noting what is wrong with the variant."""
         argument = f"variant {variant.name!r}"
-        where = findings.where(argument)
-        findings.look_up("name of a variant", variant.name, str)  # scaling and alarms need it as a literal
-        findings.add(single_model_artifact(known(variant.artifact), where=where))
-        findings.extend(hosting_problems(variant, where=where))
-        findings.extend(instance_pools(variant.instance_types, where=where))
-        preferred = findings.look_up(argument, variant.instance_type, find_instance_type)
+        where = collector.where(argument)
+        collector.look_up("name of a variant", variant.name, str)  # scaling and alarms need it as a literal
+        collector.add(single_model_artifact(known(variant.artifact), where=where))
+        collector.add(hosting_problems(variant, where=where))
+        collector.add(instance_pools(variant.instance_types, where=where))
+        preferred = collector.look_up(argument, variant.instance_type, find_instance_type)
         if preferred is not None:
-            findings.extend(self._shared.hardware_problems(variant, preferred, release, where=where))
+            collector.add(self._shared.hardware_problems(variant, preferred, release, where=where))
         for pool in variant.instance_pools:
-            findings.add(single_model_artifact(pool.artifact and known(pool.artifact), where=where))
-            other = findings.look_up(argument, pool.instance_type, find_instance_type)
+            collector.add(single_model_artifact(pool.artifact and known(pool.artifact), where=where))
+            other = collector.look_up(argument, pool.instance_type, find_instance_type)
             if other is None:
                 continue
-            findings.extend(self._shared.hardware_problems(variant, other, release, where=where))
+            collector.add(self._shared.hardware_problems(variant, other, release, where=where))
             if preferred is not None:
-                findings.add(same_image(preferred, other, where=where))
+                collector.add(same_image(preferred, other, where=where))
         return preferred
 
     def _sequence_models(self) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from triton_fleet.arguments.typed import typed
+from triton_fleet.functions.checks import LONGEST_ARTIFACT_TIMEOUT
 from triton_fleet.functions.inline_function import InlineFunction, allow_successor
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.rules.artifact_timeout import LONGEST
 
 # Left of CloudFormation's hour when the function gives up: for its answer, which names what is missing, to
 # come before CloudFormation's own, which names nothing.
@@ -78,12 +78,12 @@ class ArtifactReady(Construct):
             "Resource",
             resource_type="Custom::TritonArtifact",
             service_token=self.function.function.attr_arn,
-            service_timeout=Duration.seconds(min(seconds + _SPARE_S, LONGEST)),
+            service_timeout=Duration.seconds(min(seconds + _SPARE_S, LONGEST_ARTIFACT_TIMEOUT)),
             properties={
                 "Bucket": repository.bucket.bucket_name,
                 "Prefix": repository.prefix,
                 "Artifacts": list(dict.fromkeys(artifacts)),
-                "WaitSeconds": min(seconds, LONGEST - _SPARE_S),
+                "WaitSeconds": min(seconds, LONGEST_ARTIFACT_TIMEOUT - _SPARE_S),
             },
         )
         self.resource.node.add_dependency(allow_successor(self, self.function))

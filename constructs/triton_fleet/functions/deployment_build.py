@@ -8,15 +8,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IConstruct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
+from triton_fleet.functions.checks import LONGEST_ARTIFACT_TIMEOUT, artifact_timeout, deployed_model
 from triton_fleet.functions.inline_function import InlineFunction, allow_successor
 from triton_fleet.repository.build_machine import OnDemandMachine, ProcessingJob
 from triton_fleet.repository.build_runs import BuildRuns
 from triton_fleet.repository.model_builds import ModelBuilds
 from triton_fleet.repository.working_folder import runs
-from triton_fleet.rules.artifact_timeout import LONGEST, artifact_timeout
-from triton_fleet.rules.deployed_model import deployed_model
 from triton_models.facts.quota_needs import processing_quota, quota_codes
 from triton_models.repository.manifest import MANIFEST_NAME
 
@@ -129,15 +128,15 @@ class DeploymentBuild(Construct):
         Raises:
             FleetError: The build does not make it.
         """
-        findings = Findings.of(self)
-        findings.look_up("model", model, str)  # a token is no name that anything could be made for
-        findings.raise_if_any()
-        findings.add(
+        collector = ProblemCollector.of(self)
+        collector.look_up("model", model, str)  # a token is no name that anything could be made for
+        collector.raise_if_any()
+        collector.add(
             deployed_model(
-                model, self._builds.models, declared=self._builds.declared, where=findings.where("model")
+                model, self._builds.models, declared=self._builds.declared, where=collector.where("model")
             )
         )
-        findings.raise_if_any()
+        collector.raise_if_any()
         if model not in self._models:
             self._models.append(model)
         if self._published is None:
@@ -148,10 +147,10 @@ class DeploymentBuild(Construct):
         return artifact
 
     def _checked(self, timeout: Duration) -> int:
-        findings = Findings.of(self)
+        collector = ProblemCollector.of(self)
         seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
-        findings.add(artifact_timeout(seconds, where=findings.where("artifact_timeout")))
-        findings.raise_if_any()
+        collector.add(artifact_timeout(seconds, where=collector.where("artifact_timeout")))
+        collector.raise_if_any()
         assert seconds is not None  # noqa: S101 -- what is missing was raised
         return int(seconds)
 
@@ -203,7 +202,7 @@ class DeploymentBuild(Construct):
             construct_id,
             resource_type=kind,
             service_token=self.function.function.attr_arn,
-            service_timeout=Duration.seconds(min(self._seconds + _SPARE_S, LONGEST)),
+            service_timeout=Duration.seconds(min(self._seconds + _SPARE_S, LONGEST_ARTIFACT_TIMEOUT)),
             properties={
                 "Build": self.resource.ref,
                 "Run": self.resource.get_att_string("Run"),
@@ -212,7 +211,7 @@ class DeploymentBuild(Construct):
                 "Bucket": self._folder.repository.bucket.bucket_name,
                 "RunsPrefix": self._folder.prefix,
                 "ManifestKey": f"{self._folder.repository.prefix}{MANIFEST_NAME}",
-                "WaitSeconds": min(self._seconds, LONGEST - _SPARE_S),
+                "WaitSeconds": min(self._seconds, LONGEST_ARTIFACT_TIMEOUT - _SPARE_S),
             },
         )
         resource.node.add_dependency(self._successor)

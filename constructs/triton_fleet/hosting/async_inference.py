@@ -18,12 +18,12 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 
+from triton_fleet.arguments.checks import number_range
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.hosting.checks import async_topics
 from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.s3_folder import S3Folder
-from triton_fleet.rules.async_topics import async_topics
-from triton_fleet.rules.number_range import number_range
 from triton_models.base.errors import Problem
 
 Outcome = Literal["success", "error"]
@@ -68,13 +68,13 @@ class AsyncInference:
     encryption_key: kms.IKey | None = None
 
     @typed
-    def problems(self, *, where: str) -> Iterator[Problem | None]:
+    def problems(self, *, where: str) -> Iterator[Problem]:
         """What is wrong with the values.
 
         Args:
             where: What the problems are reported for.
         """
-        yield number_range(
+        yield from number_range(
             known(self.max_concurrent_invocations),
             least=1,
             most=1000,

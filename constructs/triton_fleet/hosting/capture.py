@@ -10,12 +10,16 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sagemaker as sagemaker
 
+from triton_fleet.arguments.checks import literal_list, number_range
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
-from triton_fleet.arguments.values import literal_texts
-from triton_fleet.rules.content_types import content_types
-from triton_fleet.rules.number_range import number_range
+from triton_fleet.hosting.checks import content_types
+from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
+
+DATA_CAPTURE = Check(
+    id="data-capture", source="2026-11-22: CaptureOptionList of SageMaker in botocore 1.44.5, at least one"
+)
 
 
 @typed_fields
@@ -51,24 +55,21 @@ class DataCapture:
     def problems(self, *, where: str) -> Iterator[Problem]:
         """What would capture nothing."""
         if not (self.inputs or self.outputs):
-            yield Problem(
+            yield DATA_CAPTURE.problem(
                 what="neither inputs nor outputs are captured",
                 where=where,
                 expected="at least one of the two",
                 why="SageMaker refuses a capture of nothing",
                 fix="leave data_capture out to capture nothing",
-                rule="data-capture",
             )
-        percent = number_range(
+        yield from number_range(
             known(self.sampling_percent), least=0, most=100, name="sampling_percent", where=where, unit="%"
         )
-        if percent is not None:
-            yield percent
         for name, types in (
             ("csv_content_types", self.csv_content_types),
             ("json_content_types", self.json_content_types),
         ):
-            yield from literal_texts(types, name=name, where=where)
+            yield from literal_list(types, name=name, where=where)
             yield from content_types(types, name=name, where=where)
 
     @typed

@@ -28,14 +28,18 @@ from typing import ClassVar
 from aws_cdk import Duration
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.arguments.findings import Problem
+from triton_fleet.arguments.checks import whole_time
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
-from triton_fleet.arguments.values import not_whole
-from triton_fleet.rules.deployment_portion import deployment_portion
-from triton_fleet.rules.deployment_times import LONGEST_MAXIMUM, SHORTEST_MAXIMUM, deployment_times
-from triton_fleet.rules.rollback_alarms import rollback_alarms as rollback_alarm_problems
-from triton_fleet.rules.rolling_one_variant import rolling_one_variant
+from triton_fleet.hosting.deployment_checks import (
+    LONGEST_MAXIMUM,
+    SHORTEST_MAXIMUM,
+    deployment_portion,
+    deployment_times,
+    rolling_one_variant,
+)
+from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
+from triton_models.base.errors import Problem
 
 WITHOUT_ROLLBACK = "triton-fleet:deployment-without-rollback"
 """The warning of a deployment that looks at no alarm."""
@@ -178,7 +182,8 @@ class Deployment(ABC):
         wrong = [
             problem
             for name, given in times.items()
-            if given and (problem := not_whole(given, name=name, where=f"{type(self).__name__}, {where}"))
+            if given
+            for problem in whole_time(given, name=name, where=f"{type(self).__name__}, {where}")
         ]
         if wrong:
             yield from wrong
@@ -203,7 +208,7 @@ class Deployment(ABC):
         capacity: int | None,
         where: str,
     ) -> Iterator[Problem]:
-        problem = deployment_portion(
+        yield from deployment_portion(
             known(portion.value),
             by_percent=portion.by_percent,
             lowest_percent=percents[0],
@@ -211,8 +216,6 @@ class Deployment(ABC):
             capacity=_known_capacity(capacity),
             where=f"{argument} of {type(self).__name__}, {where}",
         )
-        if problem is not None:
-            yield problem
 
 
 @typed_fields
@@ -412,9 +415,7 @@ def deployment_problems(
         return
     yield from deployment.problems(where=where, capacity=capacity)
     if deployment.replaces_in_batches:
-        problem = rolling_one_variant(variants, where=where)
-        if problem is not None:
-            yield problem
+        yield from rolling_one_variant(variants, where=where)
 
 
 def deployment_advice(

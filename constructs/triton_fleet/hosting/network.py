@@ -14,16 +14,25 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings, FleetError
-from triton_fleet.arguments.late import LateFindings
+from triton_fleet.arguments.checks import number_range
+from triton_fleet.arguments.collector import FleetError, ProblemCollector
+from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
+from triton_fleet.hosting.network_checks import (
+    account_id,
+    models_reachable,
+    no_public_subnet,
+    route_tables_known,
+    some_subnets,
+    stated_once,
+)
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.rules.account_id import account_id
-from triton_fleet.rules.network_services import models_reachable, route_tables_known, stated_once
-from triton_fleet.rules.network_subnets import no_public_subnet, some_subnets
-from triton_fleet.rules.number_range import number_range
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
+
+NETWORK_ADMITS = Check(id="network-admits", source=FROM_ARGUMENTS)
+
 
 _HTTPS = ec2.Port.tcp(443)
 _MOST_GROUPS = 5
@@ -126,23 +135,23 @@ class EndpointNetwork(Construct):
         )
         self._owner = vpc_owner
         self._given_groups = tuple(security_groups)
-        findings = Findings.of(self)
+        collector = ProblemCollector.of(self)
         existing = list(existing_vpc_endpoints)
         created = (
             [service for service in VpcService if service not in existing]
             if create_vpc_endpoints is None
             else list(create_vpc_endpoints)
         )
-        findings.add(account_id(known(vpc_owner), where=findings.where("vpc_owner")))
-        findings.extend(self._problems(findings, created, existing))
-        findings.raise_if_any()
+        collector.add(account_id(known(vpc_owner), where=collector.where("vpc_owner")))
+        collector.add(self._problems(collector, created, existing))
+        collector.raise_if_any()
         self._advise_on_zones()
         self.security_groups = self._given_groups or (self._own_security_group(),)
         self._connections = ec2.Connections(security_groups=list(self.security_groups))
         self._admits_any = False
         self.s3_endpoint = self._s3_endpoint() if VpcService.S3 in created else None
         self.interface_endpoints = self._interface_endpoints(created)
-        self.late_findings = LateFindings(self, self._unadmitted)
+        self.problems_at_synthesis = LateProblems(self, self._unadmitted)
 
     @property
     def connections(self) -> ec2.Connections:
@@ -249,42 +258,41 @@ class EndpointNetwork(Construct):
     def _unadmitted(self) -> Iterator[Problem]:
         """S3 is reached through a policy that lets no repository be read."""
         if self.s3_endpoint is not None and not self._admits_any:
-            yield Problem(
+            yield NETWORK_ADMITS.problem(
                 what="the S3 endpoint lets no model repository be read",
                 where=self.node.path,
                 expected="a network that an endpoint was given, or that admitted a repository",
                 why="the policy of the S3 endpoint would keep every model from being loaded",
                 fix="give this network to an endpoint, or call admit(repository)",
-                rule="network-admits",
             )
 
     def _problems(
-        self, findings: Findings, created: Collection[VpcService], existing: Collection[VpcService]
-    ) -> Iterator[Problem | None]:
-        where, services = findings.where("subnets"), findings.where("create_vpc_endpoints")
+        self, collector: ProblemCollector, created: Collection[VpcService], existing: Collection[VpcService]
+    ) -> Iterator[Problem]:
+        where, services = collector.where("subnets"), collector.where("create_vpc_endpoints")
         public = {subnet.node.path for subnet in self.vpc.public_subnets}
         isolated = {subnet.node.path for subnet in self.vpc.isolated_subnets}
         paths = [subnet.node.path for subnet in self.subnets]
-        yield number_range(
+        yield from number_range(
             len(self._given_groups),
             least=0,
             most=_MOST_GROUPS,
             name="the number of security groups",
-            where=findings.where("security_groups"),
+            where=collector.where("security_groups"),
         )
-        yield some_subnets(len(paths), vpc_has_public=bool(public), where=where)
-        yield no_public_subnet([path for path in paths if path in public], where=where)
+        yield from some_subnets(len(paths), vpc_has_public=bool(public), where=where)
+        yield from no_public_subnet([path for path in paths if path in public], where=where)
         yield from stated_once(
             [each.value for each in created], [each.value for each in existing], where=services
         )
-        yield models_reachable(
+        yield from models_reachable(
             [each.value for each in (*created, *existing)],
             isolated=any(path in isolated for path in paths),
             where=services,
         )
         if VpcService.S3 in created:
             unknown = [subnet.node.path for subnet in self.subnets if not _has_route_table(subnet)]
-            yield route_tables_known(unknown, where=where)
+            yield from route_tables_known(unknown, where=where)
 
     def _advise_on_zones(self) -> None:
         zones = {subnet.availability_zone for subnet in self.subnets}

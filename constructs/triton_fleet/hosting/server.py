@@ -8,8 +8,22 @@ from typing import Literal
 
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
+from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
+
+SERVER_ARGUMENT = Check(
+    id="server-argument",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
+)
+SERVER_NUMBER = Check(
+    id="server-number",
+    source="triton_models.facts.shared_memory; assumption: the ranges of threads and of ports",
+)
+SERVER_METRICS = Check(
+    id="server-metrics", source="2026-11-22: PutMetricData of CloudWatch, Namespace, in botocore 1.44.5"
+)
+
 
 _MIB = 1024 * 1024
 # CreateModel: each value of a container's environment, in bytes.
@@ -151,23 +165,21 @@ class TritonServer:
         yield from self._metric_problems(where)
         for argument in self.extra_arguments:
             if argument.split() != [argument]:
-                yield Problem(
+                yield SERVER_ARGUMENT.problem(
                     what=f"the server argument {argument!r} holds a space or is empty",
                     where=where,
                     expected="one argument without spaces, such as --name=value",
                     why="the container's start script splits its arguments at spaces and knows no quotes",
                     fix="give each argument as an element of its own, and values without spaces",
-                    rule="server-argument",
                 )
         length = len(" ".join(self._arguments()).encode())
         if length > _LONGEST_VALUE:
-            yield Problem(
+            yield SERVER_ARGUMENT.problem(
                 what=f"the server arguments are {length} bytes long",
                 where=where,
                 expected=f"at most {_LONGEST_VALUE} bytes together",
                 why="SageMaker refuses a longer environment variable",
                 fix="leave arguments at their defaults out",
-                rule="server-argument",
             )
 
     def _optional(self, log_group: str) -> Mapping[str, bool | int | str | None]:
@@ -197,47 +209,43 @@ class TritonServer:
             given = value if value is None else known(value)
             if given is None or (given >= least and (most is None or given <= most)):
                 continue
-            yield Problem(
+            yield SERVER_NUMBER.problem(
                 what=f"{option} is {given}",
                 where=where,
                 expected=f"{least} to {most}" if most else f"{least} or more",
                 why="the server would exit, and the deployment fail once the container start times out",
                 fix=f"set {option} to {least} or more, or leave it out",
-                rule="server-number",
             )
 
     def _shared_memory_problems(self, where: str) -> Iterator[Problem]:
         """Sizes that no Python model loads with: refused by the backend, or more than a container has."""
         given = known(self.shared_memory_bytes)
         if given is not None and not SMALLEST_REGION_BYTES <= given <= CONTAINER_BYTES:
-            yield Problem(
+            yield SERVER_NUMBER.problem(
                 what=f"shared_memory_bytes is {given}",
                 where=where,
                 expected=f"{SMALLEST_REGION_BYTES} (1 MiB) to {CONTAINER_BYTES} (64 MiB, for all models)",
                 why="the endpoint would be in service, and every Python model fail to load",
                 fix="leave it out: 1 MiB is enough for most, and regions grow when needed",
-                rule="server-number",
             )
 
     def _metric_problems(self, where: str) -> Iterator[Problem]:
         namespace = known(self.metrics.namespace) if self.metrics else None
         if namespace is not None and (not namespace or namespace.startswith("AWS/")):
-            yield Problem(
+            yield SERVER_METRICS.problem(
                 what=f"the metrics' namespace is {namespace!r}",
                 where=where,
                 expected="a name that does not begin with AWS/, such as TritonServer",
                 why="CloudWatch refuses metrics of others in AWS's namespaces",
                 fix="choose another name",
-                rule="server-metrics",
             )
         if self.grpc_port is not None and not self.allow_grpc:
-            yield Problem(
+            yield SERVER_NUMBER.problem(
                 what=f"grpc_port is {self.grpc_port}, and allow_grpc is off",
                 where=where,
                 expected="a port together with allow_grpc",
                 why="nothing would listen there",
                 fix="set allow_grpc, or leave the port out",
-                rule="server-number",
             )
 
     def _arguments(self) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from constructs import Construct
 
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.images.checks import image_beside_endpoint, image_version, multi_model_label
 from triton_fleet.images.labels import image_labels
-from triton_fleet.rules.own_image import image_beside_endpoint, image_version, multi_model_label
 from triton_models.base.errors import FleetError, Problem
 from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, Release, image_account
 
@@ -126,14 +126,10 @@ class OwnImage:
         """
         tag, digest = self.tag and known(self.tag), self.digest and known(self.digest)
         if bool(self.tag) == bool(tag) and bool(self.digest) == bool(digest):
-            found = image_version(tag, digest, where=where)
-            if found is not None:
-                yield found
-        mistake = image_beside_endpoint(
+            yield from image_version(tag, digest, where=where)
+        yield from image_beside_endpoint(
             image=known(self.repository.env.region), endpoint=region and known(region), where=where
         )
-        if mistake is not None:
-            yield mistake
         if multi_model:
             yield from self._label_problems(where)
 
@@ -158,11 +154,9 @@ class OwnImage:
             except FleetError as error:
                 yield from error.problems
                 return
-        found = multi_model_label(
+        yield from multi_model_label(
             labels, source=str(self.described_by), stated=self.has_multi_model_label, where=where
         )
-        if found is not None:
-            yield found
 
 
 def _account(stack: Stack, release: Release) -> str:

@@ -11,7 +11,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -31,10 +31,10 @@ from triton_fleet.operations.alarm_declarations import (
     no_capacity,
     serving,
 )
+from triton_fleet.operations.checks import same_variant
 from triton_fleet.operations.cpu_runbooks import without_gpu
 from triton_fleet.operations.queue_alarms import queueing
 from triton_fleet.operations.thresholds import Thresholds
-from triton_fleet.rules.same_variant import same_variant
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 
 __all__ = ["EndpointAlarms", "Severity", "Thresholds"]
@@ -88,19 +88,19 @@ class EndpointAlarms(Construct):
         """
         super().__init__(scope, construct_id)
         limits = thresholds or Thresholds()
-        findings = Findings.of(self)
-        findings.extend(limits.problems(where=findings.where("thresholds")))
+        collector = ProblemCollector.of(self)
+        collector.add(limits.problems(where=collector.where("thresholds")))
         watched = endpoint.variant(variant)
         if scaling is not None:
-            findings.add(
+            collector.add(
                 same_variant(
                     watched=f"{endpoint.name}/{watched.name}",
                     given=f"{scaling.endpoint.name}/{scaling.variant.name}",
                     what="the scaling",
-                    where=findings.where("scaling"),
+                    where=collector.where("scaling"),
                 )
             )
-        findings.raise_if_any()
+        collector.raise_if_any()
         first = watched.name == endpoint.variant_name
         self.watched = (endpoint.name, watched.name)
         self._prefix = endpoint.name if first else f"{endpoint.name}-{watched.name}"

@@ -8,7 +8,8 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.checks import number_range
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -34,11 +35,9 @@ from triton_fleet.operations.charts import (
     question,
     row,
 )
+from triton_fleet.operations.checks import hourly_price, same_variant
 from triton_fleet.operations.cost import estimate, price_of
 from triton_fleet.operations.queue_charts import queue_sections
-from triton_fleet.rules.hourly_price import hourly_price
-from triton_fleet.rules.number_range import number_range
-from triton_fleet.rules.same_variant import same_variant
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 
 # What a scaling target follows: the policy, the metric and the chart's title.
@@ -94,27 +93,29 @@ class EndpointDashboard(Construct):
                 scaling are another variant's.
         """
         super().__init__(scope, construct_id)
-        findings = Findings.of(self)
-        findings.add(
-            hourly_price(known(hourly_price_usd), where=findings.where("hourly_price_usd")),
-            number_range(known(models), least=0, most=None, name="models", where=findings.where("models")),
+        collector = ProblemCollector.of(self)
+        collector.add(
+            hourly_price(known(hourly_price_usd), where=collector.where("hourly_price_usd")),
+            number_range(known(models), least=0, most=None, name="models", where=collector.where("models")),
         )
         self._variant = endpoint.variant(variant)
         belongings = {
             "alarms": alarms and alarms.watched,
             "scaling": scaling and (scaling.endpoint.name, scaling.variant.name),
         }
-        findings.extend(
-            same_variant(
-                watched=f"{endpoint.name}/{self._variant.name}",
-                given="/".join(names),
-                what=f"the {argument}",
-                where=findings.where(argument),
+        collector.add(
+            *(
+                same_variant(
+                    watched=f"{endpoint.name}/{self._variant.name}",
+                    given="/".join(names),
+                    what=f"the {argument}",
+                    where=collector.where(argument),
+                )
+                for argument, names in belongings.items()
+                if names
             )
-            for argument, names in belongings.items()
-            if names
         )
-        findings.raise_if_any()
+        collector.raise_if_any()
         self._metrics = self._variant.metrics
         self._multi_model = isinstance(endpoint, MultiModelEndpoint)
         self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.name}"

@@ -9,10 +9,10 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.rules.email_address import email_address
+from triton_fleet.operations.checks import email_address
 
 
 class AlarmTopic(Construct):
@@ -36,9 +36,9 @@ class AlarmTopic(Construct):
             FleetError: It is no address.
         """
         super().__init__(scope, construct_id)
-        findings = Findings.of(self)
-        findings.add(email_address(known(email), where=findings.where("email")))
-        findings.raise_if_any()
+        collector = ProblemCollector.of(self)
+        collector.add(email_address(known(email), where=collector.where("email")))
+        collector.raise_if_any()
         cloudwatch = iam.ServicePrincipal(
             "cloudwatch.amazonaws.com",
             conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},

@@ -15,15 +15,15 @@ from types import MappingProxyType
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.execution_role import see_alarms
+from triton_fleet.hosting.checks import resource_name
 from triton_fleet.metrics.published import MINUTE, InvocationMetrics, math_number
 from triton_fleet.operations.alarm_declarations import AlarmDeclaration, rolling_back
 from triton_fleet.operations.thresholds import Thresholds
-from triton_fleet.rules.resource_name import resource_name
 
 
 class RollbackAlarms(Construct):
@@ -78,15 +78,15 @@ class RollbackAlarms(Construct):
         """
         super().__init__(scope, construct_id)
         limits = thresholds or Thresholds()
-        findings = Findings.of(self)
-        findings.look_up("endpoint_name", endpoint_name, str)
-        findings.look_up("variant_name", variant_name, str)
-        findings.add(
-            resource_name(known(endpoint_name), what="the endpoint", where=findings.where("endpoint_name")),
-            resource_name(known(variant_name), what="the variant", where=findings.where("variant_name")),
+        collector = ProblemCollector.of(self)
+        collector.look_up("endpoint_name", endpoint_name, str)
+        collector.look_up("variant_name", variant_name, str)
+        collector.add(
+            resource_name(known(endpoint_name), what="the endpoint", where=collector.where("endpoint_name")),
+            resource_name(known(variant_name), what="the variant", where=collector.where("variant_name")),
         )
-        findings.extend(limits.problems(where=findings.where("thresholds")))
-        findings.raise_if_any()
+        collector.add(limits.problems(where=collector.where("thresholds")))
+        collector.raise_if_any()
         metrics = InvocationMetrics(endpoint_name=endpoint_name, variant_name=variant_name)
         prefix = endpoint_name if variant_name == "AllTraffic" else f"{endpoint_name}-{variant_name}"
         self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
@@ -146,9 +146,9 @@ class NewFleetAlarms(Construct):
         super().__init__(scope, construct_id)
         self.endpoint = endpoint
         limits = thresholds or Thresholds()
-        findings = Findings.of(self)
-        findings.extend(limits.problems(where=findings.where("thresholds")))
-        findings.raise_if_any()
+        collector = ProblemCollector.of(self)
+        collector.add(limits.problems(where=collector.where("thresholds")))
+        collector.raise_if_any()
         name = endpoint.variant(variant).name
         metrics = _FleetMetrics(
             endpoint_name=endpoint.name,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from triton_fleet.arguments.findings import Problem
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
-from triton_fleet.rules.alarm_thresholds import alarm_threshold
+from triton_fleet.operations.checks import alarm_threshold
+from triton_models.base.errors import Problem
 
 
 @typed_fields
@@ -61,12 +61,10 @@ class Thresholds:
             "oldest_request_seconds": (1, None, "s"),
         }
         for name, (lowest, below, unit) in ranges.items():
-            problem = alarm_threshold(
+            yield from alarm_threshold(
                 known(getattr(self, name)),
                 lowest=lowest,
                 below=below,
                 unit=unit,
                 where=f"{name}, {where}",
             )
-            if problem is not None:
-                yield problem

@@ -14,13 +14,12 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.functions.inline_function import InlineFunction
-from triton_fleet.rules.warm_up_interval import warm_up_interval
-from triton_fleet.rules.warm_up_requests import warm_up_models, warm_up_request, warm_up_size
+from triton_fleet.operations.checks import warm_up_interval, warm_up_models, warm_up_request, warm_up_size
 from triton_fleet.scaling.alias import EndpointAlias
 from triton_models.repository.manifest import MANIFEST_NAME
 
@@ -142,11 +141,11 @@ class WarmUp(Construct):
             Advice.of(self).add_warning_v2(advice, text)
 
     def _check(self, every: Duration) -> None:
-        findings = Findings.of(self)
-        where = findings.where("requests")
-        findings.extend(warm_up_models([known(each.model) for each in self.requests], where=where))
+        collector = ProblemCollector.of(self)
+        where = collector.where("requests")
+        collector.add(warm_up_models([known(each.model) for each in self.requests], where=where))
         for number, each in enumerate(self.requests, start=1):
-            findings.extend(
+            collector.add(
                 warm_up_request(
                     model=known(each.model),
                     body=known(each.body),
@@ -154,9 +153,9 @@ class WarmUp(Construct):
                     where=f"request {number}, {where}",
                 )
             )
-        findings.add(warm_up_size(len(self._input()), where=where))
-        findings.add(warm_up_interval(_seconds(every), where=findings.where("every")))
-        findings.raise_if_any()
+        collector.add(warm_up_size(len(self._input()), where=where))
+        collector.add(warm_up_interval(_seconds(every), where=collector.where("every")))
+        collector.raise_if_any()
 
     def _input(self) -> str:
         return passed_on(self.requests)

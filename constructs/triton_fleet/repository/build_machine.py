@@ -6,14 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from triton_fleet.arguments.findings import Problem
+from triton_fleet.arguments.checks import number_range
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
-from triton_fleet.rules.build_gpu import build_gpu, build_region
-from triton_fleet.rules.build_machine import nowhere_to_build
-from triton_fleet.rules.build_processing import processing_gpu, processing_instance
-from triton_fleet.rules.build_reserved import reserved_gpu, reserved_region
-from triton_fleet.rules.number_range import number_range
+from triton_fleet.repository.machine_checks import (
+    BUILD_GPU_IS_SERVING_GPU,
+    build_gpu,
+    build_region,
+    nowhere_to_build,
+    processing_gpu,
+    processing_instance,
+    reserved_gpu,
+    reserved_region,
+)
+from triton_models.base.errors import Problem
 from triton_models.facts.build_machines.automatic import automatic_machine
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUILD_MACHINE
 from triton_models.facts.build_machines.processing import processing_type
@@ -44,9 +50,7 @@ class BuildMachineChoice(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def _problems(
-        self, instance: InstanceType, region: str | None, *, where: str
-    ) -> Iterator[Problem | None]:
+    def _problems(self, instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
         """What is wrong with compiling on it for this instance type, which has a GPU."""
 
     @abstractmethod
@@ -62,11 +66,9 @@ class OnDemandMachine(BuildMachineChoice):
     Needs the quota "Concurrently running builds for Linux GPU Small environment", 0 in a new account.
     """
 
-    def _problems(
-        self, instance: InstanceType, region: str | None, *, where: str
-    ) -> Iterator[Problem | None]:
-        yield build_gpu(instance, region, where=where)
-        yield build_region(instance, region, where=where)
+    def _problems(self, instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
+        yield from build_gpu(instance, region, where=where)
+        yield from build_region(instance, region, where=where)
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:  # noqa: ARG002
         return BuildMachine(
@@ -91,12 +93,12 @@ class ReservedMachines(BuildMachineChoice):
 
     base_capacity: int = 1
 
-    def _problems(
-        self, instance: InstanceType, region: str | None, *, where: str
-    ) -> Iterator[Problem | None]:
-        yield reserved_gpu(instance, region, where=where)
-        yield reserved_region(instance, region, where=where)
-        yield number_range(known(self.base_capacity), least=1, most=None, name="base_capacity", where=where)
+    def _problems(self, instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
+        yield from reserved_gpu(instance, region, where=where)
+        yield from reserved_region(instance, region, where=where)
+        yield from number_range(
+            known(self.base_capacity), least=1, most=None, name="base_capacity", where=where
+        )
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:  # noqa: ARG002
         return BuildMachine(
@@ -122,12 +124,10 @@ class ProcessingJob(BuildMachineChoice):
 
     instance_type: str | None = None
 
-    def _problems(
-        self, instance: InstanceType, region: str | None, *, where: str
-    ) -> Iterator[Problem | None]:
-        yield processing_gpu(instance, region, where=where)
+    def _problems(self, instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
+        yield from processing_gpu(instance, region, where=where)
         if self.instance_type is not None:
-            yield processing_instance(self.instance_type, instance, where=where)
+            yield from processing_instance(self.instance_type, instance, where=where)
 
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:
         name = self.instance_type or processing_type(instance)
@@ -144,7 +144,7 @@ def machine_problems(
     *,
     where: str,
     where_instance: str,
-) -> Iterator[Problem | None]:
+) -> Iterator[Problem]:
     """What is wrong with building for this instance type on that machine.
 
     Args:
@@ -155,9 +155,9 @@ def machine_problems(
         where_instance: What problems with the instance type are reported for.
     """
     if choice is None:
-        yield nowhere_to_build(instance, region, where=where_instance)
+        yield from nowhere_to_build(instance, region, where=where_instance)
     elif instance.gpu is None:
-        yield _no_gpu(instance, where=where)
+        yield from _no_gpu(instance, where=where)
     else:
         yield from choice._problems(instance, region, where=where)
 
@@ -179,12 +179,11 @@ def build_machine(
     return chosen._machine(instance, instance.gpu, asked=False)
 
 
-def _no_gpu(instance: InstanceType, *, where: str) -> Problem:
-    return Problem(
+def _no_gpu(instance: InstanceType, *, where: str) -> Iterator[Problem]:
+    yield BUILD_GPU_IS_SERVING_GPU.problem(
         what=f"a build machine is named for {instance.name}, which has no GPU",
         where=where,
         expected="no `machine`: what compiles nothing is built on CodeBuild's machine without a GPU",
         why="a machine with a GPU would be paid for, and its GPU not used",
         fix="leave `machine` out",
-        rule="build-gpu-is-serving-gpu",
     )

@@ -12,19 +12,19 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.checks import time_range
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.arguments.values import time_problem
 from triton_fleet.repository.build_commands import build_spec, changed_commands, summary_commands
 from triton_fleet.repository.build_inputs import weights_statements
 from triton_fleet.repository.build_machine import ReservedMachines
 from triton_fleet.repository.build_project import starter_environment, variables
 from triton_fleet.repository.build_roles import CODEBUILD, codebuild_statements, service_role
 from triton_fleet.repository.build_run_states import ITEMS, LABEL, definition
+from triton_fleet.repository.machine_checks import LONGEST_RUN_S, build_runs
 from triton_fleet.repository.model_builds import ModelBuilds
 from triton_fleet.repository.working_folder import WorkingFolder, runs
-from triton_fleet.rules.build_runs import LONGEST_RUN_S, build_runs
 
 # The fewest builds at a time that a new account is usually given when it asks for any on a GPU is one; four
 # is a request that is granted without a talk, and builds a thousand models in a night.
@@ -148,21 +148,21 @@ class BuildRuns(Construct):
         timeout: Duration,
         reserved: int | None,
     ) -> None:
-        findings = Findings.of(self)
-        findings.extend(
+        collector = ProblemCollector.of(self)
+        collector.add(
             build_runs(
                 models_per_build=known(models_per_build),
                 max_concurrency=known(max_concurrency),
                 reserved=known(reserved),
-                where=findings.where("models_per_build and max_concurrency"),
+                where=collector.where("models_per_build and max_concurrency"),
             )
         )
-        findings.add(
-            time_problem(
-                timeout, least=60, most=LONGEST_RUN_S, name="timeout", where=findings.where("timeout")
+        collector.add(
+            time_range(
+                timeout, least=60, most=LONGEST_RUN_S, name="timeout", where=collector.where("timeout")
             )
         )
-        findings.raise_if_any()
+        collector.raise_if_any()
 
     def _forget_old_runs(self) -> None:
         self.builds.repository.expire(

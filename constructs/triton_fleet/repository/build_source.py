@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.collector import Problem, ProblemCollector
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.reading import FORM_MARK
+
+BUILD_SOURCE = Check(id="build-source", source=FROM_ARGUMENTS)
+MODEL_BUILD_EXISTS = Check(id="model-build-exists", source=FROM_ARGUMENTS)
 
 
 def declared_models(source: Path) -> tuple[str, ...]:
@@ -15,42 +19,41 @@ def declared_models(source: Path) -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in source.glob("models/*/build.py")))
 
 
-def source_problems(source: Path, models: Sequence[str] | None, findings: Findings) -> Iterator[Problem]:
+def source_problems(
+    source: Path, models: Sequence[str] | None, collector: ProblemCollector
+) -> Iterator[Problem]:
     """What is wrong with a source folder, and with the names of the models to build from it.
 
     Args:
         source: The folder.
         models: The names; None is every model that it declares.
-        findings: Say where the arguments are.
+        collector: Say where the arguments are.
     """
     if not (source / "requirements.txt").is_file():
-        yield Problem(
+        yield BUILD_SOURCE.problem(
             what=f"{source} is not a folder with a requirements.txt",
-            where=findings.where("source"),
+            where=collector.where("source"),
             expected="the folder that holds requirements.txt, triton_models/ and models/",
             why="it is what the build job downloads, installs from and runs",
             fix="give the path of the folder model_builds/",
-            rule="build-source",
         )
         return
     folders = declared_models(source)
     if not (folders if models is None else models):
-        yield Problem(
+        yield MODEL_BUILD_EXISTS.problem(
             what="no model to build",
-            where=findings.where("models"),
+            where=collector.where("models"),
             expected="one or more names of folders in models/",
             why="a build would do nothing and succeed",
             fix="name a model, or leave ModelBuilds out",
-            rule="model-build-exists",
         )
     for model in models or ():
         folder = model.partition(FORM_MARK)[0]
         if folder not in folders:
-            yield Problem(
+            yield MODEL_BUILD_EXISTS.problem(
                 what=f"no model build {model!r}",
-                where=findings.where("models"),
+                where=collector.where("models"),
                 expected=f"a folder with a build.py in {source / 'models'}: {', '.join(folders) or 'none'}",
                 why="the build job would fail on it, minutes after it was started",
                 fix=did_you_mean(folder, folders, otherwise=f"add models/{folder}/build.py"),
-                rule="model-build-exists",
             )

@@ -16,11 +16,13 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings, Problem
-from triton_fleet.arguments.late import LateFindings
+from triton_fleet.arguments.checks import literal_list, not_literal, time_range
+from triton_fleet.arguments.collector import Problem, ProblemCollector
+from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.arguments.values import literal_needed, literal_texts, time_problem
+from triton_fleet.images.checks import cpu_image as cpu_image_problem
+from triton_fleet.images.checks import gpu_generation, image_published, image_region
 from triton_fleet.images.image import TritonImage
 from triton_fleet.repository import processing_builds
 from triton_fleet.repository.build_commands import build_spec, commands
@@ -43,15 +45,12 @@ from triton_fleet.repository.build_source import (
     declared_models,
     source_problems,
 )
+from triton_fleet.repository.checks import build_weights
 from triton_fleet.repository.model_repository import ModelRepository
+from triton_fleet.repository.portability_checks import PlanTarget
 from triton_fleet.repository.source_asset import source_asset, source_contents
 from triton_fleet.repository.usage import BuiltModel
 from triton_fleet.repository.working_folder import timing_cache
-from triton_fleet.rules.build_weights import build_weights
-from triton_fleet.rules.cpu_image import cpu_image as cpu_image_problem
-from triton_fleet.rules.gpu_generation import gpu_generation
-from triton_fleet.rules.image_published import image_published, image_region
-from triton_fleet.rules.plan_portability import PlanTarget
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.declare.sequence_models import sequence_models
 from triton_models.declare.variables import variables_read
@@ -185,7 +184,7 @@ class ModelBuilds(Construct):
             release=self.release,
             gpu=self.gpu is not None,
         )
-        self.late_findings = LateFindings(self, partial(self._found_late, survey))
+        self.problems_at_synthesis = LateProblems(self, partial(self._problems_at_synthesis, survey))
         repository._usage.note_build(
             partial(self._built, survey),
             sequences=partial(sequence_models, Path(source), tuple(files), survey.names),
@@ -223,7 +222,7 @@ class ModelBuilds(Construct):
                 )
                 yield BuiltModel(asked=asked, name=judged.artifact, target=target)
 
-    def _found_late(self, survey: Survey) -> Iterator[Problem]:
+    def _problems_at_synthesis(self, survey: Survey) -> Iterator[Problem]:
         """What is wrong with the declarations, and with compiling them on this GPU."""
         yield from survey.problems()
         for judged in survey.judged() if self.gpu is not None else ():
@@ -245,36 +244,36 @@ class ModelBuilds(Construct):
         region: str | None,
     ) -> tuple[InstanceType, Release]:
         """The facts behind the arguments, after every check of them."""
-        findings = Findings.of(self)
+        collector = ProblemCollector.of(self)
         region = known(Stack.of(self).region) or region
-        where = findings.where("instance_type")
-        instance = findings.look_up("instance_type", instance_type, find_instance_type)
-        triton = findings.look_up("release", release, find_release)
+        where = collector.where("instance_type")
+        instance = collector.look_up("instance_type", instance_type, find_instance_type)
+        triton = collector.look_up("release", release, find_release)
         gpu = instance.gpu if instance is not None else None
         if instance is not None:
-            findings.extend(_machine_problems(machine, instance, region, timeout, findings))
-            findings.add(cpu_image_problem(instance, asked=cpu_image, where=findings.where("cpu_image")))
+            collector.add(_machine_problems(machine, instance, region, timeout, collector))
+            collector.add(cpu_image_problem(instance, asked=cpu_image, where=collector.where("cpu_image")))
         if triton is not None:
-            findings.add(
-                image_published(triton, where=findings.where("release")),
-                image_region(triton, region, where=findings.where("release")),
+            collector.add(
+                image_published(triton, where=collector.where("release")),
+                image_region(triton, region, where=collector.where("release")),
             )
         if gpu is not None and triton is not None:
-            findings.add(gpu_generation(gpu, triton, where=where))
-        findings.add(
-            time_problem(
+            collector.add(gpu_generation(gpu, triton, where=where))
+        collector.add(
+            time_range(
                 timeout,
                 least=5,
                 most=_LONGEST_BUILD_MINUTES,
                 name="timeout",
-                where=findings.where("timeout"),
+                where=collector.where("timeout"),
                 unit="minutes",
             )
         )
-        findings.extend(literal_texts(models or (), name="models", where=findings.where("models")))
-        findings.extend(source_problems(source, models, findings))
-        findings.extend(_weights_problems(weights, source, findings))
-        findings.raise_if_any()
+        collector.add(literal_list(models or (), name="models", where=collector.where("models")))
+        collector.add(source_problems(source, models, collector))
+        collector.add(_weights_problems(weights, source, collector))
+        collector.raise_if_any()
         assert instance is not None and triton is not None  # noqa: S101, PT018 -- what is missing was raised
         return instance, triton
 
@@ -404,14 +403,16 @@ class ModelBuilds(Construct):
         }
 
 
-def _weights_problems(weights: Mapping[str, str], source: Path, findings: Findings) -> Iterator[Problem]:
+def _weights_problems(
+    weights: Mapping[str, str], source: Path, collector: ProblemCollector
+) -> Iterator[Problem]:
     if not weights:  # to find what declarations read, all of them are searched
         return
-    where = findings.where("weights")
+    where = collector.where("weights")
     for name, address in weights.items():
         if known(address) is None or known(name) is None:
             expected = "an address written down: a permission is made for its object, and for no other"
-            yield literal_needed("weights", where=where, expected=expected)
+            yield not_literal("weights", where=where, expected=expected)
             return
     yield from build_weights(weights, read=variables_read(source / "models"), where=where)
 
@@ -421,9 +422,9 @@ def _machine_problems(
     instance: InstanceType,
     region: str | None,
     timeout: Duration | None,
-    findings: Findings,
+    collector: ProblemCollector,
 ) -> Iterator[Problem]:
-    where, where_instance = findings.where("machine"), findings.where("instance_type")
+    where, where_instance = collector.where("machine"), collector.where("instance_type")
     found = [
         each
         for each in machine_problems(choice, instance, region, where=where, where_instance=where_instance)
@@ -434,7 +435,7 @@ def _machine_problems(
         return
     if isinstance(build_machine(choice, instance, region).choice, ProcessingJob):
         expected = "a time written down: a Processing job counts in seconds, and a build in minutes"
-        yield literal_needed("timeout", where=findings.where("timeout"), expected=expected)
+        yield not_literal("timeout", where=collector.where("timeout"), expected=expected)
 
 
 def _with_start(timeout: Duration) -> Duration:

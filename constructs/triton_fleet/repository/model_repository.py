@@ -9,13 +9,12 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings
-from triton_fleet.arguments.late import LateFindings
+from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
+from triton_fleet.repository.checks import existing_bucket, repository_prefix
 from triton_fleet.repository.usage import RepositoryUsage
-from triton_fleet.rules.existing_bucket import existing_bucket
-from triton_fleet.rules.repository_prefix import repository_prefix
 from triton_models.repository.manifest import MANIFEST_NAME
 
 
@@ -69,17 +68,17 @@ class ModelRepository(Construct):
                 names an archive; a bucket without its key, or with access_logs.
         """
         super().__init__(scope, construct_id)
-        findings = Findings.of(self)
-        findings.add(repository_prefix(known(prefix), where=findings.where("prefix")))
-        findings.extend(
+        collector = ProblemCollector.of(self)
+        collector.add(repository_prefix(known(prefix), where=collector.where("prefix")))
+        collector.add(
             existing_bucket(
                 bucket=bucket is not None,
                 key=encryption_key is not None,
                 access_logs=access_logs is not None,
-                where=findings.where("bucket"),
+                where=collector.where("bucket"),
             )
         )
-        findings.raise_if_any()
+        collector.raise_if_any()
         self.owned = bucket is None
         self.prefix = f"{prefix.strip('/')}/"
         self.key: kms.IKey = encryption_key or kms.Key(
@@ -107,7 +106,7 @@ class ModelRepository(Construct):
         )
         self.url = f"s3://{self.bucket.bucket_name}/{self.prefix}"
         self._usage = RepositoryUsage()
-        self.late_findings = LateFindings(self, self._usage.misfits)
+        self.problems_at_synthesis = LateProblems(self, self._usage.misfits)
 
     @property
     def artifacts_arn(self) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triton_fleet.arguments.tokens import known
-from triton_fleet.rules.instance_pools import same_gpu
-from triton_fleet.rules.plan_portability import PlanTarget, endpoint_fits
+from triton_fleet.repository.checks import same_gpu
+from triton_fleet.repository.portability_checks import PlanTarget, endpoint_fits
 from triton_models.artifact.layout import model_name
 from triton_models.base.errors import Problem
 from triton_models.declare.reading import FORM_MARK
@@ -98,8 +98,8 @@ class RepositoryUsage:
                 yield from endpoint_fits(models=models, endpoint=served.targets, where=served.where)
                 continue
             first, *others = served.types  # somebody else publishes: what the artifact holds is not known
-            found = (same_gpu(first, other, where=served.where) for other in others)
-            yield from (problem for problem in found if problem is not None)
+            for other in others:
+                yield from same_gpu(first, other, where=served.where)
 
     def sequence_models(self, artifacts: Iterable[str] | None = None) -> tuple[str, ...]:
         """The folders of models with sequence batching.

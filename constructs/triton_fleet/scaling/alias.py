@@ -22,12 +22,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IConstruct
 
-from triton_fleet.arguments.findings import Findings
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.functions.names_ready import NamesReady
-from triton_fleet.rules.alias_name import alias_endpoint_name, alias_name_length
+from triton_fleet.scaling.checks import alias_endpoint_name, alias_name_length
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 from triton_models.base.errors import raise_if_any
 from triton_models.client.alias import alias_name
@@ -52,11 +52,7 @@ def endpoint_name_for(fleet: str, *instance_types: str, release: str = DEFAULT_R
     types = dict.fromkeys(name.removeprefix("ml.").replace(".", "-") for name in instance_types)
     name = "-".join((fleet, *types, release.replace(".", "-")))
     if not Token.is_unresolved(name):
-        raise_if_any(
-            problem
-            for problem in [alias_name_length(name, fleet=fleet, where=f"the name of the fleet {fleet!r}")]
-            if problem is not None
-        )
+        raise_if_any(alias_name_length(name, fleet=fleet, where=f"the name of the fleet {fleet!r}"))
     return name
 
 
@@ -214,13 +210,13 @@ class EndpointAlias(Construct):
     def _check(self) -> None:
         if Token.is_unresolved(self.endpoint.name) or Token.is_unresolved(self.fleet):
             return
-        findings = Findings.of(self)
+        collector = ProblemCollector.of(self)
         types = [variant.instance.name for variant in self.endpoint.variants.values()]
-        findings.add(
+        collector.add(
             alias_endpoint_name(
                 self.endpoint.name,
                 expected=endpoint_name_for(self.fleet, *types, release=self.endpoint.release.name),
-                where=findings.where("endpoint"),
+                where=collector.where("endpoint"),
             )
         )
-        findings.raise_if_any()
+        collector.raise_if_any()

@@ -8,7 +8,8 @@ from aws_cdk import Annotations, Stack
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Findings, Problem
+from triton_fleet.arguments.checks import number_range
+from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
@@ -16,14 +17,18 @@ from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.metrics.queue import QueueMetrics
-from triton_fleet.rules.async_features import target_published
-from triton_fleet.rules.capacity import capacity
-from triton_fleet.rules.number_range import number_range
-from triton_fleet.rules.one_scaling import one_scaling
-from triton_fleet.rules.scaling_hardware import scaling_hardware
-from triton_fleet.rules.scaling_names import FROM_ZERO, scaling_names
-from triton_fleet.rules.scaling_numbers import scaling_number, scaling_number_now
-from triton_fleet.rules.scaling_target import scaling_target
+from triton_fleet.scaling.capacity_checks import capacity
+from triton_fleet.scaling.checks import (
+    FROM_ZERO,
+    ONE_TARGET_A_METRIC,
+    one_scaling,
+    scaling_hardware,
+    scaling_names,
+    scaling_number,
+    scaling_number_now,
+    scaling_target,
+    target_published,
+)
 from triton_fleet.scaling.schedules import ScheduledCapacity, schedule_problems
 from triton_fleet.scaling.steps import Step, StepPolicy, StepScaling
 from triton_fleet.scaling.suspension import Suspension
@@ -168,23 +173,23 @@ class EndpointScaling(Construct):
         return name if len(self.endpoint.variants) == 1 else f"{name}-{self.variant.name}"
 
     def _check(self, cooldowns: Cooldowns | None) -> None:
-        findings = Findings.of(self)
-        where = findings.where
-        findings.extend(cooldown_values(cooldowns, where=where("cooldowns")))
-        findings.extend(target_values(self.targets, where=where("targets")))
-        findings.extend(schedule_values(self.schedules, where=where("schedules")))
-        findings.add(one_scaling(self._resource_id, already=self._scaled_by(), where=where("variant")))
-        findings.extend(self._bounds_problems(findings))
+        collector = ProblemCollector.of(self)
+        where = collector.where
+        collector.add(cooldown_values(cooldowns, where=where("cooldowns")))
+        collector.add(target_values(self.targets, where=where("targets")))
+        collector.add(schedule_values(self.schedules, where=where("schedules")))
+        collector.add(one_scaling(self._resource_id, already=self._scaled_by(), where=where("variant")))
+        collector.add(self._bounds_problems(collector))
         names = [*(target.policy for target in self.targets), *(each.name for each in self.steps)]
-        findings.extend(scaling_names(names, where=where("targets")))
+        collector.add(scaling_names(names, where=where("targets")))
         if not (names or self.schedules):
-            findings.add(_nothing(where("targets")))
-        findings.extend(_target_problems(self.targets, self.variant, where=where("targets")))
+            collector.add(_nothing(where=where("targets")))
+        collector.add(_target_problems(self.targets, self.variant, where=where("targets")))
         for each in self.steps:
-            findings.extend(step_values(each, where=where("steps")))
-            findings.extend(each.problems(where=where("steps"), has_queue=self.variant.asynchronous))
+            collector.add(step_values(each, where=where("steps")))
+            collector.add(each.problems(where=where("steps"), has_queue=self.variant.asynchronous))
         standing = (self.min_capacity, self.max_capacity)
-        findings.extend(
+        collector.add(
             schedule_problems(
                 self.schedules,
                 standing=standing,
@@ -192,22 +197,25 @@ class EndpointScaling(Construct):
                 has_queue=self.variant.asynchronous,
             )
         )
-        findings.raise_if_any()
+        collector.raise_if_any()
 
-    def _bounds_problems(self, findings: Findings) -> Iterator[Problem | None]:
+    def _bounds_problems(self, collector: ProblemCollector) -> Iterator[Problem]:
         bounds = {"min_capacity": self.min_capacity, "max_capacity": self.max_capacity}
         wrong = [
-            scaling_number(value, deferred=deferred(value), whole=True, name=name, where=findings.where(name))
+            problem
             for name, value in bounds.items()
+            for problem in scaling_number(
+                value, deferred=deferred(value), whole=True, name=name, where=collector.where(name)
+            )
         ]
         yield from wrong
         for name, value in bounds.items():
-            place = findings.where(name)
-            yield number_range(known(value), least=-LARGEST, most=LARGEST, name=name, where=place)
-        if not any(wrong):
-            yield capacity(
+            place = collector.where(name)
+            yield from number_range(known(value), least=-LARGEST, most=LARGEST, name=name, where=place)
+        if not wrong:
+            yield from capacity(
                 *map(known, bounds.values()),
-                where=findings.where("min_capacity"),
+                where=collector.where("min_capacity"),
                 has_queue=self.variant.asynchronous,
             )
 
@@ -235,35 +243,32 @@ class EndpointScaling(Construct):
         return None
 
 
-def _nothing(where: str) -> Problem:
-    return Problem(
+def _nothing(*, where: str) -> Iterator[Problem]:
+    yield ONE_TARGET_A_METRIC.problem(
         what="no target",
         where=where,
         expected="one or more, such as GpuUtilization(percent=60), or steps or schedules",
         why="without a target the fleet never changes its size",
         fix="name a target, or leave EndpointScaling out",
-        rule="one-target-a-metric",
     )
 
 
-def _target_problems(
-    targets: Sequence[Target], variant: DeployedVariant, *, where: str
-) -> Iterator[Problem | None]:
+def _target_problems(targets: Sequence[Target], variant: DeployedVariant, *, where: str) -> Iterator[Problem]:
     instance = variant.instance
     for target in targets:
         place = f"{target.policy}, {where}"
         later = deferred(target.amount)
-        wrong = scaling_number(target.amount, deferred=later, name="the target", where=place)
-        yield wrong
-        if wrong is None:
-            yield scaling_target(known(target.amount), limit=target.limit, per=target.per, where=place)
+        wrong = list(scaling_number(target.amount, deferred=later, name="the target", where=place))
+        yield from wrong
+        if not wrong:
+            yield from scaling_target(known(target.amount), limit=target.limit, per=target.per, where=place)
         computed = target.factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1
-        yield scaling_number_now(deferred=later and computed, name="the target", where=place)
-        yield target_published(
+        yield from scaling_number_now(deferred=later and computed, name="the target", where=place)
+        yield from target_published(
             target.policy,
             of_queue=target.of_queue,
             of_answers=target.counts_answers,
             has_queue=variant.asynchronous,
             where=place,
         )
-        yield scaling_hardware(instance, per_gpu=target.per == "GPU", policy=target.policy, where=place)
+        yield from scaling_hardware(instance, per_gpu=target.per == "GPU", policy=target.policy, where=place)

@@ -13,17 +13,17 @@ from datetime import datetime
 from aws_cdk import TimeZone
 from aws_cdk import aws_applicationautoscaling as autoscaling
 
-from triton_fleet.arguments.findings import Problem
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed, typed_fields
-from triton_fleet.rules.scaling_numbers import is_number, scaling_number
-from triton_fleet.rules.scheduled_capacity import (
+from triton_fleet.scaling.capacity_checks import (
     scheduled_names,
     scheduled_period,
     scheduled_range,
     scheduled_something,
     scheduled_zone,
 )
+from triton_fleet.scaling.checks import is_number, scaling_number
+from triton_models.base.errors import Problem
 
 _Action = autoscaling.CfnScalableTarget.ScheduledActionProperty
 _Bounds = autoscaling.CfnScalableTarget.ScalableTargetActionProperty
@@ -60,7 +60,7 @@ class ScheduledCapacity:
     @typed
     def problems(
         self, *, standing: tuple[int, int], where: str, has_queue: bool = False
-    ) -> Iterator[Problem | None]:
+    ) -> Iterator[Problem]:
         """What is wrong between the values.
 
         Args:
@@ -70,7 +70,7 @@ class ScheduledCapacity:
         """
         where = f"{self.name}, {where}"
         bounds = (self.min_capacity, self.max_capacity)
-        yield scheduled_something(sets_any=bounds != (None, None), where=where)
+        yield from scheduled_something(sets_any=bounds != (None, None), where=where)
         given = {
             name: bound
             for name, bound in zip(("min_capacity", "max_capacity"), bounds, strict=True)
@@ -78,16 +78,17 @@ class ScheduledCapacity:
         }
         later = any(map(deferred, given.values()))
         wrong = [
-            scaling_number(bound, deferred=deferred(bound), whole=True, name=name, where=where)
+            problem
             for name, bound in given.items()
+            for problem in scaling_number(bound, deferred=deferred(bound), whole=True, name=name, where=where)
         ]
         yield from wrong
         # A token is set, though not known: the standing bound does not hold in its place, so no report.
-        if given and not later and not any(wrong) and all(is_number(known(each)) for each in standing):
-            yield scheduled_range(bounds, standing, where=where, has_queue=has_queue)
+        if given and not later and not wrong and all(is_number(known(each)) for each in standing):
+            yield from scheduled_range(bounds, standing, where=where, has_queue=has_queue)
         yield from scheduled_period(self.start, self.end, where=where)
         expression = known(self.schedule.expression_string)
-        yield scheduled_zone(expression, zoned=self.time_zone is not None, where=where)
+        yield from scheduled_zone(expression, zoned=self.time_zone is not None, where=where)
 
     def render(self) -> _Action:
         """The action as the scalable target takes it."""
@@ -103,7 +104,7 @@ class ScheduledCapacity:
 
 def schedule_problems(
     schedules: Sequence[ScheduledCapacity], *, standing: tuple[int, int], where: str, has_queue: bool = False
-) -> Iterator[Problem | None]:
+) -> Iterator[Problem]:
     """What is wrong with actions, each on its own and together; arguments as of `problems`."""
     for each in schedules:
         yield from each.problems(standing=standing, where=where, has_queue=has_queue)

@@ -20,12 +20,12 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.arguments.findings import Problem
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed, typed_fields
-from triton_fleet.rules.scaling_numbers import scaling_number, scaling_number_now
-from triton_fleet.rules.scaling_steps import scaling_steps
+from triton_fleet.scaling.capacity_checks import scaling_steps
+from triton_fleet.scaling.checks import scaling_number, scaling_number_now
 from triton_fleet.scaling.target import Cooldowns
+from triton_models.base.errors import Problem
 
 Adjustment = Literal["ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity"]
 Direction = Literal["out", "in"]
@@ -136,11 +136,11 @@ class StepScaling:
             )
 
 
-def _step_problems(step: Step, *, where: str) -> Iterator[Problem | None]:
+def _step_problems(step: Step, *, where: str) -> Iterator[Problem]:
     later = deferred(step.at)
-    yield scaling_number(step.at, deferred=later, name="a step's at", where=where)
-    yield scaling_number_now(deferred=later, name="a step's at", where=where)
-    yield scaling_number(
+    yield from scaling_number(step.at, deferred=later, name="a step's at", where=where)
+    yield from scaling_number_now(deferred=later, name="a step's at", where=where)
+    yield from scaling_number(
         step.change, deferred=deferred(step.change), whole=True, name="a step's change", where=where
     )
 

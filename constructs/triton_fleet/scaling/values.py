@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from triton_fleet.arguments.checks import number_range, time_range
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.values import time_problem
-from triton_fleet.rules.number_range import number_range
-from triton_fleet.rules.policy_name import policy_name
-from triton_fleet.rules.statistic_name import statistic_name
+from triton_fleet.scaling.checks import policy_name, statistic_name
 from triton_fleet.scaling.schedules import ScheduledCapacity
 from triton_fleet.scaling.steps import StepScaling
 from triton_fleet.scaling.target import Cooldowns, Target
@@ -20,44 +18,44 @@ LARGEST = 2**31 - 1
 _A_DAY = 24 * 60  # minutes, which an alarm looks back at most
 
 
-def target_values(targets: Sequence[Target], *, where: str) -> Iterator[Problem | None]:
+def target_values(targets: Sequence[Target], *, where: str) -> Iterator[Problem]:
     """The problems with names, statistics and cooldowns of targets."""
     for target in targets:
         place = f"{target.policy[:60]}, {where}"
-        yield policy_name(target.policy, where=place)
+        yield from policy_name(target.policy, where=place)
         yield from cooldown_values(target.cooldowns, where=place)
         if isinstance(target, ModelLatency):
-            yield statistic_name(target.statistic, where=place)
+            yield from statistic_name(target.statistic, where=place)
 
 
-def cooldown_values(cooldowns: Cooldowns | None, *, where: str) -> Iterator[Problem | None]:
+def cooldown_values(cooldowns: Cooldowns | None, *, where: str) -> Iterator[Problem]:
     """The problems with cooldowns; None has none."""
     if cooldowns is not None:
         for name, given in (("scale_out", cooldowns.scale_out), ("scale_in", cooldowns.scale_in)):
-            yield time_problem(given, least=0, most=LARGEST, name=name, where=where)
+            yield from time_range(given, least=0, most=LARGEST, name=name, where=where)
 
 
-def step_values(scaling: StepScaling, *, where: str) -> Iterator[Problem | None]:
+def step_values(scaling: StepScaling, *, where: str) -> Iterator[Problem]:
     """The problems with the values of step scaling, each by itself."""
     place = f"{scaling.name[:60]}, {where}"
-    yield policy_name(scaling.name, where=place)
-    yield time_problem(scaling.cooldown, least=0, most=LARGEST, name="cooldown", where=place)
+    yield from policy_name(scaling.name, where=place)
+    yield from time_range(scaling.cooldown, least=0, most=LARGEST, name="cooldown", where=place)
     minutes = known(scaling.minutes)
     for name, given, most in (
         ("minutes", scaling.minutes, _A_DAY),
         ("out_of", scaling.out_of, minutes if minutes and minutes > 0 else _A_DAY),
         ("minimum_change", scaling.minimum_change, LARGEST),
     ):
-        yield number_range(known(given), least=1, most=most, name=name, where=place)
+        yield from number_range(known(given), least=1, most=most, name=name, where=place)
     for step in scaling.steps:
         change = known(step.change)
-        yield number_range(change, least=-LARGEST, most=LARGEST, name="a step's change", where=place)
+        yield from number_range(change, least=-LARGEST, most=LARGEST, name="a step's change", where=place)
 
 
-def schedule_values(schedules: Sequence[ScheduledCapacity], *, where: str) -> Iterator[Problem | None]:
+def schedule_values(schedules: Sequence[ScheduledCapacity], *, where: str) -> Iterator[Problem]:
     """The problems with the names and the numbers of scheduled actions."""
     for each in schedules:
         place = f"{each.name[:60]}, {where}"
-        yield policy_name(each.name, where=place)
+        yield from policy_name(each.name, where=place)
         for name, bound in (("min_capacity", each.min_capacity), ("max_capacity", each.max_capacity)):
-            yield number_range(known(bound), least=0, most=LARGEST, name=name, where=place)
+            yield from number_range(known(bound), least=0, most=LARGEST, name=name, where=place)

@@ -16,7 +16,8 @@ class Problem:
         expected: What would have been accepted.
         why: What goes wrong if it stays, in one sentence. May be empty.
         fix: The next thing to do.
-        rule: The stable id of the rule that found it. Empty where no rule did.
+        rule: The stable id of the check that found it. Empty where no check did.
+        source: The link or the document that the check rests on. Empty where no check found it.
     """
 
     what: str
@@ -25,6 +26,7 @@ class Problem:
     fix: str
     why: str = ""
     rule: str = ""
+    source: str = ""
 
     def __str__(self) -> str:
         head = f"{self.what} [{self.rule}]" if self.rule else self.what

@@ -25,10 +25,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import Check
 from triton_models.base.suggest import CLOSER, did_you_mean
 
 SOURCE_DATE = "2026-11-21"
+
+UNKNOWN_RELEASE = Check(id="unknown-release", source="the table of triton_models.facts.releases")
+RELEASE_NOT_ON_SAGEMAKER = Check(
+    id="release-not-on-sagemaker", source="the table of triton_models.facts.releases"
+)
+RELEASE_NOT_IN_REGION = Check(id="release-not-in-region", source="the table of triton_models.facts.releases")
+
 DEFAULT_RELEASE = "25.09"
 IMAGE_REPOSITORY = "sagemaker-tritonserver"
 
@@ -362,7 +369,7 @@ def release(name: str) -> Release:
         return RELEASES[name]
     except KeyError:
         offered = [known.name for known in RELEASES.values() if known.on_sagemaker]
-        raise FleetError.of(
+        raise UNKNOWN_RELEASE.error(
             what=f"unknown Triton release {name!r}",
             where="the release a model is built for and served with",
             expected=f"a release that AWS publishes: {', '.join(offered)}",
@@ -370,7 +377,6 @@ def release(name: str) -> Release:
             fix=did_you_mean(
                 name.removesuffix("-py3"), offered, otherwise=f"use {DEFAULT_RELEASE}", cutoff=CLOSER
             ),
-            rule="unknown-release",
         ) from None
 
 
@@ -385,26 +391,24 @@ def image_account(*, region: str, release: str | Release) -> str:
         return IMAGE_ACCOUNTS[region]
     if not wanted.on_sagemaker:
         offered = [known.name for known in RELEASES.values() if known.on_sagemaker]
-        raise FleetError.of(
+        raise RELEASE_NOT_ON_SAGEMAKER.error(
             what=f"Triton release {wanted.name} is not published on SageMaker",
             where="the endpoint's release",
             expected=f"one of {', '.join(offered)}",
             why="SageMaker would find no image to pull",
             fix=f"use {DEFAULT_RELEASE}",
-            rule="release-not-on-sagemaker",
         )
     if region in IMAGE_ACCOUNTS:
         newest = [known.name for known in RELEASES.values() if region in known.regions][-1]
         fix = f"use release {newest}, the newest in {region}, or another region"
     else:
         fix = did_you_mean(region, wanted.regions, otherwise="deploy to one of the regions above")
-    raise FleetError.of(
+    raise RELEASE_NOT_IN_REGION.error(
         what=f"no image of Triton release {wanted.name} in region {region!r}",
         where="the region of the inference stack",
         expected=f"one of {', '.join(wanted.regions)}",
         why="SageMaker pulls the image from a registry in its own region",
         fix=fix,
-        rule="release-not-in-region",
     )
 
 

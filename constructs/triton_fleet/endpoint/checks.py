@@ -1,0 +1,297 @@
+"""Checks of what every endpoint is given, and of a single-model endpoint's variants."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+
+from triton_models.base.checks import Check
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import some_of
+
+CONTAINER_ENVIRONMENT = Check(
+    id="container-environment",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
+)
+"""The container's environment: nothing is set twice, and it fits into what SageMaker passes on."""
+
+_VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_LONGEST_VARIABLE = 1024
+_MOST_VARIABLES = 100
+_LARGEST_ENVIRONMENT = 32 * 1024
+
+
+def container_environment(
+    server: Mapping[str, str], extra: Mapping[str, str | None], *, where: str
+) -> Iterator[Problem]:
+    """The problems with adding variables to those of the server's options.
+
+    Args:
+        server: What the server's options set.
+        extra: What is added; a value that is known only at deployment is None.
+        where: What the problems are reported for.
+    """
+    for name in sorted(set(server) & set(extra)):
+        yield CONTAINER_ENVIRONMENT.problem(
+            what=f"{name} is set to {extra[name]!r} here and to {server[name]!r} by the server's options",
+            where=where,
+            expected="a variable that TritonServer does not set",
+            why="one of the two would be lost without a word",
+            fix="set it with the option of TritonServer",
+        )
+    for name, value in extra.items():
+        longest = max(len(name.encode()), len((value or "").encode()))
+        if longest > _LONGEST_VARIABLE or not _VARIABLE.fullmatch(name):
+            yield CONTAINER_ENVIRONMENT.problem(
+                what=f"the variable {name[:40]!a} is {longest} bytes long"
+                if longest > _LONGEST_VARIABLE
+                else f"a variable is named {name!a}",
+                where=where,
+                expected=f"names and values of at most {_LONGEST_VARIABLE} bytes each; names of letters, "
+                "digits and underscores, beginning with no digit",
+                why="SageMaker refuses the model",
+                fix="put what is long into a file of the artifact"
+                if longest > _LONGEST_VARIABLE
+                else "write names like MODEL_OPTION",
+            )
+    variables = {**server, **extra}
+    size = sum(len(name.encode()) + len((value or "").encode()) for name, value in variables.items())
+    if len(variables) > _MOST_VARIABLES or size > _LARGEST_ENVIRONMENT:
+        yield CONTAINER_ENVIRONMENT.problem(
+            what=f"the environment has {len(variables)} variables and {size} bytes",
+            where=where,
+            expected=f"at most {_MOST_VARIABLES} variables and {_LARGEST_ENVIRONMENT} bytes, those of the "
+            "server's options included",
+            why="SageMaker refuses the model",
+            fix="put settings that belong together into one variable, or into a file of the artifact"
+            if len(variables) > _MOST_VARIABLES
+            else "put what is long into a file of the artifact",
+        )
+
+
+# The intervals.
+METRIC_INTERVAL = Check(
+    id="metric-interval",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html",
+)
+"""Metrics are published as often as SageMaker can, and at least as often as alarms read them."""
+
+METRIC_INTERVALS = (10, 30, 60)
+"""Seconds. SageMaker also takes 120, 180, 240 and 300: with gaps of minutes, the alarms and targets here,
+which read every minute, would take an instance for dead."""
+
+
+def metric_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
+    """The problem with publishing metrics at this interval; None is SageMaker's own, of a minute."""
+    if seconds is None or seconds in METRIC_INTERVALS:
+        return
+    yield METRIC_INTERVAL.problem(
+        what=f"metrics are to be published every {seconds:g} s",
+        where=where,
+        expected=f"every {', '.join(map(str, METRIC_INTERVALS[:-1]))} or {METRIC_INTERVALS[-1]} s",
+        why="SageMaker takes no other interval up to a minute, and with a longer one alarms and auto "
+        "scaling, which read every minute, see no instance in between",
+        fix="give one of these, or leave it out for a minute",
+    )
+
+
+TAGS = Check(
+    id="tags", source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Tag.html"
+)
+"""Tags are ones that AWS takes."""
+
+MOST_TAGS = 50
+_LONGEST_TAG_KEY = 128
+_LONGEST_TAG_VALUE = 256
+# Of Unicode: letters, numbers and separators, to which a tab or the end of a line do not belong.
+_TAG_CATEGORIES = "LNZ"
+_TAG_SIGNS = "_.:/=+-@"
+
+
+def tag_set(tags: Mapping[str, str | None], *, where: str) -> Iterator[Problem]:
+    """The problems with tags; a value that is known only at deployment is None."""
+    if len(tags) > MOST_TAGS:
+        yield _tags_problem(f"{len(tags)} tags", where)
+    for key, value in tags.items():
+        reserved = not key or key.lower().startswith("aws:")
+        if reserved or not (
+            _is_tag_text(key, _LONGEST_TAG_KEY) and _is_tag_text(value or "", _LONGEST_TAG_VALUE)
+        ):
+            yield _tags_problem(f"a tag is {key[:40]!a}: {(value or '')[:40]!a}", where)
+
+
+def _is_tag_text(text: str, longest: int) -> bool:
+    return len(text) <= longest and all(
+        each in _TAG_SIGNS or unicodedata.category(each)[0] in _TAG_CATEGORIES for each in text
+    )
+
+
+def _tags_problem(what: str, where: str) -> Problem:
+    return TAGS.problem(
+        what=what,
+        where=where,
+        expected=f"at most {MOST_TAGS} tags; keys of 1 to {_LONGEST_TAG_KEY} and values of up to "
+        f"{_LONGEST_TAG_VALUE} letters, digits, spaces and any of {_TAG_SIGNS}; no key that begins with aws:",
+        why="AWS refuses it, for some of the resources at least",
+        fix="leave the tag out, or write it with these characters",
+    )
+
+
+# A session of SageMaker is pinned to an instance only where the container answers with a session's id, and
+# no branch of Triton's front end does (src/sagemaker_server.cc).
+SEQUENCES_SPREAD = Check(
+    id="triton-fleet:sequences-spread",
+    source=(
+        "2026-11-22: https://docs.aws.amazon.com/sagemaker/latest/dg/stateful-sessions.html"
+        " https://github.com/triton-inference-server/server/blob/main/src/sagemaker_server.cc"
+    ),
+)
+"""The requests of a sequence reach the instance that has its state."""
+
+
+def sequences(models: Sequence[str], *, instances: int | None, setting: str, where: str) -> Iterator[Problem]:
+    """The warning of models with sequences on several instances.
+
+    Args:
+        models: The models whose declarations have sequence batching.
+        instances: The most instances; None if that is known only at deployment.
+        setting: What makes it one instance.
+        where: What the warning is reported for.
+    """
+    if not models or (instances is not None and instances <= 1):
+        return
+    yield SEQUENCES_SPREAD.problem(
+        what=f"sequence batching in {some_of(models)}, on several instances",
+        where=where,
+        expected="one instance",
+        why="nothing sends the requests of a sequence to the instance that has its state",
+        fix=f"serve these models from one instance, with {setting}, or elsewhere",
+    )
+
+
+SINGLE_MODEL_ARTIFACT = Check(
+    id="single-model-artifact",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
+)
+"""A single-model endpoint serves one artifact, which is named as the repository names it."""
+
+_ARTIFACT = re.compile(r"[^/\s*]+\.tar\.gz")
+
+
+def single_model_artifact(artifact: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with serving this file of the repository; None is a name not known yet."""
+    if artifact is None or _ARTIFACT.fullmatch(artifact):
+        return
+    yield SINGLE_MODEL_ARTIFACT.problem(
+        what=f"the artifact is {artifact!r}",
+        where=where,
+        expected="a file name such as resnet50-0123456789ab.tar.gz",
+        why="SageMaker reads one archive below the repository's prefix, and its name has to end in .tar.gz",
+        fix="give the name that `fleet publish` has shown, without the prefix",
+    )
+
+
+VARIANT_SET = Check(
+    id="variant-set",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
+)
+"""The variants of one endpoint: distinguished by their names, and at least one of them gets requests."""
+
+MOST_VARIANTS = 10
+"""Production variants of one endpoint."""
+
+
+def variant_set(
+    names: Sequence[str], weights: Sequence[float | None], *, has_shadow: bool, where: str
+) -> Iterator[Problem]:
+    """The problems with serving these production variants together.
+
+    Args:
+        names: The variants' names, the shadow's last if there is one.
+        weights: The weights of the production variants; None is a number not known yet.
+        has_shadow: Whether the last name is the shadow's.
+        where: What the problems are reported for.
+    """
+    if not 1 <= len(weights) <= MOST_VARIANTS:
+        yield VARIANT_SET.problem(
+            what=f"the endpoint has {len(weights)} variants",
+            where=where,
+            expected=f"1 to {MOST_VARIANTS}",
+            why="SageMaker refuses the endpoint configuration",
+            fix="give each its own endpoint" if weights else "give a Variant with an artifact",
+        )
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        yield VARIANT_SET.problem(
+            what=f"{names.count(name)} variants are called {name!r}",
+            where=where,
+            expected="a name for each",
+            why="metrics, scaling and invocations know a variant by its name",
+            fix="name them, such as name='Current' and name='Candidate'",
+        )
+    if weights and all(weight == 0 for weight in weights):
+        yield VARIANT_SET.problem(
+            what="every variant has weight 0",
+            where=where,
+            expected="at least one weight above 0",
+            why="no variant would get a request that names none",
+            fix="give the variant that is to serve the weight 1",
+        )
+    if has_shadow and len(weights) > 1:
+        yield VARIANT_SET.problem(
+            what=f"a shadow variant next to {len(weights)} production variants",
+            where=where,
+            expected="one production variant",
+            why="SageMaker copies the requests of one variant only, to one other",
+            fix="leave the shadow out, or all variants but one",
+        )
+
+
+# The features, and which metrics are published.
+ASYNC_EXCLUDES = Check(
+    id="async-excludes",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/model-deploy-feature-matrix.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html"
+    ),
+)
+"""What SageMaker does not do for asynchronous endpoints, and what only those have."""
+
+
+def async_features(*, variants: int, has_shadow: bool, has_capture: bool, where: str) -> Iterator[Problem]:
+    """The problems with what an asynchronous endpoint is asked for besides.
+
+    Args:
+        variants: The number of its production variants.
+        has_shadow: Whether it has a shadow variant.
+        has_capture: Whether requests and answers are captured.
+        where: What the problems are reported for.
+    """
+    for asked, argument, why, fix in (
+        (
+            variants > 1,
+            f"{variants} variants",
+            "an asynchronous endpoint has one production variant only",
+            "give each its own endpoint",
+        ),
+        (
+            has_shadow,
+            "shadow_variant",
+            "SageMaker copies no requests of an asynchronous endpoint to a shadow variant",
+            "leave shadow_variant out",
+        ),
+        (
+            has_capture,
+            "data_capture",
+            "SageMaker captures no data of asynchronous endpoints",
+            "leave data_capture out: requests and answers are in S3 anyway",
+        ),
+    ):
+        if asked:
+            yield ASYNC_EXCLUDES.problem(
+                what=f"{argument} and async_inference are given",
+                where=where,
+                expected="only what an asynchronous endpoint can do",
+                why=why,
+                fix=fix,
+            )

@@ -1,0 +1,200 @@
+"""Checks of deployments: their sizes, times and alarms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from triton_models.base.checks import Check
+from triton_models.base.errors import Problem
+
+# Canary, linear step and rolling batch each have a page; the bounds are on all of them.
+DEPLOYMENT_PORTION = Check(
+    id="deployment-portion",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html",
+)
+"""The part of a fleet that a deployment moves at a time is one that SageMaker accepts."""
+
+
+def deployment_portion(
+    value: float | None,
+    *,
+    by_percent: bool,
+    lowest_percent: float,
+    highest_percent: float,
+    capacity: int | None,
+    where: str,
+) -> Iterator[Problem]:
+    """The problem with moving this much of a fleet at a time.
+
+    Args:
+        value: Percent of the fleet, or a number of instances; None is a number not known yet.
+        by_percent: Which of the two it is.
+        lowest_percent: The least that SageMaker accepts, of all instances.
+        highest_percent: The most.
+        capacity: The fewest instances that the fleet has; None is a number not known yet.
+        where: What the problem is reported for.
+    """
+    if value is None:
+        return
+    expected = f"{lowest_percent:g} to {highest_percent:g} % of the fleet"
+    fix = f"give {lowest_percent:g} to {highest_percent:g} %, an integer"
+    if not by_percent:
+        fix = _instances(lowest_percent, highest_percent, capacity) if capacity else "give 1 instance or more"
+    whole = float(value).is_integer()
+    if value < 1 or not whole:
+        yield DEPLOYMENT_PORTION.problem(
+            what=f"the size is {value:g}",
+            where=where,
+            expected=f"an integer, 1 or more; {expected}",
+            why="a deployment that moves nothing at a time would never end"
+            if whole
+            else "SageMaker takes no fractions of an instance or of a percent",
+            fix=fix,
+        )
+        return
+    if by_percent:
+        percent, given = float(value), f"{value:g} %"
+    elif capacity:
+        percent, given = value * 100 / capacity, f"{value:g} of {capacity} instances"
+    else:
+        return
+    if lowest_percent <= percent <= highest_percent:
+        return
+    yield DEPLOYMENT_PORTION.problem(
+        what=f"the size is {given}",
+        where=where,
+        expected=expected,
+        why="SageMaker refuses the update, after everything else of the stack has been deployed",
+        fix=fix,
+    )
+
+
+def _instances(lowest_percent: float, highest_percent: float, capacity: int) -> str:
+    """What to do where so many instances of this fleet are too few or too many."""
+    least = math.ceil(capacity * lowest_percent / 100)
+    most = math.floor(capacity * highest_percent / 100)
+    if most < 1:
+        return (
+            f"a fleet that may have {capacity} instance cannot be divided: use AllAtOnce, or more instances"
+        )
+    amount = f"{least} to {most} instances" if least < most else f"{most} instance{'s' * (most > 1)}"
+    return f"give {amount}, or a percentage, which follows the fleet's size"
+
+
+DEPLOYMENT_TIMES = Check(
+    id="deployment-times",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_BlueGreenUpdatePolicy.html",
+)
+"""A deployment is given more time than it spends waiting, and waits no longer than SageMaker does."""
+
+LONGEST_WAIT = 3600
+"""Seconds, for each wait."""
+SHORTEST_MAXIMUM = 600
+"""Seconds; the least that a deployment's maximum time can be."""
+LONGEST_MAXIMUM = 28_800
+"""Seconds; the most that it can be."""
+
+
+def deployment_times(
+    *, waits: Mapping[str, float | None], maximum: float | None, total_wait: float | None, where: str
+) -> Iterator[Problem]:
+    """The problems with these times, in seconds; None is a time not known yet.
+
+    Args:
+        waits: Each wait by the argument's name.
+        maximum: After which the deployment is given up.
+        total_wait: What the waits of all steps add up to.
+        where: What the problems are reported for.
+    """
+    for name, seconds in waits.items():
+        if seconds is not None and seconds > LONGEST_WAIT:
+            yield DEPLOYMENT_TIMES.problem(
+                what=f"{name} is {seconds:g} s",
+                where=where,
+                expected=f"0 to {LONGEST_WAIT} s",
+                why="SageMaker refuses the update, after everything else of the stack has been deployed",
+                fix="wait an hour at most; a second look at alarms belongs after the deployment",
+            )
+    if maximum is None:
+        return
+    if not SHORTEST_MAXIMUM <= maximum <= LONGEST_MAXIMUM:
+        yield DEPLOYMENT_TIMES.problem(
+            what=f"maximum_time is {maximum:g} s",
+            where=where,
+            expected=f"{SHORTEST_MAXIMUM} to {LONGEST_MAXIMUM} s",
+            why="SageMaker refuses the update, after everything else of the stack has been deployed",
+            fix="leave maximum_time out: it then follows from the waits",
+        )
+    elif total_wait is not None and total_wait >= maximum:
+        yield DEPLOYMENT_TIMES.problem(
+            what=f"all waits together take {total_wait:g} s, and maximum_time is {maximum:g} s",
+            where=where,
+            expected="a maximum above the sum of all waits",
+            why="every deployment would be given up and rolled back before its last step",
+            fix="shorten the waits, move more at a time, or raise maximum_time (28800 s at most)",
+        )
+
+
+ROLLBACK_ALARMS = Check(
+    id="rollback-alarms",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html",
+)
+"""A deployment names alarms that it can be rolled back on: at most ten, each once, none without a policy."""
+
+MOST_ROLLBACK_ALARMS = 10
+"""Alarms in one deployment."""
+
+
+def rollback_alarms(names: Sequence[str], *, has_deployment: bool, where: str) -> Iterator[Problem]:
+    """The problems with rolling back on these alarms.
+
+    Args:
+        names: The alarms' names.
+        has_deployment: Whether the endpoint says how it is deployed.
+        where: What the problems are reported for.
+    """
+    if len(names) > MOST_ROLLBACK_ALARMS:
+        yield ROLLBACK_ALARMS.problem(
+            what=f"{len(names)} rollback alarms",
+            where=where,
+            expected=f"at most {MOST_ROLLBACK_ALARMS}",
+            why="SageMaker refuses the endpoint",
+            fix="watch several metrics in the expression of one alarm",
+        )
+    for name in sorted({each for each in names if names.count(each) > 1}):
+        yield ROLLBACK_ALARMS.problem(
+            what=f"the alarm '{name}' is named {names.count(name)} times",
+            where=where,
+            expected="each alarm once",
+            why=f"a second mention only takes one of {MOST_ROLLBACK_ALARMS} places",
+            fix="name it once",
+        )
+    if names and not has_deployment:
+        yield ROLLBACK_ALARMS.problem(
+            what=f"{len(names)} rollback alarm{'s' * (len(names) > 1)}, and no deployment",
+            where=where,
+            expected="a deployment, such as Rolling() or AllAtOnce()",
+            why="the alarms would be watched by nothing: only a deployment rolls back",
+            fix="say how the endpoint is deployed, or leave the alarms out",
+        )
+
+
+ROLLING_ONE_VARIANT = Check(
+    id="rolling-one-variant",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html",
+)
+"""Only an endpoint with one variant is deployed batch by batch."""
+
+
+def rolling_one_variant(variants: int, *, where: str) -> Iterator[Problem]:
+    """The problem with a rolling deployment of an endpoint that has this many variants."""
+    if variants <= 1:
+        return
+    yield ROLLING_ONE_VARIANT.problem(
+        what=f"a rolling deployment of {variants} variants",
+        where=where,
+        expected="one variant",
+        why="SageMaker excludes endpoints with several variants from rolling deployments",
+        fix="use Canary, Linear or AllAtOnce, or give each variant its own endpoint",
+    )

@@ -1,0 +1,221 @@
+"""Checks of alarms, dashboards and warm-ups."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.errors import Problem
+
+# The ranges of the metrics.
+ALARM_THRESHOLD = Check(
+    id="alarm-threshold",
+    source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html",
+)
+"""A threshold is a value that its metric can pass."""
+
+
+def alarm_threshold(
+    value: float | None, *, lowest: float, below: float | None, unit: str, where: str
+) -> Iterator[Problem]:
+    """The problem with this threshold.
+
+    Args:
+        value: The threshold; None is a number not known yet.
+        lowest: The least that makes sense.
+        below: What it has to stay below; None if the metric has no bound.
+        unit: What it is counted in.
+        where: What the problem is reported for.
+    """
+    if value is None or (value >= lowest and (below is None or value < below)):
+        return
+    expected = f"{lowest:g} {unit} or more" + ("" if below is None else f", and below {below:g} {unit}")
+    yield ALARM_THRESHOLD.problem(
+        what=f"the threshold is {value:g}",
+        where=where,
+        expected=expected,
+        why="the alarm would be in alarm always, or never whatever happens",
+        fix=f"give a threshold of {expected}",
+    )
+
+
+# A scalable target is registered for one variant of one endpoint.
+SAME_VARIANT = Check(
+    id="same-variant",
+    source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html",
+)
+"""What is shown or alarmed with an endpoint belongs to that endpoint."""
+
+
+def same_variant(*, watched: str, given: str, what: str, where: str) -> Iterator[Problem]:
+    """The problem with giving what belongs to another variant.
+
+    Args:
+        watched: Endpoint and variant that are watched.
+        given: Endpoint and variant that the argument belongs to.
+        what: What the argument is.
+        where: What the problem is reported for.
+    """
+    if watched == given:
+        return
+    yield SAME_VARIANT.problem(
+        what=f"{what} of {given} given for {watched}",
+        where=where,
+        expected=f"{what} of {watched}",
+        why="limits and thresholds of one would be compared with the metrics of the other",
+        fix=f"give {what} of the same endpoint and variant, or leave it out",
+    )
+
+
+HOURLY_PRICE = Check(id="hourly-price", source=FROM_ARGUMENTS)
+"""A price is one."""
+
+
+def hourly_price(usd: float | None, *, where: str) -> Iterator[Problem]:
+    """The problem with what an instance is said to cost for an hour; None is no price, or none known yet."""
+    if usd is None or (usd > 0 and math.isfinite(usd)):
+        return
+    yield HOURLY_PRICE.problem(
+        what=f"the price is {usd:g}",
+        where=where,
+        expected="a finite number above 0, in USD an hour",
+        why="every cost that is calculated from it would be wrong",
+        fix="give what AWS bills for the instance type in your region, or leave it out",
+    )
+
+
+EMAIL_ADDRESS = Check(
+    id="email-address",
+    source="2026-11-21: https://docs.aws.amazon.com/sns/latest/dg/sns-email-notifications.html",
+)
+"""Alarms go to a valid e-mail address."""
+
+_EMAIL_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
+
+
+def email_address(address: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with an address; None is one not known yet."""
+    if address is None or _EMAIL_ADDRESS.fullmatch(address):
+        return
+    yield EMAIL_ADDRESS.problem(
+        what=f"the address is {address[:60]!a}",
+        where=where,
+        expected="an e-mail address such as oncall@example.com",
+        why="SNS refuses the subscription, and no one would get an alarm",
+        fix="give the address of who is on call, or of a list",
+    )
+
+
+# A function lives 15 minutes, which is how long a warm-up lasts at most.
+WARM_UP_INTERVAL = Check(
+    id="warm-up-interval",
+    source="2026-11-21: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html",
+)
+"""A warm-up sends its requests often enough for a canary, and not so often that it is a load."""
+
+SHORTEST_WARM_UP_INTERVAL = 1
+"""Seconds."""
+LONGEST_WARM_UP_INTERVAL = 300
+"""Seconds: three rounds in the life of a function."""
+
+
+def warm_up_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
+    """The problem with sending the requests at this interval; None is a time known only at deployment."""
+    if seconds is not None and SHORTEST_WARM_UP_INTERVAL <= seconds <= LONGEST_WARM_UP_INTERVAL:
+        return
+    given = "known only when the stack is deployed" if seconds is None else f"{seconds:g} s"
+    yield WARM_UP_INTERVAL.problem(
+        what=f"every is {given}",
+        where=where,
+        expected=f"{SHORTEST_WARM_UP_INTERVAL} to {LONGEST_WARM_UP_INTERVAL} s",
+        why="more often is a load on a fleet that is being judged; less often, hardly a request reaches a "
+        "canary before it is judged",
+        fix="leave it at 15 seconds",
+    )
+
+
+# Input, at most 8192 characters.
+WARM_UP_REQUESTS = Check(
+    id="warm-up-requests",
+    source="2026-11-21: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html",
+)
+"""What a new fleet is warmed up with: requests that can be sent, one for each model, small enough."""
+
+LONGEST_INPUT = 8192
+"""Characters that an EventBridge rule passes to its target."""
+_JSON = "application/json"
+
+
+def warm_up_models(models: Sequence[str | None], *, where: str) -> Iterator[Problem]:
+    """The problems with warming up these models; None is a name that is known only at deployment."""
+    if not models:
+        yield WARM_UP_REQUESTS.problem(
+            what="there is no request",
+            where=where,
+            expected="a request for at least one model",
+            why="a new fleet would be watched for minutes without a model",
+            fix="give a WarmUpRequest for each model that must not be slow",
+        )
+    for name in sorted({each for each in models if each is not None and models.count(each) > 1}):
+        yield WARM_UP_REQUESTS.problem(
+            what=f"{models.count(name)} requests for the model {name!r}",
+            where=where,
+            expected="one request for each model",
+            why="the first request loads the model, so a second one warms up nothing",
+            fix="keep one of them",
+        )
+
+
+def warm_up_request(
+    *, model: str | None, body: str | None, content_type: str | None, where: str
+) -> Iterator[Problem]:
+    """The problems with one request; None is a text that is known only at deployment."""
+    for name, value in {"model": model, "body": body, "content_type": content_type}.items():
+        if value is None:
+            yield WARM_UP_REQUESTS.problem(
+                what=f"{name} is known only when the stack is deployed",
+                where=where,
+                expected="a literal string",
+                why="nothing could be checked of it, and how long it will be decides whether it can be sent",
+                fix="give the text itself",
+            )
+        elif not value:
+            yield WARM_UP_REQUESTS.problem(
+                what=f"{name} is empty",
+                where=where,
+                expected="the name of a model in the repository, and a request as an application sends it",
+                why="SageMaker would refuse every request",
+                fix=f"give the {name}",
+            )
+    if body and content_type and content_type.partition(";")[0].strip().lower() == _JSON:
+        yield from _not_json(body, where)
+
+
+def warm_up_size(characters: int, *, where: str) -> Iterator[Problem]:
+    """The problem with requests that need so many characters together."""
+    if characters <= LONGEST_INPUT:
+        return
+    yield WARM_UP_REQUESTS.problem(
+        what=f"the requests have {characters} characters together, as JSON",
+        where=where,
+        expected=f"at most {LONGEST_INPUT}",
+        why="they travel in the EventBridge rule, which passes no more",
+        fix="send the smallest input that each model takes, such as a batch of one: any request loads the "
+        "model, which is what takes long. Or split the models over two WarmUps",
+    )
+
+
+def _not_json(body: str, where: str) -> Iterator[Problem]:
+    try:
+        json.loads(body)
+    except ValueError as error:
+        yield WARM_UP_REQUESTS.problem(
+            what=f"the body is not JSON: {error}",
+            where=where,
+            expected="a JSON document, as content_type says",
+            why="the model would be loaded, but every request would fail and be logged as an error",
+            fix="make it with json.dumps(), or name its content_type",
+        )

@@ -1,0 +1,214 @@
+"""Checks of the machines that compile models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from triton_fleet.arguments.checks import number_range
+from triton_models.artifact.built_for import runs_on
+from triton_models.base.checks import Check
+from triton_models.base.errors import Problem
+from triton_models.facts.build_machines.automatic import Automatic, automatic_machine
+from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
+from triton_models.facts.build_machines.processing import PROCESSING_TYPES, has_gpu, processing_type
+from triton_models.facts.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType, instance_type
+from triton_models.facts.tensorrt import AMPERE_PLUS
+
+BUILD_GPU_IS_SERVING_GPU = Check(
+    id="build-gpu-is-serving-gpu",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProcessingClusterConfig.html"
+    ),
+)
+"""Somewhere that costs nothing while idle has the GPU that models are compiled for."""
+
+_AUTOMATIC: Mapping[Automatic, str] = MappingProxyType(
+    {"on demand": "on demand in CodeBuild", "processing job": "in a SageMaker Processing job"}
+)
+WHY = "a TensorRT plan runs only on the GPU model that compiled it, unless TensorRt(hardware=...) says more"
+_BY_HAND = "compile on a machine that has the GPU, with `fleet build --gpu`, and leave the build job out"
+
+
+def nowhere_to_build(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with compiling for an instance type with a GPU, where nothing is free while idle."""
+    if instance.gpu is None or automatic_machine(instance, region) is not None:
+        return
+    reserve = list(_reserve(instance, region))
+    yield BUILD_GPU_IS_SERVING_GPU.problem(
+        what=f"neither CodeBuild on demand nor a SageMaker Processing job has {instance.gpu.name}",
+        where=where,
+        expected=f"an instance type whose GPU one of them has, such as {DEFAULT_INSTANCE_TYPE}",
+        why=WHY + "; a reserved machine is billed while idle, so it is never taken unasked" * bool(reserve),
+        fix="; or ".join([*reserve, *_on_another_gpu(instance, region), _BY_HAND]),
+    )
+
+
+def another_way(instance: InstanceType, region: str | None) -> str:
+    """What to do instead, for the fix of a rule that refuses a machine which was asked for.
+
+    To leave the machine open helps only where something is then chosen: elsewhere `nowhere_to_build` would
+    refuse that as well.
+    """
+    chosen = automatic_machine(instance, region)
+    if chosen is not None:
+        return f"leave `machine` out: builds then run {_AUTOMATIC[chosen]}"
+    return "; or ".join(
+        [
+            *_reserve(instance, region),
+            *_on_another_gpu(instance, region),
+            f"serve from another instance type, such as {DEFAULT_INSTANCE_TYPE}",
+            "give ModelBuilds an instance type without a GPU: it compiles no plan, and its models run on any",
+            _BY_HAND,
+        ]
+    )
+
+
+def _reserve(instance: InstanceType, region: str | None) -> Iterator[str]:
+    gpu = instance.gpu
+    if gpu is not None and gpu.name in RESERVED_MACHINES and (region is None or region in RESERVED_REGIONS):
+        yield "give ModelBuilds machine=ReservedMachines(base_capacity=1), billed while it exists"
+
+
+def _on_another_gpu(instance: InstanceType, region: str | None) -> Iterator[str]:
+    """Compiling on the GPU of the default instance type, for those that its plans can be made for."""
+    other = instance_type(DEFAULT_INSTANCE_TYPE)
+    gpu = instance.gpu
+    if gpu is None or gpu == other.gpu or automatic_machine(other, region) is None:
+        return
+    if runs_on(AMPERE_PLUS, built=other.gpu, gpu=gpu):
+        yield (
+            'declare every plan with TensorRt(hardware="ampere+"), and give ModelBuilds '
+            f'instance_type="{DEFAULT_INSTANCE_TYPE}"'
+        )
+
+
+def build_gpu(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with compiling on demand in CodeBuild for this instance type, if it has a GPU."""
+    gpu = instance.gpu
+    if gpu is None or gpu.name in BUILD_MACHINES:
+        return
+    yield BUILD_GPU_IS_SERVING_GPU.problem(
+        what=f"CodeBuild has no {gpu.name} on demand",
+        where=where,
+        expected=f"an instance type with {' or '.join(BUILD_MACHINES)}",
+        why=WHY,
+        fix=another_way(instance, region),
+    )
+
+
+def build_region(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with renting its GPU in this region; none where the region is not known yet."""
+    machine = BUILD_MACHINES.get(instance.gpu.name) if instance.gpu is not None else None
+    if machine is None or machine.gpu is None or machine.offered_in(region):
+        return
+    yield BUILD_GPU_IS_SERVING_GPU.problem(
+        what=f"CodeBuild has no {machine.gpu.name} in region {region!r}",
+        where=where,
+        expected=f"one of {', '.join(machine.regions or ())}",
+        why="the build project would be created, and every build refused",
+        fix=f"deploy to one of those regions, or {another_way(instance, region)}",
+    )
+
+
+def processing_gpu(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with compiling in a Processing job for this instance type, if it has a GPU."""
+    if instance.gpu is None or processing_type(instance) is not None:
+        return
+    yield BUILD_GPU_IS_SERVING_GPU.problem(
+        what=f"SageMaker has no Processing job on {instance.name}, nor on another type with its GPU, "
+        f"{instance.gpu.name}",
+        where=where,
+        expected=f"an instance type of one of the families {', '.join(_families())}",
+        why=WHY,
+        fix=another_way(instance, region),
+    )
+
+
+def processing_instance(name: str, instance: InstanceType, *, where: str) -> Iterator[Problem]:
+    """The problem with running the job on this type; `processing_gpu` reports a GPU that no type has."""
+    fitting = [each for each in PROCESSING_TYPES if has_gpu(each, instance.gpu)]
+    if instance.gpu is None or not fitting or name in fitting:
+        return
+    yield BUILD_GPU_IS_SERVING_GPU.problem(
+        what=f"a Processing job on {name!r} is asked for",
+        where=where,
+        expected=f"a type with the GPU of {instance.name}, {instance.gpu.name}: {', '.join(fitting)}",
+        why=WHY,
+        fix="name one of those, or leave the job's instance_type out, which takes "
+        f"{processing_type(instance)}",
+    )
+
+
+def _families() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.rsplit(".", 1)[0] for name in PROCESSING_TYPES))
+
+
+def reserved_gpu(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with reserving a build machine that has the GPU of this instance type, if it has one."""
+    gpu = instance.gpu
+    if gpu is None or gpu.name in RESERVED_MACHINES:
+        return
+    yield BUILD_GPU_IS_SERVING_GPU.problem(
+        what=f"CodeBuild reserves no machine with {gpu.name}",
+        where=where,
+        expected=f"an instance type with one of {', '.join(RESERVED_MACHINES)}",
+        why=WHY,
+        fix=another_way(instance, region),
+    )
+
+
+def reserved_region(instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
+    """The problem with reserving a GPU in this region; none where the region is not known yet."""
+    if region is None or region in RESERVED_REGIONS:
+        return
+    yield BUILD_GPU_IS_SERVING_GPU.problem(
+        what=f"CodeBuild reserves no GPU in region {region!r}",
+        where=where,
+        expected=f"one of {', '.join(RESERVED_REGIONS)}",
+        why="the fleet would be refused when it is created",
+        fix=f"deploy to one of those regions, or {another_way(instance, region)}",
+    )
+
+
+# What an execution may be, and the arguments of a Processing job.
+BUILD_RUNS = Check(
+    id="build-runs",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AppSpecification.html"
+    ),
+)
+"""How many builds a run has at a time, and how many models each of them makes."""
+
+MOST_BUILDS = 10_000
+"""Child executions of a Distributed Map at a time."""
+MOST_MODELS = 1000
+"""Models of one build. A Processing job takes 100 arguments of 256 characters, which are their names."""
+LONGEST_RUN_S = 31_536_000
+"""Seconds of an execution: a year."""
+
+
+def build_runs(
+    *, models_per_build: float | None, max_concurrency: float | None, reserved: float | None, where: str
+) -> Iterator[Problem]:
+    """What is wrong with how a run is divided; None is a number not known yet, or none at all.
+
+    Args:
+        models_per_build: Models of one build.
+        max_concurrency: Builds at a time.
+        reserved: How many machines are reserved for them.
+        where: What the problems are reported for.
+    """
+    yield from number_range(models_per_build, least=1, most=MOST_MODELS, name="models_per_build", where=where)
+    yield from number_range(max_concurrency, least=1, most=MOST_BUILDS, name="max_concurrency", where=where)
+    if reserved is not None and max_concurrency is not None and max_concurrency > reserved:
+        yield BUILD_RUNS.problem(
+            what=f"{max_concurrency:g} builds at a time have {reserved:g} reserved machines",
+            where=where,
+            expected=f"at most {reserved:g}",
+            why="the others would wait in CodeBuild's queue, and fail there after eight hours",
+            fix="leave max_concurrency out, or give ReservedMachines a larger base_capacity",
+        )

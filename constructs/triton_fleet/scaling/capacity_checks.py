@@ -1,0 +1,229 @@
+"""Checks of capacities: the range, its schedule, and the steps within it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from triton_models.base.checks import Check
+from triton_models.base.errors import Problem
+
+CAPACITY_RANGE = Check(
+    id="capacity-range",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-zero-instances.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html"
+    ),
+)
+"""The range that auto scaling may move in is a range, and starts above zero."""
+
+
+def capacity(
+    minimum: float | None, maximum: float | None, *, where: str, has_queue: bool = False
+) -> Iterator[Problem]:
+    """The problem with scaling between these numbers of instances; None is a number not known yet.
+
+    Args:
+        minimum: The fewest instances.
+        maximum: The most.
+        where: What the problem is reported for.
+        has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
+    """
+    fewest = 0 if has_queue else 1
+    if minimum is not None and minimum < fewest:
+        yield CAPACITY_RANGE.problem(
+            what=f"the smallest capacity is {minimum}",
+            where=where,
+            expected=f"{fewest} or more",
+            why="capacity cannot be negative"
+            if has_queue
+            else "an endpoint's variant cannot scale to zero, unless it is asynchronous: nothing could "
+            "answer a request",
+            fix=f"set the minimum to {fewest}",
+        )
+        return
+    if minimum is not None and maximum is not None and minimum > maximum:
+        yield CAPACITY_RANGE.problem(
+            what=f"the smallest capacity {minimum} is above the largest {maximum}",
+            where=where,
+            expected="a minimum that is at most the maximum",
+            why="Application Auto Scaling refuses the target, after the endpoint has been created",
+            fix=f"set the maximum to {minimum} or more",
+        )
+        return
+
+
+SCHEDULED_CAPACITY = Check(
+    id="scheduled-capacity",
+    source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html",
+)
+"""A scheduled action sets a range that is one, at a time that comes."""
+
+
+def scheduled_range(
+    bounds: tuple[float | None, float | None],
+    standing: tuple[float | None, float | None],
+    *,
+    where: str,
+    has_queue: bool = False,
+) -> Iterator[Problem]:
+    """The problem with the range that an action leaves behind.
+
+    Args:
+        bounds: The minimum and the maximum that the action sets; None is not set, or not known yet.
+        standing: Those of the scaling, which go on to hold for what the action does not set.
+        where: What the problem is reported for.
+        has_queue: Whether requests wait in a queue while there is no instance.
+    """
+    minimum, maximum = (
+        given if given is not None else kept for given, kept in zip(bounds, standing, strict=True)
+    )
+    yield from capacity(minimum, maximum, where=where, has_queue=has_queue)
+
+
+def scheduled_something(*, sets_any: bool, where: str) -> Iterator[Problem]:
+    """The problem with an action that sets neither bound."""
+    if sets_any:
+        return
+    yield SCHEDULED_CAPACITY.problem(
+        what="neither min_capacity nor max_capacity is set",
+        where=where,
+        expected="one of them, or both",
+        why="the action would come due and change nothing",
+        fix="set the capacity that the fleet shall have from then on",
+    )
+
+
+def scheduled_period(start: datetime | None, end: datetime | None, *, where: str) -> Iterator[Problem]:
+    """The problems with the period in which an action recurs; None is open on that side."""
+    naive = [moment for moment in (start, end) if moment is not None and moment.tzinfo is None]
+    for moment in naive:
+        yield SCHEDULED_CAPACITY.problem(
+            what=f"{moment.isoformat()} says no time zone",
+            where=where,
+            expected="a datetime with tzinfo",
+            why="the same hour is another moment in each time zone",
+            fix=f"give datetime({moment.year}, {moment.month}, {moment.day}, ..., tzinfo=timezone.utc)",
+        )
+    if start is not None and end is not None and not naive and start >= end:
+        yield SCHEDULED_CAPACITY.problem(
+            what=f"it starts at {start.isoformat()} and ends at {end.isoformat()}",
+            where=where,
+            expected="a start before the end",
+            why="the action would never come due",
+            fix="give a later end, or leave one of them out" if start == end else "exchange them",
+        )
+
+
+def scheduled_zone(expression: str | None, *, zoned: bool, where: str) -> Iterator[Problem]:
+    """The problem with a time zone on this schedule.
+
+    Args:
+        expression: The schedule, such as "cron(0 7 ? * MON-FRI *)"; None is one not known yet.
+        zoned: Whether a time zone is set.
+        where: What the problem is reported for.
+    """
+    if not zoned or expression is None or expression.startswith("cron("):
+        return
+    yield SCHEDULED_CAPACITY.problem(
+        what=f"a time zone is set for {expression}",
+        where=where,
+        expected="a time zone with Schedule.cron only",
+        why="a rate has no hour of the day, and Schedule.at has already turned the moment into UTC: read in "
+        "another zone it would be hours off",
+        fix="leave time_zone out",
+    )
+
+
+def scheduled_names(names: list[str], *, where: str) -> Iterator[Problem]:
+    """The problems with actions of the same name."""
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield SCHEDULED_CAPACITY.problem(
+            what=f"{names.count(name)} scheduled actions are named {name!r}",
+            where=where,
+            expected="each name once",
+            why="the second takes the place of the first without a word",
+            fix="name them after what they are for, such as Morning and Evening",
+        )
+
+
+# The second about scaling to zero.
+SCALING_STEPS = Check(
+    id="scaling-steps",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/autoscaling/application/userguide/step-scaling-policy-overview.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html"
+    ),
+)
+"""The steps of a step scaling policy say one thing for each value of the metric, and change something."""
+
+EXACT = "ExactCapacity"
+
+
+def scaling_steps(
+    bounds: Sequence[float],
+    changes: Sequence[float | None],
+    *,
+    grows: bool,
+    adjustment: str,
+    where: str,
+    has_queue: bool = False,
+) -> Iterator[Problem]:
+    """The problems with steps.
+
+    Args:
+        bounds: Where each step begins, in the metric's unit.
+        changes: What each step does, in instances or percent; None is a number not known yet.
+        grows: Whether a step is for values at and above its bound (True), or at and below it.
+        adjustment: Application Auto Scaling's word for what a change is.
+        where: What the problem is reported for.
+        has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
+    """
+    if not bounds:
+        yield SCALING_STEPS.problem(
+            what="no step",
+            where=where,
+            expected="one or more, such as Step(at=80, change=1)",
+            why="a policy without a step never does anything",
+            fix="give a step, or leave the policy out",
+        )
+    for bound in sorted({bound for bound in bounds if bounds.count(bound) > 1}):
+        yield SCALING_STEPS.problem(
+            what=f"{bounds.count(bound)} steps begin at {bound:g}",
+            where=where,
+            expected="each step at another value",
+            why="Application Auto Scaling refuses steps that overlap, after the endpoint has been created",
+            fix="keep one of them",
+        )
+    for bound, change in zip(bounds, changes, strict=True):
+        if change is None:
+            continue
+        if adjustment == EXACT:
+            fewest = 0 if has_queue else 1
+            if change < fewest:
+                yield _too_few(bound, change, fewest=fewest, where=where)
+        elif not (change > 0 if grows else change < 0):
+            yield _wrong_way(bound, change, grows=grows, where=where)
+
+
+def _too_few(bound: float, change: float, *, fewest: int, where: str) -> Problem:
+    return SCALING_STEPS.problem(
+        what=f"the step at {bound:g} sets the fleet to {change:g} instances",
+        where=where,
+        expected=f"{fewest} or more",
+        why="an endpoint's variant cannot scale to zero, unless it is asynchronous: nothing could answer a "
+        "request"
+        if fewest
+        else "capacity cannot be negative",
+        fix=f"set it to {fewest}",
+    )
+
+
+def _wrong_way(bound: float, change: float, *, grows: bool, where: str) -> Problem:
+    return SCALING_STEPS.problem(
+        what=f"the step at {bound:g} changes the fleet by {change:g}",
+        where=where,
+        expected="more than 0 for values above" if grows else "less than 0 for values below",
+        why="each policy goes one way: the further the metric is off, the more it does",
+        fix="turn the sign round, or put the step into a policy of its own for the other direction",
+    )

@@ -1,0 +1,175 @@
+"""What can be wrong about the configuration, by the same rules that the constructs apply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from stacks.updates import update_problems
+from triton_fleet.arguments.checks import key_arn, number_range, secret_arn, topic_arn
+from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.endpoint.instance_checks import host_ami
+from triton_fleet.endpoint.multi_model_checks import multi_model_gpu, multi_model_type
+from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region
+from triton_fleet.operations.checks import hourly_price
+from triton_fleet.repository.checks import bucket_name, build_weights, existing_bucket
+from triton_fleet.repository.machine_checks import MOST_BUILDS, nowhere_to_build
+from triton_fleet.scaling.capacity_checks import capacity
+from triton_fleet.scaling.checks import SCALING_TARGET_HARDWARE, scaling_target
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.errors import Problem
+from triton_models.facts.instances import InstanceType, instance_type
+from triton_models.facts.releases import release
+
+if TYPE_CHECKING:
+    from stacks.config import FleetConfig
+
+EVERY_MODEL_ALONE = Check(id="every-model", source=FROM_ARGUMENTS)
+ALARM_DESTINATION = Check(id="alarm-destination", source=FROM_ARGUMENTS)
+RETIRED_MODEL = Check(id="retired-model", source=FROM_ARGUMENTS)
+FLEET_NAME = Check(
+    id="fleet-name",
+    source="2026-11-22: CreateStack of CloudFormation and CreateEndpoint of SageMaker in botocore 1.44.5",
+)
+
+
+EVERY_MODEL = "*"
+_NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9])*")
+_LONGEST_NAME = 63
+
+
+def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | None) -> Iterator[Problem]:
+    """Everything that is wrong with the values, alone and together.
+
+    Args:
+        config: The configuration.
+        collector: Says where a value is.
+        region: Where the stacks would be deployed; None if that is not known.
+    """
+    where = collector.where
+    where_region = where("region") if config.region else "CDK_DEFAULT_REGION, the region of your AWS profile"
+    instance = collector.look_up("instance_type", config.instance_type, instance_type)
+    triton = collector.look_up("release", config.release, release)
+    if instance is not None:
+        yield from _target_keys(config, instance, collector)
+        yield from multi_model_gpu(instance, where=where("instance_type"))
+        yield from multi_model_type(
+            instance, asked=config.undocumented_instance_type, where=where("instance_type")
+        )
+        yield from cpu_image(instance, asked=config.cpu_image, where=where("cpu_image"))
+        if triton is not None:
+            ami = config.inference_ami or None
+            yield from host_ami(ami, instance, triton, where=where("inference_ami"))
+    if triton is not None:
+        yield from image_published(triton, where=where("release"))
+        yield from image_region(triton, region, where=where_region)
+    if instance is not None and instance.gpu is not None:
+        if triton is not None:
+            yield from gpu_generation(instance.gpu, triton, where=where("instance_type"))
+        if config.models:
+            yield from nowhere_to_build(instance, region, where=where("instance_type"))
+    if EVERY_MODEL in config.models and len(config.models) > 1:
+        yield from _every_model_and_more(config.models, where=where("models"))
+    yield from _retired_and_built(config, where=where("retired_models"))
+    yield from build_weights(config.weights, read=None, where=where("weights"))
+    yield from secret_arn(config.hub_token or None, where=where("hub_token"))
+    yield from bucket_name(config.bucket or None, where=where("bucket"))
+    yield from key_arn(config.encryption_key or None, region=region, where=where("encryption_key"))
+    yield from key_arn(config.asset_key or None, region=region, where=where("asset_key"))
+    yield from existing_bucket(
+        bucket=bool(config.bucket),
+        key=bool(config.encryption_key),
+        access_logs=False,
+        where=where("encryption_key"),
+    )
+    yield from number_range(
+        config.parallel_builds,
+        least=1,
+        most=MOST_BUILDS,
+        name="parallel_builds",
+        where=where("parallel_builds"),
+    )
+    yield from _name(config.name, where=where("name"))
+    yield from hourly_price(config.hourly_price_usd, where=where("hourly_price_usd"))
+    yield from update_problems(config, where=where)
+    yield from topic_arn(config.alarm_topic or None, region=region, where=where("alarm_topic"))
+    if config.alarm_topic and config.alarm_email:
+        yield from _two_destinations(config.alarm_email, where=where("alarm_topic"))
+    yield from capacity(config.min_capacity, config.max_capacity, where=where("min_capacity"))
+    for key, (per, limit) in _TARGETS.items():
+        yield from scaling_target(getattr(config, key), limit=limit, per=per, where=where(key))
+
+
+# The keys of auto scaling's targets: what each is given for, and the most that its metric can reach.
+_TARGETS: Mapping[str, tuple[str, float | None]] = {
+    "invocations_per_gpu_per_minute": ("GPU", None),
+    "gpu_utilization_percent": ("GPU", 100),
+    "invocations_per_instance_per_minute": ("instance", None),
+    "cpu_utilization_percent": ("vCPU", 100),
+}
+
+
+def _target_keys(
+    config: FleetConfig, instance: InstanceType, collector: ProblemCollector
+) -> Iterator[Problem]:
+    """Targets for hardware that the instance type does not have; those at their default are no problem."""
+    defaults = type(config)()
+    fitting = [key for key, (per, _) in _TARGETS.items() if (per == "GPU") == (instance.gpu is not None)]
+    for key, (per, _) in _TARGETS.items():
+        if key not in fitting and getattr(config, key) != getattr(defaults, key):
+            yield SCALING_TARGET_HARDWARE.problem(
+                what=f"{key} is {getattr(config, key):g}, and {instance.name} has "
+                f"{f'no {per}' if instance.gpu is None else f'a {instance.gpu.name}'}",
+                where=collector.where(key),
+                expected=f"the targets of its hardware: {', '.join(fitting)}",
+                why="auto scaling follows the GPUs, and the vCPUs of a type without a GPU: "
+                "the value would be ignored",
+                fix=f"remove {key}",
+            )
+
+
+def _two_destinations(email: str, *, where: str) -> Iterator[Problem]:
+    yield ALARM_DESTINATION.problem(
+        what=f"alarm_topic, and alarm_email is {email!r}",
+        where=where,
+        expected="one of the two",
+        why="a topic sends to any number of addresses itself",
+        fix=f"subscribe {email} to the topic, and remove alarm_email",
+    )
+
+
+def _every_model_and_more(models: Sequence[str], *, where: str) -> Iterator[Problem]:
+    yield EVERY_MODEL_ALONE.problem(
+        what=f"models is {', '.join(models)}",
+        where=where,
+        expected=f"{EVERY_MODEL!r} alone, or names",
+        why=f"{EVERY_MODEL!r} is the folder of every model, and a name next to it would say nothing, or be a "
+        "form that no build would make",
+        fix=f"leave out {EVERY_MODEL!r}, or all other names",
+    )
+
+
+def _retired_and_built(config: FleetConfig, *, where: str) -> Iterator[Problem]:
+    both = sorted(set(config.models) & set(config.retired_models))
+    if not both:
+        return
+    yield RETIRED_MODEL.problem(
+        what=f"models and retired_models both name {', '.join(both)}",
+        where=where,
+        expected="models that are no longer built",
+        why="a model that is built has to be ready before the fleet moves",
+        fix=f"remove {', '.join(both)} from one of the two",
+    )
+
+
+def _name(name: str, *, where: str) -> Iterator[Problem]:
+    if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name):
+        return
+    yield FLEET_NAME.problem(
+        what=f"the name is {name!r}",
+        where=where,
+        expected=f"1 to {_LONGEST_NAME} letters, digits and hyphens, a letter first and no hyphen last",
+        why="CloudFormation and SageMaker accept no other name for a stack and an endpoint",
+        fix="name the fleet like TritonFleet or search-prod",
+    )
