@@ -49,7 +49,7 @@ def serve_one(stack: Stack, repository: ModelRepository) -> Callable[..., Single
 
 def warned(stack: Stack) -> list[str]:
     """The constructs that are warned about `dialogue`, and no other model."""
-    says = Match.string_like_regexp("Sequence batching in dialogue: ")
+    says = Match.string_like_regexp("Sequence batching in dialogue, ")
     found = Annotations.from_stack(stack).find_warning("*", says)
     return sorted(each.id.removeprefix("/Fleet/") for each in found)
 

@@ -49,7 +49,7 @@ def test_the_fleet_passes_the_validator_and_cdk_nag_with_a_warning_of_random_wei
         ("import stacks.policy; stacks.policy.acceptances = lambda **stacks: ()", "AwsSolutions-S1"),
         (
             "import triton_fleet.endpoint.multi_model as e, triton_fleet.hosting.values as v\n"
-            "e.VARIANT, v.resource_name = 'All traffic', lambda *_, **__: None",
+            "e.VARIANT, v.resource_name = 'All traffic', lambda *_, **__: ()",
             "VariantName",
         ),
     ],

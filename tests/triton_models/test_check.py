@@ -11,7 +11,7 @@ from google.protobuf import text_format
 
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
 from triton_models.check import check
-from triton_models.check.check import RULES, check_path
+from triton_models.check.check import CHECKS, check_path
 from triton_models.config.pbtxt import plain, tensor, write_config
 
 Break = Callable[[Path], object]
@@ -600,11 +600,11 @@ def test_every_rule_has_a_case_that_breaks_it() -> None:
         "python-import",
         "torchscript-tensor",
     }
-    assert {rule.id for rule in RULES} - tried == elsewhere
+    assert {rule.id for rule in CHECKS} - tried == elsewhere
 
 
 def test_rule_ids_are_unique() -> None:
-    ids = [rule.id for rule in RULES]
+    ids = [rule.id for rule in CHECKS]
 
     assert len(ids) == len(set(ids))
 

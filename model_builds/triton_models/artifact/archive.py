@@ -21,16 +21,16 @@ from triton_models.artifact.unpacking import headers
 from triton_models.artifact.unpacking.entries import Entry, entries
 from triton_models.artifact.unpacking.inflate import MAGIC, inflated, limited, parts_of
 from triton_models.artifact.unpacking.limits import LIMITS, Limits
-from triton_models.artifact.unpacking.refusals import RULES, RefusedError, problem, shown
+from triton_models.artifact.unpacking.refusals import CHECKS, RefusedError, problem, shown
 from triton_models.artifact.unpacking.tape import Content, Tape
 from triton_models.artifact.unpacking.tree import Tree, path_limit, path_problem
 from triton_models.base.errors import FleetError, Problem
 
 __all__ = [
     "ARTIFACT",
+    "CHECKS",
     "ENVIRONMENT",
     "LIMITS",
-    "RULES",
     "Form",
     "Limits",
     "Member",
@@ -99,7 +99,7 @@ def members(
         limits: How large it may be.
 
     Raises:
-        FleetError: The archive breaks rules, see `RULES`.
+        FleetError: An archive that a check refuses, see `CHECKS`.
         OSError: The source cannot be read.
     """
     return _Reading(where, form, limits).members(source)
@@ -186,7 +186,7 @@ class _Reading:
             raise FleetError(self._problems)
 
     def _failure(self, error: RefusedError) -> FleetError:
-        return FleetError([*self._problems, problem(error.rule, error.what, where=self._where)])
+        return FleetError([*self._problems, problem(error.check, error.what, where=self._where)])
 
     def _unpacked(self, source: IO[bytes]) -> Iterator[bytes]:
         parts = parts_of(source)

@@ -20,8 +20,13 @@ from typing import IO, Any
 
 from triton_models.artifact import archive
 from triton_models.artifact.archive import LIMITS, Member
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.config.pbtxt import CONFIG_FILE
+
+BUILD_RECORD = Check(id="build-record", source=FROM_ARGUMENTS)
+UNREADABLE = Check(id="unreadable", source=FROM_ARGUMENTS)
+UNPACKABLE = Check(id="unpackable", source=FROM_ARGUMENTS)
 
 BUILD_FILE = "build.json"
 ARCHIVE_SUFFIX = ".tar.gz"
@@ -154,14 +159,13 @@ class Layout:
             said = None
         if isinstance(said, dict):
             return said
-        raise FleetError.of(
+        raise BUILD_RECORD.error(
             what=f"{BUILD_FILE} is not a JSON object",
             where=self.place(BUILD_FILE),
             expected="what `fleet build` wrote",
             why="it cannot be told what the model was built for: that a plan is of another GPU or TensorRT "
             "would show only when it does not load",
             fix="build the model again, or remove the file",
-            rule="build-record",
         )
 
 
@@ -196,21 +200,19 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
         if path.is_file():
             return _read_archive(path)
     except OSError as error:
-        raise FleetError.of(
+        raise UNREADABLE.error(
             what=f"cannot be read: {error.strerror}",
             where=str(error.filename or path),
             expected="files and folders that you may read",
             why="what cannot be read can be neither checked nor packed",
             fix="check the rights and the disk",
-            rule="unreadable",
         ) from None
-    raise FleetError.of(
+    raise UNREADABLE.error(
         what=f"there is no file or directory {str(path)!r}",
         where=str(path),
         expected=f"a built model, a Triton model directory, or a {ARCHIVE_SUFFIX}",
         why="there is nothing to check or to pack",
         fix="check the path; `fleet build NAME` writes build/NAME",
-        rule="unreadable",
     )
 
 
@@ -365,13 +367,12 @@ def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int],
 
 
 def _unpackable(entry: Path, *, what: str, why: str, fix: str) -> Problem:
-    return Problem(
+    return UNPACKABLE.problem(
         what=what,
         where=os.fsencode(entry).decode(errors="backslashreplace"),
         expected="files and folders inside the model, or links that stay inside it",
         why=why,
         fix=fix,
-        rule="unpackable",
     )
 
 
@@ -380,13 +381,12 @@ def _unpackable(entry: Path, *, what: str, why: str, fix: str) -> Problem:
 
 def _read_archive(path: Path) -> Layout:
     if not path.name.endswith(ARCHIVE_SUFFIX):
-        raise FleetError.of(
+        raise UNREADABLE.error(
             what=f"a file that is not a {ARCHIVE_SUFFIX}: {path.name!r}",
             where=str(path),
             expected=f"a directory or a {ARCHIVE_SUFFIX}",
             why="SageMaker takes only gzipped tar archives for a multi-model endpoint",
             fix="`fleet pack DIRECTORY -o DIR` makes one",
-            rule="unreadable",
         )
     members = _Members(where=str(path))
     with path.open("rb") as content:

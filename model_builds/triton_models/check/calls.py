@@ -1,4 +1,4 @@
-"""Rules about models that call others themselves, in Triton's words business logic scripting.
+"""Checks of models that call others themselves, in Triton's words business logic scripting.
 
 SageMaker loads one model of an artifact, or its ensemble with the steps: issues 5452 of server and 3299 of
 aws/deep-learning-containers. Any other model that is called must be loaded by its caller, which
@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from triton_models.base.errors import Problem
-from triton_models.check.subject import Model, Rule, Subject
+from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.check.target import MULTI_MODEL_ENDPOINT
+
+_SOURCE = "issues 5452 of triton-inference-server/server and 3299 of aws/deep-learning-containers"
 
 _MAX_MODEL_PY = 1 << 20
 
@@ -100,4 +102,6 @@ def _literal(value: ast.expr | None) -> str:
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 
-RULES = (Rule(id="inner-model", find=inner_model, endpoints=(MULTI_MODEL_ENDPOINT,)),)
+CHECKS = (
+    ArtifactCheck(id="inner-model", source=_SOURCE, find=inner_model, endpoints=(MULTI_MODEL_ENDPOINT,)),
+)

@@ -36,22 +36,22 @@ from triton_models.check.subject import Subject, subject_of
 from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, Target, target
 from triton_models.config.pbtxt import CONFIG_FILE
 
-RULES = (
-    *layout.RULES,
-    *sagemaker.RULES,
-    *calls.RULES,
-    *config.RULES,
-    *scheduling.RULES,
-    *images.RULES,
-    *instances.RULES,
-    *warm_up.RULES,
-    *parameters.RULES,
-    *release.RULES,
-    *ensemble.RULES,
-    *environment.RULES,
-    *networks.RULES,
-    *imports.RULES,
-    *shared_memory.RULES,
+CHECKS = (
+    *layout.CHECKS,
+    *sagemaker.CHECKS,
+    *calls.CHECKS,
+    *config.CHECKS,
+    *scheduling.CHECKS,
+    *images.CHECKS,
+    *instances.CHECKS,
+    *warm_up.CHECKS,
+    *parameters.CHECKS,
+    *release.CHECKS,
+    *ensemble.CHECKS,
+    *environment.CHECKS,
+    *networks.CHECKS,
+    *imports.CHECKS,
+    *shared_memory.CHECKS,
 )
 
 
@@ -146,12 +146,8 @@ def _ours(asked: Target) -> Target:
 
 
 def _problems(subject: Subject) -> list[Problem]:
-    return [
-        replace(problem, rule=problem.rule or rule.id)
-        for rule in RULES
-        if rule.applies(subject.target)
-        for problem in rule.find(subject)
-    ]
+    applying = (check for check in CHECKS if check.applies(subject.target))
+    return [problem for check in applying for problem in check.problems(subject)]
 
 
 def _with_composing_models(subject: Subject, path: Path, target: Target) -> Subject:

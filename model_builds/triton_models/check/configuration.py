@@ -1,4 +1,4 @@
-"""Rules about one config.pbtxt: what Triton's core refuses in it, whatever the other models are.
+"""Checks of one config.pbtxt: what Triton's core refuses in it, whatever the other models are.
 
 They follow ValidateModelConfig, ValidateIOShape, ValidateModelInput, ValidateModelOutput and ValidateBatchIO
 of Triton core (src/model_config_utils.cc; release 24.10, compared with main of 2026-06-09; read 2026-11-21).
@@ -14,9 +14,11 @@ from typing import Any
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend import MODEL_FILES, PLATFORM_BACKENDS
-from triton_models.check.subject import Model, Rule, Subject, type_name
+from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
 from triton_models.check.target import ENDPOINTS
 from triton_models.config.pbtxt import ModelConfig, schema
+
+_SOURCE = "2026-11-21: Triton core 24.10, src/model_config_utils.cc"
 
 _CHECKED_PAIRS = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
 _VARIABLE = -1
@@ -364,17 +366,17 @@ def _tensors(subject: Subject) -> Iterator[tuple[Model, str, Any]]:
                 yield model, part, tensor
 
 
-RULES = (
-    Rule(id="composing-name", find=model_name),
-    Rule(id="backend-missing", find=backend_missing),
-    Rule(id="max-batch-size", find=max_batch_size),
-    Rule(id="tensors-missing", find=tensors_missing, endpoints=ENDPOINTS),
-    Rule(id="tensor-name", find=tensor_name),
-    Rule(id="tensor-twice", find=tensor_twice, endpoints=ENDPOINTS),
-    Rule(id="tensor-type", find=tensor_type),
-    Rule(id="tensor-dims", find=tensor_dims),
-    Rule(id="tensor-format", find=tensor_format),
-    Rule(id="tensor-tensorrt", find=tensor_tensorrt),
-    Rule(id="reshape", find=reshape),
-    Rule(id="batch-tensors", find=batch_tensors),
+CHECKS = (
+    ArtifactCheck(id="composing-name", source=_SOURCE, find=model_name),
+    ArtifactCheck(id="backend-missing", source=_SOURCE, find=backend_missing),
+    ArtifactCheck(id="max-batch-size", source=_SOURCE, find=max_batch_size),
+    ArtifactCheck(id="tensors-missing", source=_SOURCE, find=tensors_missing, endpoints=ENDPOINTS),
+    ArtifactCheck(id="tensor-name", source=_SOURCE, find=tensor_name),
+    ArtifactCheck(id="tensor-twice", source=_SOURCE, find=tensor_twice, endpoints=ENDPOINTS),
+    ArtifactCheck(id="tensor-type", source=_SOURCE, find=tensor_type),
+    ArtifactCheck(id="tensor-dims", source=_SOURCE, find=tensor_dims),
+    ArtifactCheck(id="tensor-format", source=_SOURCE, find=tensor_format),
+    ArtifactCheck(id="tensor-tensorrt", source=_SOURCE, find=tensor_tensorrt),
+    ArtifactCheck(id="reshape", source=_SOURCE, find=reshape),
+    ArtifactCheck(id="batch-tensors", source=_SOURCE, find=batch_tensors),
 )

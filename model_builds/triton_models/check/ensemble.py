@@ -1,4 +1,4 @@
-"""Rules about an ensemble: its steps, and the tensors that flow between them.
+"""Checks of an ensemble: its steps, and the tensors that flow between them.
 
 They follow ValidateEnsembleSchedulingConfig (src/model_config_utils.cc), ValidateEnsembleConfig
 (src/ensemble_scheduler/ensemble_utils.cc), CheckNode and CircularDependencyCheck
@@ -14,9 +14,13 @@ from typing import Any
 
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
-from triton_models.check.subject import Model, Rule, Subject, type_name
+from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
 from triton_models.check.target import MULTI_MODEL_ENDPOINT
 from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig
+
+_SOURCE = (
+    "2026-11-21: Triton core 24.10, src/model_config_utils.cc, ensemble_scheduler/, model_repository_manager/"
+)
 
 _ANY_VERSION = -1
 
@@ -458,18 +462,18 @@ def _ready(steps: list[Any], inputs: set[str]) -> set[str]:
         ready.update(tensor for step in runnable for tensor in step.output_map.values())
 
 
-RULES = (
-    Rule(id="ensemble-fields", find=ensemble_fields),
-    Rule(id="step-fields", find=step_fields),
-    Rule(id="step-model", find=step_model),
-    Rule(id="step-version", find=step_version),
-    Rule(id="ensemble-cycle", find=cycle),
-    Rule(id="decoupled-inputs", find=decoupled_inputs),
-    Rule(id="step-tensor", find=step_tensor),
-    Rule(id="step-input", find=step_input),
-    Rule(id="step-batch-size", find=step_batch_size),
-    Rule(id="tensor-type-mismatch", find=tensor_type),
-    Rule(id="tensor-shape-mismatch", find=tensor_shape),
-    Rule(id="tensor-written-twice", find=tensor_writers),
-    Rule(id="tensor-unconnected", find=tensor_unconnected),
+CHECKS = (
+    ArtifactCheck(id="ensemble-fields", source=_SOURCE, find=ensemble_fields),
+    ArtifactCheck(id="step-fields", source=_SOURCE, find=step_fields),
+    ArtifactCheck(id="step-model", source=_SOURCE, find=step_model),
+    ArtifactCheck(id="step-version", source=_SOURCE, find=step_version),
+    ArtifactCheck(id="ensemble-cycle", source=_SOURCE, find=cycle),
+    ArtifactCheck(id="decoupled-inputs", source=_SOURCE, find=decoupled_inputs),
+    ArtifactCheck(id="step-tensor", source=_SOURCE, find=step_tensor),
+    ArtifactCheck(id="step-input", source=_SOURCE, find=step_input),
+    ArtifactCheck(id="step-batch-size", source=_SOURCE, find=step_batch_size),
+    ArtifactCheck(id="tensor-type-mismatch", source=_SOURCE, find=tensor_type),
+    ArtifactCheck(id="tensor-shape-mismatch", source=_SOURCE, find=tensor_shape),
+    ArtifactCheck(id="tensor-written-twice", source=_SOURCE, find=tensor_writers),
+    ArtifactCheck(id="tensor-unconnected", source=_SOURCE, find=tensor_unconnected),
 )

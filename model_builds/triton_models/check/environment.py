@@ -1,4 +1,4 @@
-"""Rules about the Python environments that models bring: what would not load, or load and answer nothing.
+"""Checks of the Python environments that models bring: what would not load, or load and answer nothing.
 
 GetPythonEnvironment in src/stub_launcher.cc and src/pb_env.cc of python_backend (main of 2026-07-17, read
 2026-11-21) take a folder as it is, and ask only whether it has bin/activate. The interpreter then looks for
@@ -14,10 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from triton_models.base.errors import Problem
-from triton_models.check.subject import Model, Rule, Subject
+from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.check.target import ENDPOINTS
 from triton_models.environments.packages import loads_in
 from triton_models.environments.packed import problems_of
+
+_SOURCE = "2026-11-21: python_backend, src/stub_launcher.cc and src/pb_env.cc; CPython, Modules/getpath.py"
 
 _PARAMETER = "EXECUTION_ENV_PATH"
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
@@ -205,11 +207,11 @@ def _problem(subject: Subject, path: str, what: str, *, expected: str, why: str,
     return Problem(what=what, where=subject.layout.place(path), expected=expected, why=why, fix=fix)
 
 
-RULES = (
-    Rule(id="environment-outside", find=environment_outside, endpoints=ENDPOINTS),
-    Rule(id="environment-files", find=environment_files),
-    Rule(id="environment-python", find=environment_python),
-    Rule(id="environment-numpy", find=environment_numpy),
-    Rule(id="packed-environment", find=packed_environment),
-    Rule(id="environment-wheel", find=environment_wheel),
+CHECKS = (
+    ArtifactCheck(id="environment-outside", source=_SOURCE, find=environment_outside, endpoints=ENDPOINTS),
+    ArtifactCheck(id="environment-files", source=_SOURCE, find=environment_files),
+    ArtifactCheck(id="environment-python", source=_SOURCE, find=environment_python),
+    ArtifactCheck(id="environment-numpy", source=_SOURCE, find=environment_numpy),
+    ArtifactCheck(id="packed-environment", source=_SOURCE, find=packed_environment),
+    ArtifactCheck(id="environment-wheel", source=_SOURCE, find=environment_wheel),
 )

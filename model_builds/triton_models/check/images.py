@@ -1,4 +1,4 @@
-"""Rules about what the image brings: the backends and their libraries, and agents of the model repository.
+"""Checks of what the image brings: the backends and their libraries, and agents of the model repository.
 
 The server looks for a backend as GetBackendLibraryProperties of Triton core says (src/backend_model.cc), and
 for an agent as CreateAgent does (src/repo_agent.cc); r25.09, read 2026-11-22.
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from triton_models.artifact.layout import BUILD_FILE
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import CLOSER, close_to, did_you_mean
-from triton_models.check.subject import Model, Rule, Subject
+from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.config.pbtxt import ModelConfig
 from triton_models.facts.image_contents import (
     BACKEND_LIBRARIES,
@@ -22,6 +22,8 @@ from triton_models.facts.image_contents import (
     backends,
 )
 from triton_models.facts.releases import REMOVED_BACKENDS
+
+_SOURCE = "2026-11-22: Triton core r25.09, src/backend_model.cc and src/repo_agent.cc"
 
 _PYTHON_LIBRARY = "model.py"
 
@@ -98,8 +100,8 @@ def _brings_library(subject: Subject, model: Model, config: ModelConfig) -> bool
     )
 
 
-RULES = (
-    Rule(id="backend-unknown", find=backend_unknown),
-    Rule(id="runtime", find=runtime),
-    Rule(id="repository-agent", find=repository_agent),
+CHECKS = (
+    ArtifactCheck(id="backend-unknown", source=_SOURCE, find=backend_unknown),
+    ArtifactCheck(id="runtime", source=_SOURCE, find=runtime),
+    ArtifactCheck(id="repository-agent", source=_SOURCE, find=repository_agent),
 )

@@ -1,4 +1,4 @@
-"""A rule about what the code of Python models imports: the image has it, the environment or the model.
+"""Checks of what the code of Python models imports: the image has it, the environment or the model.
 
 StubSetup in src/pb_stub.cc of python_backend (r25.09, read 2026-11-22) lets a model import what is in its
 version folder and in its directory.
@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 
 from triton_models.artifact.layout import BUILD_FILE
 from triton_models.base.errors import Problem
-from triton_models.check.subject import Model, Rule, Subject
+from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.config.pbtxt import ModelConfig
 from triton_models.facts.image_contents import OWN_IMAGE_ADDS, added, python_packages
+
+_SOURCE = "2026-11-22: python_backend r25.09, src/pb_stub.cc"
 
 _ENVIRONMENT = "EXECUTION_ENV_PATH"
 _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
@@ -113,4 +115,4 @@ def _missing(subject: Subject, names: set[str], folders: Sequence[str]) -> list[
     return sorted(absent - {name.partition(".")[0] for name in others})
 
 
-RULES = (Rule(id="python-import", find=python_import),)
+CHECKS = (ArtifactCheck(id="python-import", source=_SOURCE, find=python_import),)

@@ -1,4 +1,4 @@
-"""Rules about instance groups.
+"""Checks of instance groups.
 
 They follow NormalizeInstanceGroup and ValidateInstanceGroup of Triton core (src/model_config_utils.cc,
 release 24.10, read 2026-11-21). Which GPUs the host has is known with its instance type.
@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterator
 
 from triton_models.base.errors import Problem
-from triton_models.check.subject import Rule, Subject
+from triton_models.check.subject import ArtifactCheck, Subject
 from triton_models.check.target import MULTI_MODEL_ENDPOINT
 from triton_models.config.pbtxt import schema
+
+_SOURCE = "2026-11-21: Triton core 24.10, src/model_config_utils.cc"
 
 # As std::stoi reads it: a number in front is enough.
 _INDEX = re.compile(r"\s*([+-]?[0-9]+)")
@@ -103,8 +105,8 @@ def _is_index(profile: str) -> bool:
     return match is not None and 0 <= int(match[1]) <= _MAX_INDEX
 
 
-RULES = (
-    Rule(id="instance-kind", find=instance_kind),
-    Rule(id="instance-gpu", find=instance_gpu),
-    Rule(id="instance-profile", find=instance_profile),
+CHECKS = (
+    ArtifactCheck(id="instance-kind", source=_SOURCE, find=instance_kind),
+    ArtifactCheck(id="instance-gpu", source=_SOURCE, find=instance_gpu),
+    ArtifactCheck(id="instance-profile", source=_SOURCE, find=instance_profile),
 )

@@ -1,4 +1,4 @@
-"""Rules about folders and files: what Triton must find in a model directory."""
+"""Checks of folders and files: what Triton must find in a model directory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend import MODEL_FILES
 from triton_models.check.release import refuses_outside
-from triton_models.check.subject import PORTABLE_FILES, Model, Rule, Subject, version_number
+from triton_models.check.subject import PORTABLE_FILES, ArtifactCheck, Model, Subject, version_number
 from triton_models.config.pbtxt import CONFIG_FILE
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
+
+_SOURCE = "2026-11-21: Triton core 24.10, src/model_repository_manager/model_lifecycle.cc"
 
 _MAX_VERSION = 2**63 - 1
 _LFS_POINTER = b"version https://git-lfs"
@@ -290,15 +292,15 @@ def _nested(subject: Subject) -> tuple[str, ...]:
     )
 
 
-RULES = (
-    Rule(id="no-model", find=no_model),
-    Rule(id="too-deep", find=too_deep),
-    Rule(id="config-missing", find=config_missing),
-    Rule(id="config-syntax", find=config_syntax),
-    Rule(id="build-record", find=build_record),
-    Rule(id="version-missing", find=version_missing),
-    Rule(id="version-number", find=version_number_size),
-    Rule(id="model-file-missing", find=model_file_missing),
-    Rule(id="label-file", find=label_file),
-    Rule(id="lfs-pointer", find=lfs_pointer),
+CHECKS = (
+    ArtifactCheck(id="no-model", source=_SOURCE, find=no_model),
+    ArtifactCheck(id="too-deep", source=_SOURCE, find=too_deep),
+    ArtifactCheck(id="config-missing", source=_SOURCE, find=config_missing),
+    ArtifactCheck(id="config-syntax", source=_SOURCE, find=config_syntax),
+    ArtifactCheck(id="build-record", source=_SOURCE, find=build_record),
+    ArtifactCheck(id="version-missing", source=_SOURCE, find=version_missing),
+    ArtifactCheck(id="version-number", source=_SOURCE, find=version_number_size),
+    ArtifactCheck(id="model-file-missing", source=_SOURCE, find=model_file_missing),
+    ArtifactCheck(id="label-file", source=_SOURCE, find=label_file),
+    ArtifactCheck(id="lfs-pointer", source=_SOURCE, find=lfs_pointer),
 )

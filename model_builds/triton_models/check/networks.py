@@ -1,4 +1,4 @@
-"""Rules about the files of networks: an ONNX or TorchScript file is what its configuration says, and loads.
+"""Checks of the files of networks: an ONNX or TorchScript file is what its configuration says, and loads.
 
 ValidateInputs, ValidateOutputs and CompareDimsSupported of onnxruntime_backend (src/onnxruntime.cc and
 src/onnxruntime_utils.cc, r25.09) and of pytorch_backend (src/libtorch.cc, r25.09), read 2026-11-22. A file
@@ -19,12 +19,14 @@ from triton_models.artifact.script_head import read_forward
 from triton_models.artifact.signature import NetworkTensor
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
-from triton_models.check.subject import Model, Rule, Subject, type_name
+from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
 from triton_models.config.pbtxt import ModelConfig
+
+_SOURCE = "2026-11-22: onnxruntime_backend and pytorch_backend r25.09, src/onnxruntime.cc and src/libtorch.cc"
 
 _DEFAULT = {"onnxruntime": "model.onnx", "pytorch": "model.pt"}
 _OF_ARCHIVES = 1 << 29  # bytes of a packed file that is looked into, all of it in memory
-_KEPT = 8  # files whose head is remembered: each rule looks at them
+_KEPT = 8  # files whose head is remembered: each check looks at them
 _COMPARED = "the backend compares them, and the model does not load"
 
 
@@ -211,8 +213,8 @@ def _shown(tensor: NetworkTensor) -> str:
     return f"[{', '.join(str(size) if isinstance(size, int) else '-1' for size in tensor.dims or ())}]"
 
 
-RULES = (
-    Rule(id="onnx-version", find=onnx_version),
-    Rule(id="onnx-tensor", find=onnx_tensor),
-    Rule(id="torchscript-tensor", find=torchscript_tensor),
+CHECKS = (
+    ArtifactCheck(id="onnx-version", source=_SOURCE, find=onnx_version),
+    ArtifactCheck(id="onnx-tensor", source=_SOURCE, find=onnx_tensor),
+    ArtifactCheck(id="torchscript-tensor", source=_SOURCE, find=torchscript_tensor),
 )

@@ -1,4 +1,4 @@
-"""Rules about what a backend reads: its parameters, its accelerators and its types.
+"""Checks of what a backend reads: its parameters, its accelerators and its types.
 
 Sources, read 2026-11-21: src/onnxruntime.cc of onnxruntime_backend (24.10 and main), src/tensorrt_utils.cc of
 tensorrt_backend, src/python_be.cc of python_backend and src/libtorch.cc of pytorch_backend (24.10);
@@ -14,9 +14,13 @@ from typing import Any
 
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
-from triton_models.check.subject import Model, Rule, Subject, type_name
+from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
 from triton_models.config.pbtxt import ModelConfig
 from triton_models.facts.tensorrt import PLAN_TYPES
+
+_SOURCE = (
+    "2026-11-21: onnxruntime_backend, tensorrt_backend, python_backend and pytorch_backend 24.10, Triton core"
+)
 
 # Parameters of the ONNX Runtime backend that must be a number or yes or no.
 _NUMBERS = ("execution_mode", "inter_op_thread_count", "intra_op_thread_count")
@@ -306,14 +310,14 @@ def _tensorrt_accelerator(subject: Subject, model: Model, entry: Any) -> Iterato
         )
 
 
-RULES = (
-    Rule(id="plan-type", find=plan_type),
-    Rule(id="onnxruntime-parameter", find=onnxruntime_parameter),
-    Rule(id="accelerator", find=accelerator),
-    Rule(id="python-parameter", find=python_parameter),
-    Rule(id="python-file", find=python_file),
-    Rule(id="python-name", find=python_name),
-    Rule(id="pytorch-output", find=pytorch_output),
-    Rule(id="metric-tag", find=metric_tag),
-    Rule(id="model-metrics", find=model_metrics),
+CHECKS = (
+    ArtifactCheck(id="plan-type", source=_SOURCE, find=plan_type),
+    ArtifactCheck(id="onnxruntime-parameter", source=_SOURCE, find=onnxruntime_parameter),
+    ArtifactCheck(id="accelerator", source=_SOURCE, find=accelerator),
+    ArtifactCheck(id="python-parameter", source=_SOURCE, find=python_parameter),
+    ArtifactCheck(id="python-file", source=_SOURCE, find=python_file),
+    ArtifactCheck(id="python-name", source=_SOURCE, find=python_name),
+    ArtifactCheck(id="pytorch-output", source=_SOURCE, find=pytorch_output),
+    ArtifactCheck(id="metric-tag", source=_SOURCE, find=metric_tag),
+    ArtifactCheck(id="model-metrics", source=_SOURCE, find=model_metrics),
 )

@@ -1,4 +1,4 @@
-"""Rules about the release and the GPU: what a server of that release cannot load. They need to be told which.
+"""Checks of the release and the GPU: what a server of that release cannot load. They need to be told which.
 
 Backends that left: facts of the release notes of 25.03. Fields: protobuf/model_config.proto of
 triton-inference-server/common, branch by branch. Labels outside: src/model.cc of Triton core, branch r26.02.
@@ -16,10 +16,12 @@ from triton_models.artifact.built_for import built_gpus, plan_runs_on
 from triton_models.artifact.built_for import plan_gpu as compiled_on
 from triton_models.artifact.plan_header import HEADER_BYTES, read_plan_header
 from triton_models.base.errors import Problem
-from triton_models.check.subject import Model, Rule, Subject, type_name
+from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
 from triton_models.config.pbtxt import ModelConfig
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.releases import RELEASES, REMOVED_BACKENDS, Release
+
+_SOURCE = "2026-11-21: NVIDIA's release notes, model_config.proto of each branch, core/src/model.cc of r26.02"
 
 # Field -> the first release that knows it. An older one refuses the whole file.
 NEW_FIELDS: Mapping[str, str] = MappingProxyType(
@@ -238,13 +240,13 @@ def _tensorrt(release: Release) -> str:
     return f"TensorRT {release.tensorrt} of release {release.name}"
 
 
-RULES = (
-    Rule(id="backend-removed", find=backend_removed),
-    Rule(id="new-field", find=new_field),
-    Rule(id="label-outside", find=label_outside),
-    Rule(id="plan-version", find=plan_version),
-    Rule(id="plan-gpu", find=plan_gpu),
-    Rule(id="plan-missing", find=plan_missing),
-    Rule(id="gpu-removed", find=gpu_removed),
-    Rule(id="plan-int64", find=plan_int64),
+CHECKS = (
+    ArtifactCheck(id="backend-removed", source=_SOURCE, find=backend_removed),
+    ArtifactCheck(id="new-field", source=_SOURCE, find=new_field),
+    ArtifactCheck(id="label-outside", source=_SOURCE, find=label_outside),
+    ArtifactCheck(id="plan-version", source=_SOURCE, find=plan_version),
+    ArtifactCheck(id="plan-gpu", source=_SOURCE, find=plan_gpu),
+    ArtifactCheck(id="plan-missing", source=_SOURCE, find=plan_missing),
+    ArtifactCheck(id="gpu-removed", source=_SOURCE, find=gpu_removed),
+    ArtifactCheck(id="plan-int64", source=_SOURCE, find=plan_int64),
 )

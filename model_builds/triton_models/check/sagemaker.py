@@ -1,4 +1,4 @@
-"""Rules about SageMaker: what its hosting picks from an artifact, and what it cannot serve.
+"""Checks of SageMaker: what its hosting picks from an artifact, and what it cannot serve.
 
 The multi-model front end of Triton takes the last directory that the file system lists, unless one says it
 is an ensemble (server, src/sagemaker_server.cc of 2026-08-19). So an artifact must leave it no choice. What
@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterator
 
 from triton_models.base.errors import Problem
-from triton_models.check.subject import Rule, Subject
+from triton_models.check.subject import ArtifactCheck, Subject
 from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT
 from triton_models.config.pbtxt import CONFIG_FILE
+
+_SOURCE = "triton-inference-server/server, src/sagemaker_server.cc and docker/sagemaker/serve of 2026-08-19"
 
 # It becomes an object key and SageMaker's TargetModel. Releases from 26.03 refuse a slash there.
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -142,14 +144,14 @@ def root_config(subject: Subject) -> Iterator[Problem]:
         )
 
 
-RULES = (
-    Rule(id="model-name", find=model_name, endpoints=ENDPOINTS),
-    Rule(id="several-models", find=several_models, endpoints=_MULTI),
-    Rule(id="several-ensembles", find=several_ensembles, endpoints=_MULTI),
-    Rule(id="stray-directory", find=stray_directory, endpoints=_MULTI),
-    Rule(id="ensemble-undetected", find=ensemble_undetected, endpoints=_MULTI),
-    Rule(id="ensemble-in-comment", find=ensemble_in_comment, endpoints=_MULTI),
-    Rule(id="decoupled", find=decoupled, endpoints=_MULTI),
-    Rule(id="composing-cache", find=composing_cache, endpoints=_MULTI),
-    Rule(id="root-config", find=root_config, endpoints=_SINGLE),
+CHECKS = (
+    ArtifactCheck(id="model-name", source=_SOURCE, find=model_name, endpoints=ENDPOINTS),
+    ArtifactCheck(id="several-models", source=_SOURCE, find=several_models, endpoints=_MULTI),
+    ArtifactCheck(id="several-ensembles", source=_SOURCE, find=several_ensembles, endpoints=_MULTI),
+    ArtifactCheck(id="stray-directory", source=_SOURCE, find=stray_directory, endpoints=_MULTI),
+    ArtifactCheck(id="ensemble-undetected", source=_SOURCE, find=ensemble_undetected, endpoints=_MULTI),
+    ArtifactCheck(id="ensemble-in-comment", source=_SOURCE, find=ensemble_in_comment, endpoints=_MULTI),
+    ArtifactCheck(id="decoupled", source=_SOURCE, find=decoupled, endpoints=_MULTI),
+    ArtifactCheck(id="composing-cache", source=_SOURCE, find=composing_cache, endpoints=_MULTI),
+    ArtifactCheck(id="root-config", source=_SOURCE, find=root_config, endpoints=_SINGLE),
 )

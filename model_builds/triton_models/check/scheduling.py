@@ -1,4 +1,4 @@
-"""Rules about schedulers: dynamic and sequence batching, their controls and states, the response cache.
+"""Checks of schedulers: dynamic and sequence batching, their controls and states, the response cache.
 
 They follow ValidateModelConfig and Get...SequenceControlProperties of Triton core
 (src/model_config_utils.cc) and SequenceBatchScheduler::Create and GenerateInitialStateData
@@ -15,9 +15,11 @@ from typing import Any
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.configuration import dims_count
-from triton_models.check.subject import Model, Rule, Subject, type_name
+from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
 from triton_models.config.pbtxt import ModelConfig, schema
 from triton_models.declare.tensors import ELEMENT_BYTES
+
+_SOURCE = "2026-11-21: Triton core 24.10, src/model_config_utils.cc and sequence_batch_scheduler.cc"
 
 _CORRELATION_TYPES = ("TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING")
 _VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
@@ -308,14 +310,14 @@ def _kind(kind: int) -> str:
     return str(kinds[kind].name) if kind in kinds else str(kind)
 
 
-RULES = (
-    Rule(id="preferred-batch-size", find=preferred_batch_size),
-    Rule(id="priority-levels", find=priority_levels),
-    Rule(id="preserve-ordering", find=preserve_ordering),
-    Rule(id="response-cache", find=response_cache),
-    Rule(id="slot-utilization", find=slot_utilization),
-    Rule(id="control-input", find=control_input),
-    Rule(id="control-values", find=control_values),
-    Rule(id="state", find=state),
-    Rule(id="custom-batching", find=custom_batching),
+CHECKS = (
+    ArtifactCheck(id="preferred-batch-size", source=_SOURCE, find=preferred_batch_size),
+    ArtifactCheck(id="priority-levels", source=_SOURCE, find=priority_levels),
+    ArtifactCheck(id="preserve-ordering", source=_SOURCE, find=preserve_ordering),
+    ArtifactCheck(id="response-cache", source=_SOURCE, find=response_cache),
+    ArtifactCheck(id="slot-utilization", source=_SOURCE, find=slot_utilization),
+    ArtifactCheck(id="control-input", source=_SOURCE, find=control_input),
+    ArtifactCheck(id="control-values", source=_SOURCE, find=control_values),
+    ArtifactCheck(id="state", source=_SOURCE, find=state),
+    ArtifactCheck(id="custom-batching", source=_SOURCE, find=custom_batching),
 )

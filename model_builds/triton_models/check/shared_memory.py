@@ -1,14 +1,14 @@
-"""Rules about /dev/shm, which the instances of Python models share; see `facts.shared_memory`."""
+"""Checks of /dev/shm, which the instances of Python models share; see `facts.shared_memory`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from triton_models.base.errors import Problem
-from triton_models.check.subject import Rule, Subject
+from triton_models.check.subject import ArtifactCheck, Subject
 from triton_models.check.target import ENDPOINTS
 from triton_models.config.pbtxt import ModelConfig
-from triton_models.facts.shared_memory import RULE, too_many_instances
+from triton_models.facts.shared_memory import PYTHON_SHARED_MEMORY, too_many_instances
 
 
 def python_instances(subject: Subject) -> Iterator[Problem]:
@@ -29,4 +29,11 @@ def _instances(config: ModelConfig) -> int:
     return sum(max(group.count, 1) for group in config.instance_group) or 1
 
 
-RULES = (Rule(id=RULE, find=python_instances, endpoints=ENDPOINTS),)
+CHECKS = (
+    ArtifactCheck(
+        id=PYTHON_SHARED_MEMORY.id,
+        source=PYTHON_SHARED_MEMORY.source,
+        find=python_instances,
+        endpoints=ENDPOINTS,
+    ),
+)

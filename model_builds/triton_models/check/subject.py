@@ -1,4 +1,4 @@
-"""What the rules look at: the models inside an artifact or a repository, as Triton and SageMaker see them."""
+"""The subject of the checks: the models of an artifact or a repository, as Triton and SageMaker see them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import functools
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from triton_models.artifact.layout import Layout
+from triton_models.base.checks import Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.check.backend import Backend, backend_of
 from triton_models.check.target import MULTI_MODEL_ENDPOINT, Target
@@ -99,7 +100,7 @@ class Subject:
         unreadable: What is wrong with configurations that could not be parsed.
         portable: It was built for no GPU, so what stands in for a plan will do.
         record: What build.json says; empty without one.
-        by_field: Field of the configuration -> the models that set it. Most rules are about a field that
+        by_field: Field of the configuration -> the models that set it. Most checks are about a field that
             most models lack.
     """
 
@@ -180,22 +181,25 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One thing that is checked.
+class ArtifactCheck(Check):
+    """One thing that is checked about an artifact.
 
     Attributes:
-        id: Stable: it is printed with every problem and may be searched for.
-        find: Yields a problem for each place that breaks the rule. Problems need not carry the id.
+        find: Yields a problem for each place that is wrong, without the check's id.
         endpoints: The kinds of endpoint that it is about; empty for every server.
     """
 
-    id: str
     find: Callable[[Subject], Iterator[Problem]]
     endpoints: tuple[str, ...] = ()
 
     def applies(self, target: Target) -> bool:
-        """Whether the rule is about that target."""
+        """Whether the check is about that target."""
         return not self.endpoints or target.endpoint in self.endpoints
+
+    def problems(self, subject: Subject) -> Iterator[Problem]:
+        """What it finds, with its id and its source."""
+        for problem in self.find(subject):
+            yield replace(problem, rule=problem.rule or self.id, source=problem.source or self.source)
 
 
 def subject_of(layout: Layout, target: Target) -> Subject:

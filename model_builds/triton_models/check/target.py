@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from triton_models.artifact.built_for import built_gpus
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.instances import instance_type as instance_type_named
 from triton_models.facts.releases import RELEASES, Release
 from triton_models.facts.releases import release as release_named
+
+UNKNOWN_ENDPOINT = Check(id="unknown-endpoint", source=FROM_ARGUMENTS)
 
 MULTI_MODEL_ENDPOINT = "multi-model"
 SINGLE_MODEL_ENDPOINT = "single-model"
@@ -43,7 +45,7 @@ class Target:
     def with_record(self, record: Mapping[str, Any]) -> Target:
         """This target, completed by what a build.json says. What was given stays.
 
-        A release or GPU that these tools do not know stays open. The rule "build-record" tells it, unless
+        A release or GPU that these tools do not know stays open. The check "build-record" reports it, unless
         another one was given: a record of newer tools must not keep anybody from checking for what is known.
 
         An artifact for several GPUs leaves the GPU open: what is wrong with one of them is told when it is
@@ -79,13 +81,12 @@ def target(
         FleetError: One of them is unknown.
     """
     if endpoint is not None and endpoint not in ENDPOINTS:
-        raise FleetError.of(
+        raise UNKNOWN_ENDPOINT.error(
             what=f"unknown kind of endpoint {endpoint!r}",
             where="the target of the check",
             expected=f"one of {', '.join(ENDPOINTS)}, or none for a plain Triton server",
             why="every kind refuses something else, so it cannot be told what to check",
             fix=did_you_mean(endpoint, ENDPOINTS, otherwise="leave it out for a plain Triton server"),
-            rule="unknown-endpoint",
         )
     instance = instance_type_named(instance_type) if instance_type else None
     named = gpu_named(gpu) if gpu else None

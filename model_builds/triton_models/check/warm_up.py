@@ -1,4 +1,4 @@
-"""Rules about model_warmup, whose requests are made and run while a model loads.
+"""Checks of model_warmup, whose requests are made and run while a model loads.
 
 They follow GenerateWarmupData of Triton core (src/backend_model_instance.cc) and InferenceRequest::Normalize
 (src/infer_request.cc), release 24.10, read 2026-11-21. What a text file holds is not read.
@@ -12,8 +12,10 @@ from typing import Any
 from triton_models.base.errors import Problem
 from triton_models.check.configuration import dims_count
 from triton_models.check.scheduling import data_file, least_bytes
-from triton_models.check.subject import Model, Rule, Subject, type_name
+from triton_models.check.subject import ArtifactCheck, Model, Subject, type_name
 from triton_models.config.pbtxt import ModelConfig
+
+_SOURCE = "2026-11-21: Triton core 24.10, src/backend_model_instance.cc and src/infer_request.cc"
 
 # They refuse a batch above max_batch_size when it is run: "max allowed is" in onnxruntime.cc, tensorrt.cc,
 # libtorch.cc and tensorflow.cc of their repositories, read 2026-11-21.
@@ -119,4 +121,4 @@ def _fits(dims: Sequence[int], declared: Sequence[int]) -> bool:
     )
 
 
-RULES = (Rule(id="warm-up", find=warm_up),)
+CHECKS = (ArtifactCheck(id="warm-up", source=_SOURCE, find=warm_up),)

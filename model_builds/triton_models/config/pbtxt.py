@@ -13,11 +13,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from triton_models.base.checks import Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.models import Step
 from triton_models.declare.serving import DynamicBatching
 from triton_models.declare.tensors import Tensor
+
+CONFIG_SYNTAX = Check(
+    id="config-syntax",
+    source="ModelConfig of the tritonclient that is installed",
+)
 
 CONFIG_FILE = "config.pbtxt"
 
@@ -211,13 +217,12 @@ def decode(content: bytes, *, where: str) -> str:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise FleetError.of(
+        raise CONFIG_SYNTAX.error(
             what=f"a byte that is not UTF-8: 0x{content[error.start]:02x}",
             where=f"{where}:{line}",
             expected="a text file in UTF-8",
             why="names and texts of another encoding would not be what they look like here",
             fix="save the file as UTF-8",
-            rule="config-syntax",
         ) from None
 
 
@@ -250,13 +255,12 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
     place = where if line is None else f"{where}:{line}" if column is None else f"{where}:{line}:{column}"
     # The parser's own message begins with the line and column, which `where` already says.
     said = str(error).removeprefix(f"{line}:{column}").lstrip(" :")
-    return Problem(
+    return CONFIG_SYNTAX.problem(
         what=said.rstrip("."),
         where=place,
         expected="the text format of NVIDIA's ModelConfig message",
         why="Triton refuses the model",
         fix="fix the file there; docs.nvidia.com names every field under 'Model Configuration'",
-        rule="config-syntax",
     )
 
 

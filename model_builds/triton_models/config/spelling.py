@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from triton_models.base.errors import FleetError, Problem
-from triton_models.config.pbtxt import ModelConfig, parse_config
+from triton_models.base.errors import FleetError
+from triton_models.config.pbtxt import CONFIG_SYNTAX, ModelConfig, parse_config
 from triton_models.config.usual_text import read_usual
 
 # A comment, or a string: what is in one is not the other.
@@ -56,12 +56,11 @@ def _refuse_unknown_escape(text: str, *, where: str) -> None:
             if escape[1] not in _KNOWN_ESCAPES:
                 at = token.start() + escape.start()
                 line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-                problem = Problem(
+                problem = CONFIG_SYNTAX.problem(
                     what=f"an unknown escape {escape[0]}",
                     where=f"{where}:{line}:{column}",
                     expected="an escape of C, or two backslashes for one",
                     why="Triton refuses the model",
                     fix="write \\\\ for a backslash",
-                    rule="config-syntax",
                 )
                 raise FleetError([problem])

@@ -20,8 +20,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import Check
 from triton_models.base.suggest import CLOSER, did_you_mean
+
+UNKNOWN_GPU = Check(id="unknown-gpu", source="the table of triton_models.facts.instances")
+UNKNOWN_INSTANCE_TYPE = Check(id="unknown-instance-type", source="the table of triton_models.facts.instances")
 
 SOURCE_DATE = "2026-11-21"
 DEFAULT_INSTANCE_TYPE = "ml.g5.2xlarge"
@@ -239,7 +242,7 @@ def gpu(name: str) -> Gpu:
     try:
         return GPUS[name]
     except KeyError:
-        raise FleetError.of(
+        raise UNKNOWN_GPU.error(
             what=f"unknown GPU {name!r}",
             where="the GPU a model is built for",
             expected=f"one of {', '.join(GPUS)}",
@@ -250,7 +253,6 @@ def gpu(name: str) -> Gpu:
                 otherwise="name the GPU of the endpoint's instance type, for ml.g5 that is A10G",
                 cutoff=CLOSER,
             ),
-            rule="unknown-gpu",
         ) from None
 
 
@@ -268,11 +270,10 @@ def instance_type(name: str) -> InstanceType:
             for known in INSTANCE_TYPES.values()
             if known.multi_model_documented and known.gpu is not None
         ]
-        raise FleetError.of(
+        raise UNKNOWN_INSTANCE_TYPE.error(
             what=f"unknown instance type {name!r}",
             where="the endpoint's instance type",
             expected=f"a GPU type that AWS documents for multi-model endpoints: {', '.join(documented)}",
             why="SageMaker refuses an instance type it does not host, but only once the deployment runs",
             fix=did_you_mean(name, INSTANCE_TYPES, otherwise=f"use {DEFAULT_INSTANCE_TYPE}"),
-            rule="unknown-instance-type",
         ) from None

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 
 CONTAINER_BYTES = 64 << 20
 SMALLEST_REGION_BYTES = 1 << 20
 
-RULE = "python-shared-memory"
+PYTHON_SHARED_MEMORY = Check(
+    id="python-shared-memory", source="2026-11-21: python_backend, src/shm_manager.cc and src/python_be.cc"
+)
 
 
 def too_many_instances(instances: Mapping[str, int], *, where: str) -> Iterator[Problem]:
@@ -27,7 +30,7 @@ def too_many_instances(instances: Mapping[str, int], *, where: str) -> Iterator[
     """
     total, most = sum(instances.values()), CONTAINER_BYTES // SMALLEST_REGION_BYTES
     if total > most:
-        yield Problem(
+        yield PYTHON_SHARED_MEMORY.problem(
             what=f"{total} instances of Python models: "
             + ", ".join(f"{count} of {name!r}" for name, count in instances.items()),
             where=where,
@@ -35,5 +38,4 @@ def too_many_instances(instances: Mapping[str, int], *, where: str) -> Iterator[
             why=f"each takes at least {SMALLEST_REGION_BYTES >> 20} MiB of /dev/shm, and SageMaker's "
             f"containers have {CONTAINER_BYTES >> 20} MiB: loading fails with 'No space left on device'",
             fix="have fewer instances; dynamic batching lets one instance serve many requests",
-            rule=RULE,
         )

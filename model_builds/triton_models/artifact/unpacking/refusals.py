@@ -1,4 +1,4 @@
-"""The rules that an archive must keep, and the problem that a broken one is."""
+"""The checks of an archive, and the problems that they report."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 
 _SHOWN_CHARACTERS = 200
+_SOURCE = "GNU tar and Python's tarfile: archives that they read differently, or that cannot be read"
 _AGAIN = "pack the model again with `fleet pack`"
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
+class _Refusal:
     """The part of a problem that does not depend on the archive."""
 
     expected: str
@@ -21,48 +23,54 @@ class _Rule:
     fix: str
 
 
-RULES: Mapping[str, _Rule] = MappingProxyType(
+_REFUSALS: Mapping[str, _Refusal] = MappingProxyType(
     {
-        "archive-damaged": _Rule(
+        "archive-damaged": _Refusal(
             "one gzip stream of a tar archive, complete, with correct checksums",
             "what follows the damage would be missing on the endpoint",
             "pack the model again; if the file was copied, copy it again",
         ),
-        "archive-ambiguous": _Rule(
+        "archive-ambiguous": _Refusal(
             "headers that GNU tar and Python's tarfile read alike",
             "the endpoint could unpack something else than was checked",
             _AGAIN,
         ),
-        "archive-name": _Rule(
+        "archive-name": _Refusal(
             "relative paths in UTF-8, without '..' or a NUL",
             "unpacking could write outside the model's folder",
             f"rename the file, and {_AGAIN}",
         ),
-        "archive-link": _Rule(
+        "archive-link": _Refusal(
             "files and folders",
             "a link may lead outside the model, and not every unpacker keeps links",
             f"unpack it and {_AGAIN}, which packs what a link leads to",
         ),
-        "archive-kind": _Rule(
+        "archive-kind": _Refusal(
             "files and folders",
             "devices, pipes, sparse files and labels are not unpacked alike everywhere",
             f"unpack it, remove what is not a file or a folder, and {_AGAIN}",
         ),
-        "archive-clash": _Rule(
+        "archive-clash": _Refusal(
             "each path once, and folders above files only",
             "the result depends on which of the two is unpacked last",
             f"remove one of them, and {_AGAIN}",
         ),
-        "archive-limit": _Rule(
+        "archive-limit": _Refusal(
             "an archive within the limits of `triton_models.artifact.archive.Limits`",
             "the endpoint cannot unpack it, or its disk fills up",
             "shorten the path, or split the model",
         ),
-        "archive-trailing": _Rule(
+        "archive-trailing": _Refusal(
             "nothing after the end of the archive but zeros",
             "some readers unpack what follows, others ignore it",
             f"{_AGAIN}; `cat` does not join archives",
         ),
+    }
+)
+CHECKS: Mapping[str, Check] = MappingProxyType(
+    {
+        each: Check(id=each, source="GNU tar 1.34 and Python's tarfile: what they read differently")
+        for each in _REFUSALS
     }
 )
 
@@ -71,20 +79,22 @@ class RefusedError(Exception):
     """An archive that cannot be read any further.
 
     Attributes:
-        rule: The id of the broken rule.
+        check: The id of the check.
         what: What was found.
     """
 
-    def __init__(self, rule: str, what: str) -> None:
+    def __init__(self, check: str, what: str) -> None:
         super().__init__(what)
-        self.rule = rule
+        self.check = check
         self.what = what
 
 
-def problem(rule: str, what: str, *, where: str) -> Problem:
-    """The problem with an archive that breaks a rule."""
-    said = RULES[rule]
-    return Problem(what=what, where=where, expected=said.expected, why=said.why, fix=said.fix, rule=rule)
+def problem(check: str, what: str, *, where: str) -> Problem:
+    """The problem with an archive, by the id of the check that found it."""
+    refusal = _REFUSALS[check]
+    return CHECKS[check].problem(
+        what=what, where=where, expected=refusal.expected, why=refusal.why, fix=refusal.fix
+    )
 
 
 def shown(name: bytes | str) -> str:
