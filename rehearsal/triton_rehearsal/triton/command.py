@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import rehearsal
 import triton_models
+import triton_rehearsal
 from triton_models.base.errors import FleetError
 from triton_models.verify.process import SOCKETS
 from triton_rehearsal.triton import guard
@@ -42,7 +42,7 @@ _RUN = (
 def install(folder: Path) -> Path:
     """Put the program into a folder, which is made if missing; returns the folder, for PATH."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [str(Path(package.__path__[0]).resolve().parent) for package in (rehearsal, triton_models)]
+    paths = [str(Path(package.__path__[0]).resolve().parent) for package in (triton_rehearsal, triton_models)]
     command = [sys.executable, "-I", "-c", _RUN.format(paths=paths)]
     program = folder / PROGRAM
     program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
