@@ -9,8 +9,8 @@ from pathlib import Path
 
 import onnx
 
+from tests.triton_models.check_case import Correct, Server
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble
-from tests.triton_models.rule_case import Correct, Server
 from tests.triton_models.spoils import ENVIRONMENT, packed, said, streaming
 from tests.triton_models.test_check_target import plan, write_plan
 from tests.triton_models.test_environment_rules import OWN, write_environment

@@ -1,4 +1,4 @@
-"""A case of a rule: an artifact that keeps it, and what breaks it and no other rule."""
+"""A case of a check: an artifact that is right, and what only this check refuses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Correct:
-    """An artifact that breaks no rule on a server."""
+    """An artifact that is right on a server."""
 
     name: str
     write: Callable[[Path], None]
@@ -58,17 +58,17 @@ class Correct:
 
 @dataclass(frozen=True)
 class Case:
-    """A rule, and how it is broken.
+    """A check, and what it refuses.
 
     Attributes:
-        rule: Its id.
+        id: The id of the check.
         wrong: What is wrong, in a few words.
-        correct: What keeps the rule.
-        spoil: What breaks it.
-        elsewhere: What is different about the server that breaks it.
+        correct: What is right.
+        spoil: What makes it wrong.
+        elsewhere: What is different about the server on which it is wrong.
     """
 
-    rule: str
+    id: str
     wrong: str
     correct: Correct
     spoil: Spoil = lambda root: None
@@ -76,8 +76,11 @@ class Case:
 
     def problems(self, root: Path) -> list[Problem]:
         """What `fleet check` says about the correct artifact once it is spoilt."""
-        path = self.spoil(root) or root
+        return self.on(self.spoil(root) or root)
+
+    def on(self, path: Path) -> list[Problem]:
+        """What `fleet check` says about an artifact on the server that refuses it."""
         return replace(self.correct.server, **self.elsewhere).problems(path)
 
     def __str__(self) -> str:
-        return f"{self.rule}: {self.wrong}"
+        return f"{self.id}: {self.wrong}"

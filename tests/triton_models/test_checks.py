@@ -1,0 +1,155 @@
+"""Every check of `fleet check` has a case that it accepts and a case that it alone refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.text_snapshots import TextFile
+from tests.triton_models.check_case import Case, Correct, Server, Spoil
+from tests.triton_models.check_cases import CASES
+from tests.triton_models.correct_artifacts import BERT, DIALOGUE, MERGED_BERT, RESNET50
+from tests.triton_models.model_folders import tar
+from tests.triton_models.spoils import both, built_for, moved, said, written
+from triton_models.artifact import archive, layout
+from triton_models.check import target
+from triton_models.check.check import CHECKS
+from triton_models.facts import instances, releases
+from triton_models.facts.instances import GPUS
+from triton_models.facts.releases import RELEASES
+
+# What stops before any of CHECKS: an artifact that cannot be read, and an unknown target.
+BEFORE = (
+    layout.BUILD_RECORD,
+    layout.UNREADABLE,
+    layout.UNPACKABLE,
+    target.UNKNOWN_ENDPOINT,
+    releases.UNKNOWN_RELEASE,
+    instances.UNKNOWN_GPU,
+)
+IDS = {check.id for check in (*CHECKS, *BEFORE)} | set(archive.CHECKS)
+
+# The first case of each check that looks into a folder; a TorchScript file in an archive is not read.
+IN_FOLDERS = {
+    case.id: case
+    for case in reversed(CASES)
+    if case.id in {check.id for check in CHECKS}
+    and not case.correct.name.endswith(".gz")
+    and case.id != "torchscript-tensor"
+}
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def spoilt(folder: Path, correct: Correct, spoil: Spoil) -> Path:
+    """A wrong artifact."""
+    root = folder / correct.name
+    correct.write(root)
+    return spoil(root) or root
+
+
+@pytest.mark.parametrize("correct", dict.fromkeys(case.correct for case in CASES), ids=str)
+def test_what_is_right_has_no_problem(correct: Correct, tmp_path: Path) -> None:
+    correct.write(tmp_path / correct.name)
+
+    assert correct.server.problems(tmp_path / correct.name) == []
+
+
+@every_case
+def test_what_is_wrong_is_refused_by_its_check_alone_and_in_full(case: Case, tmp_path: Path) -> None:
+    case.correct.write(tmp_path / case.correct.name)
+
+    found = case.problems(tmp_path / case.correct.name)
+
+    assert {problem.rule for problem in found} == {case.id}
+    assert all(text.strip() for problem in found for text in problem.as_dict().values()), found
+
+
+@pytest.mark.parametrize("case", IN_FOLDERS.values(), ids=str)
+def test_an_archive_is_refused_as_its_folder_is(case: Case, tmp_path: Path) -> None:
+    root = spoilt(tmp_path, case.correct, case.spoil)
+
+    found = case.on(tar(root, tmp_path / f"{root.name}.tar.gz"))
+
+    assert {problem.rule for problem in found} == {case.id}
+
+
+def test_the_texts_are_as_they_were_reviewed(snapshot: SnapshotAssertion, tmp_path: Path) -> None:
+    texts = []
+    for number, case in enumerate(CASES):
+        case.correct.write(tmp_path / str(number) / case.correct.name)
+        found = case.problems(tmp_path / str(number) / case.correct.name)
+        problems = "\n".join(map(str, found)).replace(str(tmp_path / str(number)), "FOLDER")
+        texts.append(f"{case}\n{problems}")
+
+    assert "\n\n".join(texts) == snapshot(extension_class=TextFile)
+
+
+def test_every_check_has_a_case_and_every_case_a_check() -> None:
+    assert {case.id for case in CASES} == IDS
+
+
+def test_ids_and_the_names_of_cases_are_unique() -> None:
+    names = [*(check.id for check in CHECKS), *map(str, CASES)]
+
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("correct", "spoil", "fixed"),
+    [
+        (RESNET50, said("resnet50", "backend:", "platform:"), said("resnet50", "platform:", "backend:")),
+        (DIALOGUE, moved("dialogue/1", "dialogue/007"), moved("dialogue/007", "dialogue/7")),
+    ],
+)
+def test_the_fix_of_a_problem_removes_it(
+    correct: Correct, spoil: Spoil, fixed: Spoil, tmp_path: Path
+) -> None:
+    assert correct.server.problems(spoilt(tmp_path / "wrong", correct, spoil)) != []
+    assert correct.server.problems(spoilt(tmp_path / "fixed", correct, both(spoil, fixed))) == []
+
+
+def test_the_largest_version_is_the_largest_that_a_server_can_count_to(tmp_path: Path) -> None:
+    largest = written(f"resnet50/{2**63 - 1}/model.onnx", b"weights")
+
+    assert RESNET50.server.problems(spoilt(tmp_path, RESNET50, largest)) == []
+
+
+def test_an_older_release_takes_labels_outside_that_are_there(tmp_path: Path) -> None:
+    outside = both(said("resnet50", '"labels.txt"', '"../labels.txt"'), written("labels.txt", b"cat\n"))
+    root = spoilt(tmp_path, RESNET50, outside)
+
+    assert Server(release="25.09").problems(root) == []
+    assert [found.rule for found in Server(release="26.05").problems(root)] == ["label-outside"]
+
+
+def test_a_record_of_newer_tools_may_be_checked_for_what_is_known(tmp_path: Path) -> None:
+    newer = built_for(release="99.01", gpu="Z9", plans={"bert/1/model.plan": {"gpu": "A10G"}})
+    root = spoilt(tmp_path, BERT, newer)
+
+    assert Server(release="25.09", gpu="A10G").problems(root) == []
+    assert [found.rule for found in Server(release=None, gpu=None).problems(root)] == ["build-record"] * 2
+
+
+def test_a_record_of_several_gpus_leaves_the_gpu_open(tmp_path: Path) -> None:
+    root = spoilt(tmp_path, MERGED_BERT, built_for(gpu=["A10G", "Z9"]))
+
+    assert Server(gpu=None).problems(root) == []
+
+
+def test_a_record_without_a_release_or_a_gpu_names_none_that_is_unknown(tmp_path: Path) -> None:
+    root = spoilt(tmp_path, RESNET50, written("build.json", b'{"model": "resnet50", "gpu": null}'))
+
+    assert Server(release=None, gpu=None).problems(root) == []
+
+
+def test_every_gpu_has_a_release_that_supports_it() -> None:
+    def number(version: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in version.split("."))
+
+    oldest = min(number(release.min_compute_capability) for release in RELEASES.values())
+
+    assert [gpu.name for gpu in GPUS.values() if number(gpu.compute_capability) < oldest] == []
