@@ -15,7 +15,7 @@ from tests.triton_models.model_folders import write, write_plain
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError
 from triton_models.pack import stream
-from triton_models.pack.content import OnDisk
+from triton_models.pack.content import InMemory, OnDisk
 from triton_models.pack.pack import pack
 
 PEAK = r"""
@@ -57,7 +57,7 @@ def test_no_more_pieces_wait_than_there_are_workers_for(tmp_path: Path) -> None:
         nonlocal given
         for _ in range(200):
             given += 1
-            yield stream.Header(bytes(16 * 65535))
+            yield from stream.parts_of(InMemory(bytes(16 * 65535)))
 
     class Output:
         most = 0

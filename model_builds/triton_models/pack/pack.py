@@ -265,7 +265,7 @@ def _parts(
             before += tar.folder_header(name)
             continue
         content = contents[name]
-        yield stream.Header(before + tar.file_header(name, content.size))
-        yield from stream.stretches(content, compress=name in compress)
+        yield from stream.parts_of(InMemory(before + tar.file_header(name, content.size)))
+        yield from stream.parts_of(content, compress=name in compress)
         before = tar.padding(content.size)
-    yield stream.Header(before + tar.END)
+    yield from stream.parts_of(InMemory(before + tar.END))

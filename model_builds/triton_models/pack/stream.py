@@ -1,7 +1,7 @@
 """A gzip stream (RFC 1952) of one member, made on all cores, in memory that does not grow with its length.
 
-Parts are deflated apart from each other, in any order; their checksums are combined, and their blocks written
-and hashed in order. The bytes do not depend on how many cores there are.
+Parts are read and deflated in any order, and written, hashed and summed in their own. The bytes do not depend
+on the number of cores.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import IO, Protocol
+from typing import IO
 
 from triton_models.pack import deflate
 from triton_models.pack.content import Content
-from triton_models.pack.crc import combine
 
 # Small enough to stay in a core's cache between reading, summing, hashing and writing.
 _PIECE_BYTES = 16 * deflate.STORED_BYTES
@@ -28,96 +27,29 @@ _MAX_WORKERS = 16
 _COMMENT = 0x10
 _ANY_SYSTEM = 255
 
-Blocks = bytes | bytearray
-
-
-class Part(Protocol):
-    """A stretch of what is to be compressed."""
-
-    @property
-    def size(self) -> int:
-        """In bytes, uncompressed."""
-
-    def deflated(self, crc: int, frames: Frames) -> tuple[Blocks, int]:
-        """Its deflate blocks, and the CRC-32 of what came before and it."""
-
-
-class Frames:
-    """Stored blocks of the usual size, used again and again: fresh memory costs as much as reading."""
-
-    def __init__(self) -> None:
-        self._free: list[deflate.Stored] = []
-        self._lent: dict[int, deflate.Stored] = {}
-
-    def take(self, size: int) -> deflate.Stored:
-        """Blocks for so many bytes."""
-        if size != _PIECE_BYTES:
-            return deflate.stored(size)
-        try:
-            frame = self._free.pop()
-        except IndexError:
-            frame = deflate.stored(size)
-        self._lent[id(frame.blocks)] = frame
-        return frame
-
-    def give_back(self, blocks: Blocks) -> None:
-        """These blocks are written and hashed."""
-        frame = self._lent.pop(id(blocks), None)
-        if frame is not None:
-            self._free.append(frame)
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A few bytes, most of them zero."""
-
-    data: bytes
-
-    @property
-    def size(self) -> int:
-        """In bytes, uncompressed."""
-        return len(self.data)
-
-    def deflated(self, crc: int, frames: Frames) -> tuple[Blocks, int]:  # noqa: ARG002
-        """As in `Part`."""
-        return deflate.runs(self.data), zlib.crc32(self.data, crc)
+Bytes = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """A stretch of a content, as it is or compressed."""
+class Part:
+    """A stretch of a content, stored or compressed."""
 
     content: Content
-    offset: int
+    offset: int = 0
     size: int
-    compress: bool
-
-    def deflated(self, crc: int, frames: Frames) -> tuple[Blocks, int]:
-        """As in `Part`."""
-        if not self.compress:
-            return self._stored(crc, frames)
-        data = bytearray(self.size)
-        self.content.fill([memoryview(data)], offset=self.offset)
-        return deflate.compressed(data), zlib.crc32(data, crc)
-
-    def _stored(self, crc: int, frames: Frames) -> tuple[Blocks, int]:
-        blocks, places = frames.take(self.size)
-        self.content.fill(places, offset=self.offset)
-        for place in places:
-            crc = zlib.crc32(place, crc)
-        return blocks, crc
+    compress: bool = False
 
 
-def stretches(content: Content, *, compress: bool) -> Iterator[Stretch]:
-    """A content in stretches that are small enough for memory."""
+def parts_of(content: Content, *, compress: bool = False) -> Iterator[Part]:
+    """Cut a content into parts that are small enough for memory."""
     for offset in range(0, content.size, _PIECE_BYTES):
         size = min(_PIECE_BYTES, content.size - offset)
-        yield Stretch(content=content, offset=offset, size=size, compress=compress)
+        yield Part(content=content, offset=offset, size=size, compress=compress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What was written: its size in bytes and its SHA-256, hexadecimal."""
+    """The size in bytes and the hexadecimal SHA-256 of a stream."""
 
     size: int
     sha256: str
@@ -127,74 +59,109 @@ def write(parts: Iterable[Part], file: IO[bytes], *, comment: str = "") -> Writt
     """Write parts as a gzip stream.
 
     Args:
-        parts: What is to be compressed, in order.
-        file: Where to write.
-        comment: For the stream's header; it must be Latin-1. None is written if it is empty.
+        parts: The parts, in order.
+        file: The file to write to.
+        comment: The comment in the stream's header, in Latin-1. None is written if it is empty.
 
     Raises:
         FleetError: A content cannot be read or has changed.
         OSError: The file cannot be written.
     """
     workers = min(os.cpu_count() or 1, _MAX_WORKERS)
-    with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as hashing:
-        frames = Frames()
-        output = _Output(file, hashing, frames)
-        output.put([_header(comment)])
-        crc = size = 0
+    with (
+        ThreadPoolExecutor(workers) as pool,
+        ThreadPoolExecutor(1) as hashing,
+        ThreadPoolExecutor(1) as summing,
+    ):
+        frames = _Frames()
+        output = _Output(file, hashing, summing, frames)
+        output.put(_Piece(blocks=[_header(comment)], content=[]))
         for piece in _in_order(pool, _grouped(parts), frames, ahead=workers + 2):
-            crc = combine(crc, piece.crc, piece.size)
-            size += piece.size
-            output.put(piece.blocks)
-        output.put([deflate.LAST, crc.to_bytes(4, "little"), (size & 0xFFFFFFFF).to_bytes(4, "little")])
-        return output.written()
+            output.put(piece)
+        return output.end()
+
+
+class _Frames:
+    """Stored blocks of the usual size, used again and again: fresh memory costs as much as reading."""
+
+    def __init__(self) -> None:
+        self._free: list[deflate.Stored] = []
+        self._lent: dict[int, deflate.Stored] = {}
+
+    def take(self, size: int) -> deflate.Stored:
+        if size != _PIECE_BYTES:
+            return deflate.stored(size)
+        try:
+            frame = self._free.pop()
+        except IndexError:
+            frame = deflate.stored(size)
+        self._lent[id(frame.blocks)] = frame
+        return frame
+
+    def give_back(self, blocks: Bytes) -> None:
+        frame = self._lent.pop(id(blocks), None)
+        if frame is not None:
+            self._free.append(frame)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """Some parts, deflated."""
+    """Deflate blocks, and the content that they hold."""
 
-    blocks: Sequence[Blocks]
-    size: int
-    crc: int
+    blocks: Sequence[Bytes]
+    content: Sequence[Bytes]
 
 
 class _Output:
-    """Writes to a file, and hashes meanwhile."""
+    """Writes to a file, and hashes what is written and sums what it holds meanwhile."""
 
-    def __init__(self, file: IO[bytes], pool: ThreadPoolExecutor, frames: Frames) -> None:
+    def __init__(
+        self, file: IO[bytes], hashing: ThreadPoolExecutor, summing: ThreadPoolExecutor, frames: _Frames
+    ) -> None:
         self._file = file
-        self._pool = pool
+        self._hashing = hashing
+        self._summing = summing
         self._frames = frames
         self._sha256 = hashlib.sha256()
-        self._size = 0
-        self._hashing: deque[tuple[Sequence[Blocks], Future[None]]] = deque()
+        self._crc = self._content_size = self._size = 0
+        self._waiting: deque[tuple[_Piece, tuple[Future[None], Future[None]]]] = deque()
 
-    def put(self, blocks: Sequence[Blocks]) -> None:
-        self._hashing.append((blocks, self._pool.submit(self._hash, blocks)))
-        for block in blocks:
+    def put(self, piece: _Piece) -> None:
+        started = self._hashing.submit(self._hash, piece), self._summing.submit(self._sum, piece)
+        self._waiting.append((piece, started))
+        for block in piece.blocks:
             self._file.write(block)
             self._size += len(block)
-        while len(self._hashing) > 1:
+        while len(self._waiting) > 1:
             self._finish_one()
 
-    def written(self) -> Written:
-        while self._hashing:
+    def end(self) -> Written:
+        while self._waiting:
             self._finish_one()
+        size = (self._content_size & 0xFFFFFFFF).to_bytes(4, "little")
+        self.put(_Piece(blocks=[deflate.LAST, self._crc.to_bytes(4, "little"), size], content=[]))
+        self._finish_one()
         return Written(size=self._size, sha256=self._sha256.hexdigest())
 
-    def _hash(self, blocks: Sequence[Blocks]) -> None:
-        for block in blocks:
+    def _hash(self, piece: _Piece) -> None:
+        for block in piece.blocks:
             self._sha256.update(block)
 
+    def _sum(self, piece: _Piece) -> None:
+        for each in piece.content:
+            self._crc = zlib.crc32(each, self._crc)
+            self._content_size += len(each)
+
     def _finish_one(self) -> None:
-        blocks, hashed = self._hashing.popleft()
-        hashed.result()
-        for block in blocks:
+        piece, started = self._waiting.popleft()
+        for each in started:
+            each.result()
+        for block in piece.blocks:
             self._frames.give_back(block)
 
 
 def _grouped(parts: Iterable[Part]) -> Iterator[list[Part]]:
-    """Parts, as many together as are worth a thread's turn."""
+    """Group parts, as many together as are worth a thread's turn."""
     group: list[Part] = []
     size = 0
     for part in parts:
@@ -208,9 +175,9 @@ def _grouped(parts: Iterable[Part]) -> Iterator[list[Part]]:
 
 
 def _in_order(
-    pool: ThreadPoolExecutor, groups: Iterable[list[Part]], frames: Frames, *, ahead: int
+    pool: ThreadPoolExecutor, groups: Iterable[list[Part]], frames: _Frames, *, ahead: int
 ) -> Iterator[_Piece]:
-    """The groups deflated, of which only so many are in memory at a time."""
+    """The groups deflated, with only this many in memory at a time."""
     waiting: deque[Future[_Piece]] = deque()
     for group in groups:
         waiting.append(pool.submit(_piece, group, frames))
@@ -220,16 +187,25 @@ def _in_order(
         yield waiting.popleft().result()
 
 
-def _piece(parts: list[Part], frames: Frames) -> _Piece:
-    blocks, crc = [], 0
+def _piece(parts: Sequence[Part], frames: _Frames) -> _Piece:
+    blocks: list[Bytes] = []
+    content: list[Bytes] = []
     for part in parts:
-        made, crc = part.deflated(crc, frames)
-        blocks.append(made)
-    return _Piece(blocks=blocks, size=sum(part.size for part in parts), crc=crc)
+        if part.compress:
+            data = bytearray(part.size)
+            part.content.fill([memoryview(data)], offset=part.offset)
+            blocks.append(deflate.compressed(data))
+            content.append(data)
+        else:
+            frame = frames.take(part.size)
+            part.content.fill(frame.places, offset=part.offset)
+            blocks.append(frame.blocks)
+            content.extend(frame.places)
+    return _Piece(blocks=blocks, content=content)
 
 
 def _header(comment: str) -> bytes:
-    """A member's header, which tells neither a time nor a name."""
+    """A member's header, with neither a time nor a name."""
     flags = _COMMENT if comment else 0
     start = bytes((0x1F, 0x8B, 8, flags, 0, 0, 0, 0, 0, _ANY_SYSTEM))
     return start + comment.encode("latin-1") + b"\0" if comment else start
