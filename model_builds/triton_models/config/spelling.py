@@ -11,7 +11,6 @@ import re
 
 from triton_models.base.errors import FleetError
 from triton_models.config.pbtxt import CONFIG_SYNTAX, ModelConfig, parse_config
-from triton_models.config.usual_text import read_usual
 
 # A comment, or a string: what is in one is not the other.
 _COMMENT_OR_STRING = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
@@ -34,9 +33,6 @@ def read_text(text: str, *, where: str) -> ModelConfig:
     Raises:
         FleetError: Triton refuses the text, with line and column.
     """
-    usual = read_usual(text)
-    if usual is not None:
-        return usual
     if "\\" in text:
         _refuse_unknown_escape(text, where=where)
     try:
