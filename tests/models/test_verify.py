@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,25 @@ def server(program: Path) -> Iterator[Server]:
         yield server
 
 
+class Keeping(Server):
+    """A server that keeps its models: Triton takes a second to unload one that is written in Python."""
+
+    @contextmanager
+    def loaded(self, _root: Path, _model: str) -> Iterator[None]:
+        yield
+
+
+@pytest.fixture(scope="module")
+def keeping(program: Path, roots: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that has loaded both models, for tests of what they answer."""
+    with (
+        closing(Keeping(program, tmp_path_factory.mktemp("keeping"), limits=Limits())) as server,
+        Server.loaded(server, roots / "twice", "twice"),
+        Server.loaded(server, roots / "moody", "moody"),
+    ):
+        yield server
+
+
 @pytest.fixture
 def twice(roots: Path, tmp_path: Path) -> Path:
     """A copy of a built root, to spoil."""
@@ -204,24 +224,24 @@ def precisions(root: Path, *names: str) -> None:
     (root / "build.json").write_text(json.dumps({**record, "precisions": names}))
 
 
-def test_an_ensemble_that_answers_as_its_source_is_within_tolerance(declarations, twice, server):
-    accuracy = verify(twice, load_build("twice", declarations), server=server)
+def test_an_ensemble_that_answers_as_its_source_is_within_tolerance(declarations, twice, keeping):
+    accuracy = verify(twice, load_build("twice", declarations), server=keeping)
     assert (accuracy.model, accuracy.precision, accuracy.examples) == ("twice", "fp32", 2)
     assert (accuracy.largest, accuracy.tolerance, accuracy.output) == (0.0, 1e-6, "Y")
 
 
-def test_texts_are_compared_too(declarations, moody, server):
+def test_texts_are_compared_too(declarations, moody, keeping):
     declaration = in_a_mood(declarations, "grüß Gott", "well")
-    assert verify(moody, declaration, server=server).largest == 0
+    assert verify(moody, declaration, server=keeping).largest == 0
     other = replace(declaration, reference=lambda inputs: {"Y": np.array([1, 2]), "WORD": np.array(["ill"])})
-    found = refusal(moody, other, server)
+    found = refusal(moody, other, keeping)
     assert "got 'well', expected 'ill'" in found[1]
     assert found[1].endswith("model 'moody', example 'well', output 'WORD'")
 
 
-def test_a_root_that_is_right_stays_as_it_is(declarations, twice, server):
+def test_a_root_that_is_right_stays_as_it_is(declarations, twice, keeping):
     before = files(twice)
-    verify(twice, load_build("twice", declarations), server=server)
+    verify(twice, load_build("twice", declarations), server=keeping)
     assert files(twice) == before
 
 
@@ -239,7 +259,7 @@ def test_models_of_many_roots_share_one_server_though_their_parts_have_the_same_
 
 
 def test_a_difference_names_the_place_both_values_the_tolerance_and_how_much_is_wrong(
-    declarations, twice, server
+    declarations, twice, keeping
 ):
     def reference(inputs):
         expected = inputs["X"] * 2
@@ -248,7 +268,7 @@ def test_a_difference_names_the_place_both_values_the_tolerance_and_how_much_is_
 
     declaration = replace(load_build("twice", declarations), reference=reference)
     with pytest.raises(FleetError) as caught:
-        verify(twice, declaration, server=server)
+        verify(twice, declaration, server=keeping)
     second = caught.value.problems[1]
     assert second.where == "model 'twice', example 'a batch', output 'Y'"
     assert second.what == (
@@ -295,9 +315,9 @@ def test_after_a_model_that_does_not_load_the_next_one_is_verified(declarations,
     ],
 )
 def test_a_wrong_answer_is_refused_and_the_next_example_is_still_asked(
-    mood, said, declarations, moody, server
+    mood, said, declarations, moody, keeping
 ):
-    found = refusal(moody, in_a_mood(declarations, mood, "another shape"), server)
+    found = refusal(moody, in_a_mood(declarations, mood, "another shape"), keeping)
     assert said in found[0]
     assert f"model 'moody', example {mood!r}" in found[0]
     assert found[1].startswith("wrong-answer: output 'Y' has the shape [3]")
@@ -319,15 +339,15 @@ def test_a_model_that_does_not_answer_is_given_up_with_its_server(declarations, 
         assert not server.alive
 
 
-def test_a_refused_root_is_not_packed_until_it_is_verified_again(declarations, twice, server, tmp_path):
+def test_a_refused_root_is_not_packed_until_it_is_verified_again(declarations, twice, keeping, tmp_path):
     declaration = load_build("twice", declarations)
     before = pack(twice, output=tmp_path / "before").sha256
-    refusal(twice, replace(declaration, reference=lambda inputs: {"Y": inputs["X"]}), server)
+    refusal(twice, replace(declaration, reference=lambda inputs: {"Y": inputs["X"]}), keeping)
     with pytest.raises(FleetError, match="the verification refused it: the answer differs by 3 at"):
         pack(twice, output=tmp_path / "refused")
     assert not (tmp_path / "refused").exists()
 
-    verify(twice, declaration, server=server)
+    verify(twice, declaration, server=keeping)
     assert pack(twice, output=tmp_path / "after").sha256 == before
 
 
@@ -341,9 +361,9 @@ def test_the_mark_is_no_part_of_an_artifact_and_goes_with_a_new_build(declaratio
     assert files(root) == files(roots / "twice")
 
 
-def test_a_mark_that_cannot_be_written_is_reported_beside_what_is_wrong(declarations, twice, server):
+def test_a_mark_that_cannot_be_written_is_reported_beside_what_is_wrong(declarations, twice, keeping):
     (twice / REFUSED_FILE).mkdir()
-    found = refusal(twice, replace(load_build("twice", declarations), reference=lambda inputs: {}), server)
+    found = refusal(twice, replace(load_build("twice", declarations), reference=lambda inputs: {}), keeping)
     assert [line.partition(":")[0] for line in found] == ["reference", "reference", "unmarked"]
     with pytest.raises(FleetError, match="the verification refused it"):
         pack(twice, output=twice.parent / "out")
@@ -366,27 +386,27 @@ def test_a_damaged_mark_still_refuses(twice, tmp_path):
 
 @pytest.mark.parametrize(("built_in", "passes"), [((), False), (("fp16",), True), (("fp16", "fp32"), True)])
 def test_the_tolerance_is_that_of_the_coarsest_precision_that_was_built_in(
-    built_in, passes, declarations, twice, server
+    built_in, passes, declarations, twice, keeping
 ):
     precisions(twice, *built_in)
     near = replace(load_build("twice", declarations), reference=lambda inputs: {"Y": inputs["X"] * 2 + 0.25})
     if passes:
-        accuracy = verify(twice, near, server=server)
+        accuracy = verify(twice, near, server=keeping)
         assert (accuracy.precision, accuracy.tolerance, accuracy.largest) == ("+".join(built_in), 0.5, 0.25)
     else:
-        refusal(twice, near, server)
+        refusal(twice, near, keeping)
 
 
 def test_without_a_reference_the_types_and_shapes_are_verified_and_the_line_says_so(
-    declarations, moody, server
+    declarations, moody, keeping
 ):
     declaration = replace(in_a_mood(declarations, "well"), reference=None, tolerance=None)
-    accuracy = verify(moody, declaration, server=server)
+    accuracy = verify(moody, declaration, server=keeping)
     assert accuracy.line() == (
         "moody: fp32, 1 example, answered in the declared types and shapes; no reference to compare with"
     )
     wrong = replace(in_a_mood(declarations, "another shape"), reference=None, tolerance=None)
-    assert "has the shape [3]" in refusal(moody, wrong, server)[0]
+    assert "has the shape [3]" in refusal(moody, wrong, keeping)[0]
 
 
 def test_without_examples_it_is_only_loaded_and_the_line_says_so(declarations, moody, server):
@@ -405,9 +425,9 @@ def test_without_examples_it_is_only_loaded_and_the_line_says_so(declarations, m
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_reference_that_cannot_be_compared_with_is_reported(reference, said, declarations, twice, server):
+def test_a_reference_that_cannot_be_compared_with_is_reported(reference, said, declarations, twice, keeping):
     declaration = replace(load_build("twice", declarations), reference=reference)
-    assert said in refusal(twice, declaration, server)[0]
+    assert said in refusal(twice, declaration, keeping)[0]
 
 
 def test_a_configuration_is_not_completed_for_the_endpoints_do_not_complete_it_either(
@@ -419,25 +439,25 @@ def test_a_configuration_is_not_completed_for_the_endpoints_do_not_complete_it_e
     verify(moody, load_build("moody", declarations), server=server)
 
 
-def test_equal_infinities_do_not_differ(declarations, twice, server):
+def test_equal_infinities_do_not_differ(declarations, twice, keeping):
     endless = Example(name="endless", inputs={"X": np.array([[np.inf, -np.inf, 0]], np.float32)})
     declaration = replace(load_build("twice", declarations), examples=lambda: [endless])
-    assert verify(twice, declaration, server=server).largest == 0
+    assert verify(twice, declaration, server=keeping).largest == 0
 
 
-def test_examples_that_fail_are_reported_with_their_line(declarations, twice, server):
+def test_examples_that_fail_are_reported_with_their_line(declarations, twice, keeping):
     def examples() -> list[Example]:
         raise ValueError("no examples today")
 
-    found = refusal(twice, replace(load_build("twice", declarations), examples=examples), server)
+    found = refusal(twice, replace(load_build("twice", declarations), examples=examples), keeping)
     assert found[0].startswith("declaration-failed: examples() of 'twice' fails: ValueError: no examples")
     assert __file__ in found[0]
 
 
-def test_inputs_that_do_not_fit_are_tritons_error(declarations, twice, server):
+def test_inputs_that_do_not_fit_are_tritons_error(declarations, twice, keeping):
     wide = Example(name="too wide", inputs={"X": np.zeros((1, 4), np.float32)})
     declaration = replace(load_build("twice", declarations), examples=lambda: [wide])
-    found = refusal(twice, declaration, server)
+    found = refusal(twice, declaration, keeping)
     assert "the request fails with 400" in found[0]
     assert "example 'too wide'" in found[0]
 

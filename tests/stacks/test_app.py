@@ -43,6 +43,7 @@ def test_the_fleet_passes_the_validator_and_cdk_nag_with_a_warning_of_random_wei
     ]
 
 
+@pytest.mark.story
 @pytest.mark.parametrize(
     ("spoil", "finding"),
     [
@@ -63,6 +64,7 @@ def test_what_they_find_fails_the_synthesis(tmp_path: Path, spoil: str, finding:
     assert "Traceback" not in completed.stderr
 
 
+@pytest.mark.story
 def test_the_same_input_gives_the_same_bytes(output: Path, tmp_path: Path) -> None:
     completed = run_app(tmp_path, PYTHONHASHSEED="7")
 
