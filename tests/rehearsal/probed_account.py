@@ -154,7 +154,7 @@ def arguments(folder: Path, **given: Any) -> argparse.Namespace:
         "yes": False,
         "resume": False,
         "clean": False,
-        "output": folder / "transcript.json",
+        "transcript": folder / "transcript.json",
     }
     return argparse.Namespace(**{**usual, **given})
 

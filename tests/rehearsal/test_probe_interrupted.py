@@ -265,13 +265,17 @@ def test_credentials_that_expire_are_one_error(account: Account) -> None:
     ],
 )
 def test_a_mistake_on_the_command_line_is_one_error_and_creates_nothing(
-    account: Account, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], rule: str
+    account: Account, given: dict[str, Any], rule: str
 ) -> None:
-    for name, value in account.aws.exports().items():
-        monkeypatch.setenv(name, value)
-
-    with pytest.raises(FleetError) as caught:
-        run(arguments(account.folder, **given), clock=account.clock)
+    as_given = arguments(account.folder, **given)
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in account.aws.exports().items():
+            patched.setenv(name, value)
+        patched.setenv("AWS_DEFAULT_REGION", as_given.region)
+        if as_given.profile:
+            patched.setenv("AWS_PROFILE", as_given.profile)
+        with pytest.raises(FleetError) as caught:
+            run(as_given, clock=account.clock)
 
     assert [problem.rule for problem in caught.value.problems] == [rule]
     assert (account.left(), account.journals()) == ([], [])
@@ -280,6 +284,7 @@ def test_a_mistake_on_the_command_line_is_one_error_and_creates_nothing(
 def test_no_credentials_are_one_error(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
