@@ -1,6 +1,10 @@
 """Invokes the models behind an endpoint by their names.
 
-This is the door for applications: `Client`, the error it raises, and what encodes tensors.
+This package is the door for applications: `Client`, the error it raises, and the encoding of tensors.
+`alias` and `resolving` find the endpoint and the artifact of a name, `remembered` keeps both fresh in the
+background, and `call`, `deadline`, `failures` and `retries` make one request.
+
+Imports: artifact, base, facts, repository.
 """
 
 from __future__ import annotations

@@ -1,1 +1,8 @@
-"""Builds, verifies and publishes many models, each on its own."""
+"""`fleet deliver`: many models built, verified and published, each on its own.
+
+`deliver` is what a build job runs: `steps` in a `worker` process, which may hang or die, and a `publisher`
+next to it. `record` and `results` keep what came out, `places` writes it to a file or S3, `summary` sums up
+many runs. `changed` is `fleet diff`.
+
+Imports: artifact, base, builds, check, declare, facts, pack, repository, verify.
+"""

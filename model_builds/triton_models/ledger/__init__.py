@@ -1,8 +1,10 @@
 """The ledger: every belief about AWS, Triton, TensorRT or an image that was not observed here.
 
-Defaults, checks and stand-ins rest on them. Each row names what depends on it and how it is decided, most by
-`fleet probe gpu` or `fleet probe account`. docs/ledger.md and the tables of docs/verified.md are generated
-from the rows and from the transcripts of probes in docs/transcripts/.
+A `Belief` has an id, a grade, a source, what depends on it, and the probe or command that decides it. Each
+module holds the beliefs about one subject. docs/ledger.md is made from them, and `fleet probe` decides
+them.
+
+Imports: base.
 """
 
 from __future__ import annotations

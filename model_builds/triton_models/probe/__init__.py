@@ -1,6 +1,7 @@
-"""Probes: what decides a belief of the ledger, on a machine with a GPU or in an AWS account.
+"""`fleet probe`: decides beliefs of the ledger on a GPU or in an account.
 
-A probe gives a verdict on each belief that it decides: true, false or undecided, with evidence. A run leaves
-a transcript, from which account ids, names and ARNs are scrubbed. A transcript in docs/transcripts/ raises
-the grades of its beliefs in the documentation, and tests replay what it observed.
+`gpu` and `account` hold the probes and how they run; `catalogue` lists all of them. A probe returns a
+`verdict` per belief; a `transcript` records a run and can be published, without what `scrub` takes out.
+
+Imports: artifact, base, builds, declare, deliver, facts, ledger, verify.
 """

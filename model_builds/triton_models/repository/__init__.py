@@ -1,1 +1,9 @@
-"""The model repository in S3: manifest, publishing, history, rollback, pruning."""
+"""The model repository in S3: which artifact each name stands for, now and before.
+
+`manifest` is the list of names, `stored_manifest` its copy in S3, changed only if nobody else changed it.
+`publish` uploads artifacts (`local`, `presence`, `upload`, `sbom`) and moves names. `published` and
+`verified` make `fleet history`; `rollback` and `prune` are verbs; `preflight` is `fleet check-endpoint`,
+with `serving` and `endpoints` for what is deployed.
+
+Imports: artifact, base, check, facts, pack.
+"""
