@@ -114,6 +114,34 @@ def test_a_mistake_is_named_with_its_line(mistake, read, models):
     assert found.where.startswith(str(models / "text" / "build.py"))
 
 
+@pytest.mark.parametrize(
+    ("of_the_tensor", "said"),
+    [
+        (
+            ('"INT32", [TOKENS])],\n            outputs', '"INT31", [TOKENS])],\n            outputs'),
+            "'INT31'",
+        ),
+        (
+            ('"INT32", [TOKENS])],\n            outputs', "5, [TOKENS])],\n            outputs"),
+            "Tensor.data_type is 5",
+        ),
+    ],
+)
+def test_a_wrong_tensor_hides_no_mistake_of_what_holds_it(of_the_tensor, said, read):
+    problems = read(
+        of_the_tensor, ("max_batch_size=8", "max_batch_size=-1"), ("tolerance=1e-4", "tolerance=-1")
+    )
+
+    for what in (said, "max_batch_size -1", "the tolerance -1"):
+        assert [what in problem.what for problem in problems].count(True) == 1, problems
+
+
+def test_a_missing_file_is_reported_with_other_mistakes(read):
+    problems = read(('code="tokenizer.py"', 'code="tokenise.py"'), ("max_batch_size=8", "max_batch_size=-1"))
+
+    assert len(problems) == 2
+
+
 def test_all_mistakes_are_reported_at_once(read):
     problems = read(("preferred=[4, 8]", "preferred=8"), ("min=16", 'min="16"'), ('"owner/name"', "7"))
     assert {problem.what for problem in problems} == {

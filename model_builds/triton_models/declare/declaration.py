@@ -241,7 +241,7 @@ def interface_of(model: Model) -> Interface | None:
     if isinstance(model, Ensemble):
         return Interface(inputs=(), outputs=(), batches=True)
     outputs = [each if isinstance(each, Tensor) else Tensor(each, "", ()) for each in model.outputs]
-    return Interface(inputs=model.inputs, outputs=outputs, batches=model.max_batch_size > 0)
+    return Interface(inputs=model.inputs, outputs=outputs, batches=model.max_batch_size != 0)
 
 
 def _bad_models(what: str, expected: str, fix: str) -> Mistake:

@@ -114,8 +114,8 @@ def _unknown_tensors(ensemble: Ensemble, step: Step, model: Interface) -> Iterat
 
 
 def _differences(ensemble: Ensemble, step: Step | None, one: Tensor, other: Tensor) -> Iterator[Mistake]:
-    if not one.data_type or not other.data_type:
-        return
+    if not one.data_type or not other.data_type or [*one.mistakes(), *other.mistakes()]:
+        return  # not known, or reported by itself
     fits = len(one.sizes) == len(other.sizes) and all(
         left == right or -1 in {left, right} for left, right in zip(one.sizes, other.sizes, strict=True)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -34,26 +34,47 @@ class Mistake:
 def find_mistakes(*declared: object) -> list[tuple[object, Mistake]]:
     """Every mistake in declared values and the values in them, each with the value that holds the field.
 
-    A value that has a `mistakes()` is asked for what is wrong with its fields, given that their types are
-    right, and those of all values in it. What stands in several of them is looked at once.
+    A value that has a `mistakes()` is asked for what is wrong with its fields. What stands in several values
+    is looked at once.
     """
-    looked_at: dict[int, bool] = {}
-    return [each for value in declared for each in _find(value, looked_at)]
-
-
-def _find(declared: Any, looked_at: dict[int, bool]) -> list[tuple[object, Mistake]]:
-    """The mistakes in a value that was not looked at; whether it has some is noted by its identity."""
-    found: list[tuple[object, Mistake]] = [(declared, mistake) for mistake in _type_mistakes(declared)]
-    wrong = bool(found)
-    for child in _children(declared):
-        if id(child) not in looked_at:
-            found += _find(child, looked_at)
-        wrong = wrong or looked_at[id(child)]
-    if not wrong and hasattr(declared, "mistakes"):
-        found += [(mistake.owner or declared, mistake) for mistake in declared.mistakes()]
-        wrong = bool(found)
-    looked_at[id(declared)] = wrong
+    found: list[tuple[object, Mistake]] = []
+    for each in declared_values(*declared):
+        mistyped = [(each, mistake) for mistake in _type_mistakes(each)]
+        found += mistyped
+        if hasattr(each, "mistakes"):
+            found += _own_mistakes(
+                each, {mistake.field for _, mistake in mistyped}, something_wrong=bool(found)
+            )
     return found
+
+
+def declared_values(*declared: Any) -> list[object]:
+    """These values and all that are declared in them, each once, what is within before what holds it."""
+    seen: dict[int, object] = {}
+
+    def walk(value: object) -> None:
+        for child in _children(value):
+            if id(child) not in seen:
+                walk(child)
+        seen.setdefault(id(value), value)
+
+    for each in declared:
+        walk(each)
+    return list(seen.values())
+
+
+def _own_mistakes(
+    declared: Any, mistyped: Collection[str], *, something_wrong: bool
+) -> Iterator[tuple[object, Mistake]]:
+    """What a value says about its fields, apart from those of a wrong type."""
+    try:
+        for mistake in declared.mistakes():
+            if mistake.field not in mistyped:
+                yield mistake.owner or declared, mistake
+    except Exception:
+        if not something_wrong:
+            raise
+        # It came to what is wrong already, and is reported.
 
 
 def fits(value: object, hint: Any) -> bool:

@@ -18,8 +18,8 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare import backends, models, serving, tensors, weights
 from triton_models.declare.declaration import NAME_RULE, Example, ModelBuild, is_name
-from triton_models.declare.mistakes import find_mistakes
-from triton_models.declare.models import Model, PythonModel
+from triton_models.declare.mistakes import Mistake, declared_values, find_mistakes, fits
+from triton_models.declare.models import PythonModel
 from triton_models.declare.places import Places
 from triton_models.declare.tensors import ShapeRange
 
@@ -243,7 +243,7 @@ def _form_problem(what: str, where: str, expected: str) -> Problem:
 
 
 def _problems(builds: Sequence[ModelBuild], path: Path) -> Iterator[Problem]:
-    found = find_mistakes(*builds)
+    found = [*find_mistakes(*builds), *_missing_files(declared_values(*builds), path.parent)]
     places = Places(path, classes=_CLASSES) if found else None
     for owner, mistake in found:
         yield Problem(
@@ -254,22 +254,24 @@ def _problems(builds: Sequence[ModelBuild], path: Path) -> Iterator[Problem]:
             fix=mistake.fix,
             rule="bad-declaration",
         )
-    if not found:
-        models = (model for build in builds for model in build.models)
-        yield from _missing_files({id(model): model for model in models}.values(), path)
 
 
-def _missing_files(models: Iterable[Model], path: Path) -> Iterator[Problem]:
-    for model in (each for each in models if isinstance(each, PythonModel)):
-        for name in (model.code, *model.files):
-            if not (path.parent / name).is_file():
-                yield Problem(
-                    what=f"there is no file {name!r} for the model {model.name!r}",
-                    where=Places(path, classes=_CLASSES).of(model, "code" if name == model.code else "files"),
-                    expected=f"a file in {path.parent}",
-                    fix="add the file, or correct its name",
-                    rule="bad-declaration",
-                )
+def _missing_files(declared: Iterable[object], folder: Path) -> Iterator[tuple[object, Mistake]]:
+    for model in (each for each in declared if isinstance(each, PythonModel)):
+        for field, names in (("code", [model.code]), ("files", model.files)):
+            if not fits(names, Sequence[str]):
+                continue
+            for name in names:
+                if not (folder / name).is_file():
+                    yield (
+                        model,
+                        Mistake(
+                            field=field,
+                            what=f"there is no file {name!r} for the model {model.name!r}",
+                            expected=f"a file in {folder}",
+                            fix="add the file, or correct its name",
+                        ),
+                    )
 
 
 def _execute(path: Path) -> ModuleType:
