@@ -8,6 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+
+BAD_DECLARATION = Check(id="bad-declaration", source=FROM_ARGUMENTS)
+
 _NONE = type(None)
 _UNIONS = (Union, types.UnionType)
 

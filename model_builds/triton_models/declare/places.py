@@ -13,7 +13,7 @@ from typing import Any
 
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare.mistakes import field_types, fits, type_name
+from triton_models.declare.mistakes import BAD_DECLARATION, field_types, fits, type_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +91,11 @@ class Places:
                 )
 
     def _problem(self, what: str, line: int, *, expected: str, fix: str) -> Problem:
-        return Problem(
-            what=what, where=f"{self._path}:{line}", expected=expected, fix=fix, rule="bad-declaration"
+        return BAD_DECLARATION.problem(
+            what=what,
+            where=f"{self._path}:{line}",
+            expected=expected,
+            fix=fix,
         )
 
 

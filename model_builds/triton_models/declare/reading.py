@@ -18,7 +18,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare import backends, models, serving, tensors, weights
 from triton_models.declare.declaration import NAME_RULE, Example, ModelBuild, is_name
-from triton_models.declare.mistakes import Mistake, declared_values, find_mistakes, fits
+from triton_models.declare.mistakes import BAD_DECLARATION, Mistake, declared_values, find_mistakes, fits
 from triton_models.declare.models import PythonModel
 from triton_models.declare.places import Places
 from triton_models.declare.tensors import ShapeRange
@@ -232,13 +232,12 @@ def _taken(name: str, form: str, whose: str, where: str) -> Problem:
 
 
 def _form_problem(what: str, where: str, expected: str) -> Problem:
-    return Problem(
+    return BAD_DECLARATION.problem(
         what=what,
         where=where,
         expected=expected,
         why="a form is built, published and invoked under its own name, beside the others",
         fix="rename it, such as <folder>_<form>",
-        rule="bad-declaration",
     )
 
 
@@ -246,13 +245,12 @@ def _problems(builds: Sequence[ModelBuild], path: Path) -> Iterator[Problem]:
     found = [*find_mistakes(*builds), *_missing_files(declared_values(*builds), path.parent)]
     places = Places(path, classes=_CLASSES) if found else None
     for owner, mistake in found:
-        yield Problem(
+        yield BAD_DECLARATION.problem(
             what=mistake.what,
             where=places.of(owner, mistake.field) if places else str(path),
             expected=mistake.expected,
             why="the model could not be built or served",
             fix=mistake.fix,
-            rule="bad-declaration",
         )
 
 
@@ -302,22 +300,20 @@ def _unreadable(path: Path, error: Exception) -> FleetError:
     wrong = list(Places(path, classes=_CLASSES).wrong_arguments())
     if wrong and isinstance(error, TypeError):
         return FleetError(wrong)
-    own = Problem(
+    own = BAD_DECLARATION.problem(
         what=f"{path.name} of model {path.parent.name!r} cannot be read: {type(error).__name__}: {error}",
         where=blame(error, path.parent),
         expected="a Python file that defines BUILD",
         fix="fix that line; frameworks belong inside functions, not at the top",
-        rule="bad-declaration",
     )
     return FleetError([own, *wrong])
 
 
 def _bad_declaration(path: Path, what: str, expected: str) -> FleetError:
-    return FleetError.of(
+    return BAD_DECLARATION.error(
         what=what,
         where=str(path),
         expected=expected,
         why="folder, declaration and model share one name, and the tools find the declaration by it",
         fix="correct it; the folders of the other models show a complete declaration",
-        rule="bad-declaration",
     )
