@@ -1,7 +1,7 @@
 """An AWS in your own process, for tests: stacks with custom resources, functions, builds, endpoints."""
 
 from triton_aws.embedded import ACCOUNT, EmbeddedAws, MissingResource
-from triton_aws.errors import EmbeddedAwsError, LaunchError, PortError, StackNotFoundError
+from triton_aws.errors import EmbeddedAwsError, LaunchError, MotoChangedError, PortError, StackNotFoundError
 
 __all__ = [
     "ACCOUNT",
@@ -9,6 +9,7 @@ __all__ = [
     "EmbeddedAwsError",
     "LaunchError",
     "MissingResource",
+    "MotoChangedError",
     "PortError",
     "StackNotFoundError",
 ]

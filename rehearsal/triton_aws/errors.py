@@ -17,3 +17,7 @@ class StackNotFoundError(EmbeddedAwsError):
 
 class LaunchError(EmbeddedAwsError):
     """A host could not start the instances of an endpoint. Its message becomes part of the failure reason."""
+
+
+class MotoChangedError(EmbeddedAwsError):
+    """The installed moto differs where this package changes it."""

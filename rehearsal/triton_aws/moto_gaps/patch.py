@@ -1,29 +1,51 @@
-"""The two ways to change a class or module of moto, which fail as soon as moto itself changes there."""
+"""Changes to the classes and modules of moto, which fail as soon as moto itself changes there."""
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
+
+from triton_aws.errors import MotoChangedError
+from triton_aws.moto_gaps.members import MOTO
+
+patched: set[tuple[str, str]] = set()
+"""Target and name of every member that was replaced or added."""
 
 
 def replace(target: Any, **members: object) -> None:
-    """Put other members in the place of moto's.
+    """Replace members of moto.
 
     Raises:
-        AttributeError: moto does not have one of them any more: look what became of it.
+        MotoChangedError: moto has no such member any more.
     """
     for name, member in members.items():
-        getattr(target, name)
-        setattr(target, name, member)
+        if not hasattr(target, name):
+            raise _changed(target, f"has no {name} any more, which is to be replaced")
+        _set(target, name, member)
 
 
 def add(target: Any, **members: object) -> None:
-    """Add members that moto lacks; the same ones a second time change nothing.
+    """Add members that moto lacks. Adding the same member a second time has no effect.
 
     Raises:
-        AttributeError: moto has one of them by now: ours may no longer be needed.
+        MotoChangedError: moto has such a member now, so that ours may no longer be needed.
     """
     for name, member in members.items():
         if getattr(target, name, member) is not member:
-            msg = f"moto's {target.__name__} has {name} by now"
-            raise AttributeError(msg)
-        setattr(target, name, member)
+            raise _changed(target, f"has {name} now, which was to be added")
+        _set(target, name, member)
+
+
+def _set(target: Any, name: str, member: object) -> None:
+    setattr(target, name, member)
+    patched.add((target_name(target), name))
+
+
+def target_name(target: Any) -> str:
+    """Return the full name of a class or module."""
+    return f"{target.__module__}.{target.__qualname__}" if isinstance(target, type) else str(target.__name__)
+
+
+def _changed(target: Any, what: str) -> MotoChangedError:
+    installed = f"moto {version('moto')} is installed, and triton_aws was written for {MOTO}"
+    return MotoChangedError(f"{target_name(target)} {what}: {installed}")
