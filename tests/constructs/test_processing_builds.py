@@ -20,7 +20,7 @@ from triton_fleet import FleetError, ModelBuilds, ModelRepository, ProcessingJob
 from triton_fleet.repository.build_commands import commands
 from triton_fleet.repository.code import run_processing_job
 from triton_models.facts.instances import GPUS
-from triton_rehearsal.build_python import install_python
+from triton_rehearsal.builds.python import install_python
 
 BUILD_ID = "FleetBuilds-AbC123:01234567-89ab-cdef-0123-456789abcdef"
 JOB_SOURCE = "/opt/ml/processing/source"

@@ -20,10 +20,10 @@ from triton_fleet import ModelBuilds, ModelRepository, MultiModelEndpoint
 from triton_fleet.repository.build_commands import ENVIRONMENT
 from triton_fleet.repository.code.run_processing_job import job_request
 from triton_models.facts.releases import IMAGE_REPOSITORY
-from triton_rehearsal.build_python import install_python
-from triton_rehearsal.builds import WITHOUT_GPU, run_build
-from triton_rehearsal.container_environment import DIFFERENCES, NETWORK
-from triton_rehearsal.jobs import run_job
+from triton_rehearsal.builds.environment import DIFFERENCES, NETWORK
+from triton_rehearsal.builds.processing_job import run_job
+from triton_rehearsal.builds.python import install_python
+from triton_rehearsal.builds.runner import WITHOUT_GPU, run_build
 from triton_rehearsal.triton.container import server_flags
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.server import DIFFERENCES as OF_CONTAINERS

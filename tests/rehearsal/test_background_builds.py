@@ -13,7 +13,7 @@ import pytest
 from tests.triton_aws.deployed_functions import until
 from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
-from triton_rehearsal.builds import Builds
+from triton_rehearsal.builds.runner import BuildRunner
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 GROUP = "the-log"
@@ -39,14 +39,14 @@ def aws() -> Iterator[EmbeddedAws]:
 
 
 @pytest.fixture(scope="module")
-def builds(aws: EmbeddedAws) -> Iterator[Builds]:
+def builds(aws: EmbeddedAws) -> Iterator[BuildRunner]:
     # A minute takes two tenths of a second, so that a build of five can run out of time.
-    with Builds(aws, at_most=2, minute_s=0.2) as running:
+    with BuildRunner(aws, at_most=2, minute_s=0.2) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def codebuild(aws: EmbeddedAws, builds: Builds) -> Any:
+def codebuild(aws: EmbeddedAws, builds: BuildRunner) -> Any:
     client = aws.client("codebuild")
     client.create_project(
         name="builds",
@@ -237,7 +237,9 @@ def test_a_start_that_is_repeated_with_its_token_is_the_same_build(codebuild: An
     )
 
 
-def test_whoever_waits_for_a_build_hears_every_line_and_why_it_failed(codebuild: Any, builds: Builds) -> None:
+def test_whoever_waits_for_a_build_hears_every_line_and_why_it_failed(
+    codebuild: Any, builds: BuildRunner
+) -> None:
     lines: list[str] = []
     codebuild.update_project(
         name="builds", source={"type": "NO_SOURCE", "buildspec": spec("echo no", "false")}
@@ -249,7 +251,7 @@ def test_whoever_waits_for_a_build_hears_every_line_and_why_it_failed(codebuild:
     assert lines == ["no"]
 
 
-def test_closing_ends_what_runs_and_what_waits(aws: EmbeddedAws, codebuild: Any, builds: Builds) -> None:
+def test_closing_ends_what_runs_and_what_waits(aws: EmbeddedAws, codebuild: Any, builds: BuildRunner) -> None:
     running = [start(codebuild, "sleep 600") for _ in range(3)]
     until(lambda: shown(codebuild, running[0])["currentPhase"] == "BUILD")
 
@@ -258,7 +260,7 @@ def test_closing_ends_what_runs_and_what_waits(aws: EmbeddedAws, codebuild: Any,
     assert [shown(codebuild, each)["buildStatus"] for each in running] == ["STOPPED"] * 3
 
 
-def test_without_anyone_to_run_it_a_build_stays_queued(codebuild: Any, builds: Builds) -> None:
+def test_without_anyone_to_run_it_a_build_stays_queued(codebuild: Any, builds: BuildRunner) -> None:
     builds.close()
 
     assert shown(codebuild, start(codebuild, "true"))["currentPhase"] == "QUEUED"
@@ -270,7 +272,7 @@ def test_a_source_archive_is_the_working_directory(aws: EmbeddedAws, codebuild: 
     aws.client("s3").create_bucket(Bucket="assets")
     aws.client("s3").upload_file(str(tmp_path / "s.zip"), "assets", "s.zip")
 
-    with Builds(aws):
+    with BuildRunner(aws):
         build = ended(
             codebuild,
             start(codebuild, "cat message", sourceTypeOverride="S3", sourceLocationOverride="assets/s.zip"),

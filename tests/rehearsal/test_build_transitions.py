@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from triton_models.base.errors import FleetError
-from triton_rehearsal import buildspec
-from triton_rehearsal.buildspec import FailedCommand
-from triton_rehearsal.shell import CommandShell
+from triton_rehearsal.builds.buildspec import FailedCommand
+from triton_rehearsal.builds.runner import buildspec
+from triton_rehearsal.builds.shell import CommandShell
 
 PATH = {"PATH": "/usr/bin:/bin"}
 

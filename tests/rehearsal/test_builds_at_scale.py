@@ -27,7 +27,7 @@ from synthesised_stacks import small_stack
 from tests.triton_aws.deployed_functions import settle
 from triton_aws import EmbeddedAws
 from triton_fleet import BuildRuns, ModelBuilds, ModelRepository
-from triton_rehearsal.builds import WITHOUT_GPU, Builds
+from triton_rehearsal.builds.runner import WITHOUT_GPU, BuildRunner
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 SCALE = int(os.environ.get("FLEET_SCALE", "40"))
@@ -181,7 +181,7 @@ def aws() -> Iterator[EmbeddedAws]:
 def deployed(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
     source = source_folder(tmp_path_factory.mktemp("scale") / "source", good=GOOD)
     # What is installed is all there, with what that needs: pip takes four times as long to find it out.
-    with Builds(aws, at_most=AT_A_TIME, lacking={**WITHOUT_GPU, "PIP_NO_DEPS": "1"}):
+    with BuildRunner(aws, at_most=AT_A_TIME, lacking={**WITHOUT_GPU, "PIP_NO_DEPS": "1"}):
         yield Deployed(aws, source)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from triton_models.base.errors import FleetError
-from triton_rehearsal import buildspec
-from triton_rehearsal.shell import CommandShell
+from triton_rehearsal.builds.runner import buildspec
+from triton_rehearsal.builds.shell import CommandShell
 
 Run = Callable[..., tuple[buildspec.FailedCommand | None, list[str]]]
 

@@ -14,7 +14,7 @@ from triton_models.cli.main import main
 from triton_models.pack.pack import pack
 from triton_models.repository.publish import publish
 from triton_models.spec import load_builds
-from triton_rehearsal.compare import here
+from triton_rehearsal.compare.command import here
 from triton_rehearsal.hosting.service import Hosting
 
 DECLARATION = """

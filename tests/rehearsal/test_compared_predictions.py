@@ -10,8 +10,8 @@ import pytest
 
 from triton_models.client import Client
 from triton_models.spec import Example, ModelBuild
-from triton_rehearsal.story import _compared
-from triton_rehearsal.verify import Prediction, predict
+from triton_rehearsal.rehearse.command import _compared
+from triton_rehearsal.rehearse.predictions import Prediction, predict
 
 
 class Answering:

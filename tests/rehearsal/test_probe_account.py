@@ -28,8 +28,8 @@ from triton_models.probe.account.probes import PROBES
 from triton_models.probe.transcript import Transcript, read_transcripts
 from triton_rehearsal.assumptions import ASSUMPTIONS, holds
 from triton_rehearsal.aws import open_aws
-from triton_rehearsal.builds import Builds
-from triton_rehearsal.container_environment import NOWHERE
+from triton_rehearsal.builds.environment import NOWHERE
+from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.hosting.service import Hosting
 
 DECIDED = [belief for probe in PROBES for belief in probe.decides]
@@ -112,7 +112,7 @@ def hosted(aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The same, where endpoints serve, builds and jobs run, and CloudWatch gets what a GPU reports."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", on_path(tmp_path / "programs", ls=f"echo {IMAGE_TRTEXEC}", curl=INDEX))
-    with Hosting(aws, lookup_s=0.0, load_wait_s=0.7) as hosting, Builds(aws):
+    with Hosting(aws, lookup_s=0.0, load_wait_s=0.7) as hosting, BuildRunner(aws):
         account = Account(aws, tmp_path, runtime=hosting.url)
         account.start_minutes = 12.0
         account.meanwhile = lambda: report(account)

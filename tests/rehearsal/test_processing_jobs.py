@@ -18,8 +18,8 @@ from triton_aws.moto_gaps import processing_jobs
 from triton_fleet.repository.build_commands import build_spec
 from triton_fleet.repository.processing_builds import _ENTRYPOINT, program
 from triton_models.base.errors import FleetError
-from triton_rehearsal.builds import run_build
-from triton_rehearsal.jobs import run_job
+from triton_rehearsal.builds.processing_job import run_job
+from triton_rehearsal.builds.runner import run_build
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 

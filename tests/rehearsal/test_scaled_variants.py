@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from triton_aws import EmbeddedAws
-from triton_rehearsal import inventory
+from triton_rehearsal.rehearse import inventory
 
 RESOURCE = "endpoint/e/variant/First"
 TARGET = {

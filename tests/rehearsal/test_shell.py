@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_rehearsal.shell import CommandShell
+from triton_rehearsal.builds.shell import CommandShell
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 

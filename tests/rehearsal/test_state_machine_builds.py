@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from tests.triton_aws.deployed_functions import until
 from tests.triton_aws.executions import ROLE, begin, distributed, end, run
 from triton_aws import EmbeddedAws
-from triton_rehearsal.builds import Builds
+from triton_rehearsal.builds.runner import BuildRunner
 
 BUILD = "arn:aws:states:::codebuild:startBuild.sync"
 
@@ -37,7 +37,7 @@ def builds(aws: EmbeddedAws) -> Iterator[None]:
         environment={"type": "LINUX_CONTAINER", "image": "any", "computeType": "BUILD_GENERAL1_SMALL"},
         serviceRole=ROLE,
     )
-    with Builds(aws):
+    with BuildRunner(aws):
         yield
 
 

@@ -21,8 +21,8 @@ from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
 from triton_aws import EmbeddedAws
 from triton_models.verify.program import numpy_of_models, server_environment
 from triton_models.verify.serving import serving
-from triton_rehearsal.builds import run_build
-from triton_rehearsal.jobs import run_job
+from triton_rehearsal.builds.processing_job import run_job
+from triton_rehearsal.builds.runner import run_build
 from triton_rehearsal.triton import command
 
 LIMIT_S = 60.0

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from triton_rehearsal.measuring import (
+from triton_rehearsal.compare.measurement import (
     ColdStart,
     Comparison,
     Measured,

@@ -24,6 +24,7 @@ from triton_aws.deployment import Host
 from triton_aws.door import Door, refusal_of_pages
 from triton_models.base.errors import FleetError
 from triton_rehearsal.assumptions import holds
+from triton_rehearsal.hosting.endpoint_slot import EndpointSlot, closing
 from triton_rehearsal.hosting.instance import (
     LOAD_WAIT_S,
     ContainerError,
@@ -34,7 +35,6 @@ from triton_rehearsal.hosting.instance import (
 )
 from triton_rehearsal.hosting.metrics import Event, Invocation, MetricsPublisher, Source, Usage
 from triton_rehearsal.hosting.runtime_api import ApiError, Reply, listen, validation_error
-from triton_rehearsal.hosting.seat import Seat, closing
 from triton_rehearsal.hosting.unpack import BadArtifactError
 from triton_rehearsal.hosting.variant import Aws, Variant, look_up, read_variant
 from triton_rehearsal.triton.contract import TARGET_MODEL, Answer
@@ -109,7 +109,7 @@ class Hosting:
         self._own_directory = Path(tempfile.mkdtemp(prefix="fleet-hosting-")) if directory is None else None
         self._directory = directory or self._own_directory or Path()
         self._lock = threading.Lock()
-        self._seats: dict[str, Seat] = {}
+        self._slots: dict[str, EndpointSlot] = {}
         self._closed = False
         self._metrics = MetricsPublisher(self._aws.client("cloudwatch"), usage=self._usage)
         self._thread = threading.Thread(target=self._server.serve_forever, name="hosting", daemon=True)
@@ -124,7 +124,7 @@ class Hosting:
             FleetError: There is no such endpoint, it is not a multi-model one, or its server fails.
         """
         try:
-            self._seat(endpoint).take()
+            self._slot(endpoint).take()
         except ApiError as error:
             raise FleetError.of(
                 what=str(error),
@@ -140,11 +140,11 @@ class Hosting:
             LaunchError: Its server fails.
         """
         with self._lock:
-            seat = self._seats.get(endpoint)
-        if seat is None:
+            slot = self._slots.get(endpoint)
+        if slot is None:
             return
         try:
-            seat.launch(read_variant(self._aws, endpoint, config))
+            slot.launch(read_variant(self._aws, endpoint, config))
         except FleetError as error:
             raise LaunchError(str(error)) from error
         except ApiError as error:
@@ -153,9 +153,9 @@ class Hosting:
     def refresh(self, endpoint: str) -> None:
         """Read how the endpoint is deployed before its next request."""
         with self._lock:
-            seat = self._seats.get(endpoint)
-        if seat is not None:
-            seat.refresh()
+            slot = self._slots.get(endpoint)
+        if slot is not None:
+            slot.refresh()
 
     def instance(self, endpoint: str) -> Instance:
         """The instance behind an endpoint, started if need be.
@@ -163,7 +163,7 @@ class Hosting:
         Raises:
             ApiError: As InvokeEndpoint would answer.
         """
-        return self._seat(endpoint).take()[1]
+        return self._slot(endpoint).take()[1]
 
     def flush_metrics(self) -> None:
         """Return when the metrics of everything that was answered are in CloudWatch."""
@@ -177,7 +177,7 @@ class Hosting:
         """
         started = time.monotonic()
         try:
-            variant, instance = self._seat(endpoint).take()
+            variant, instance = self._slot(endpoint).take()
         except FleetError as error:
             raise ApiError(500, "InternalFailure", str(error)) from error
         target = _target(variant, headers)
@@ -213,9 +213,9 @@ class Hosting:
         self._metrics.close()
         with self._lock:
             self._closed = True
-            seats = list(self._seats.values())
-        for seat in seats:
-            seat.close()
+            slots = list(self._slots.values())
+        for slot in slots:
+            slot.close()
         if self._own_directory:
             shutil.rmtree(self._own_directory, ignore_errors=True)
 
@@ -227,22 +227,22 @@ class Hosting:
     ) -> None:
         self.close()
 
-    def _seat(self, endpoint: str) -> Seat:
+    def _slot(self, endpoint: str) -> EndpointSlot:
         with self._lock:
             if self._closed:
                 raise closing()
-            if endpoint not in self._seats:
-                self._seats[endpoint] = Seat(
+            if endpoint not in self._slots:
+                self._slots[endpoint] = EndpointSlot(
                     look_up=partial(look_up, self._aws, endpoint),
                     start=self._new_instance,
                     lookup_s=self._lookup_s,
                 )
-            return self._seats[endpoint]
+            return self._slots[endpoint]
 
     def _usage(self) -> dict[Source, Usage]:
         with self._lock:
-            seats = list(self._seats.values())
-        return {source: usage for seat in seats for source, usage in seat.usage().items()}
+            slots = list(self._slots.values())
+        return {source: usage for slot in slots for source, usage in slot.usage().items()}
 
     def _count(self, variant: Variant, started: float, invoked: Invoked) -> None:
         overhead = time.monotonic() - started - (invoked.model_s or 0.0)

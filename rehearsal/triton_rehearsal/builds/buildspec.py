@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from triton_models.base.errors import FleetError
-from triton_rehearsal.shell import CommandShell
+from triton_rehearsal.builds.shell import CommandShell
 
 _VERSION = "0.2"
 _PHASES = ("install", "pre_build", "build", "post_build")

@@ -15,7 +15,7 @@ from triton_rehearsal.hosting.variant import Fleets, Variant
 _NEVER = float("-inf")
 
 
-class Seat:
+class EndpointSlot:
     """Keeps an endpoint's instances as it is deployed.
 
     Args:

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from triton_models.base.processes import end_group, tie_to_parent
 from triton_rehearsal.assumptions import holds
-from triton_rehearsal.container_environment import container_environment
-from triton_rehearsal.processes import adopt_orphans, end_descendants
+from triton_rehearsal.builds.environment import container_environment
+from triton_rehearsal.builds.processes import adopt_orphans, end_descendants
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:

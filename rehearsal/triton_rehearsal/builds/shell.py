@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from triton_models.base.processes import end_group, tie_to_parent
-from triton_rehearsal.processes import adopt_orphans, end_descendants
+from triton_rehearsal.builds.processes import adopt_orphans, end_descendants
 
 # Reads the path of a command, sources it so that its effects stay in this shell, answers its status. A shell
 # by the standard knows descriptors of one digit only, so that a bash opens those first. `command` keeps a

@@ -17,13 +17,13 @@ from triton_models.client import Client
 from triton_models.deliver.results import Results, merged
 from triton_models.spec import load_builds
 from triton_rehearsal.aws import open_aws, resource_problems
-from triton_rehearsal.builds import Builds
+from triton_rehearsal.builds.runner import BuildRunner
 from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.service import Hosting
-from triton_rehearsal.inventory import Inventory
-from triton_rehearsal.inventory import read as read_inventory
+from triton_rehearsal.rehearse.inventory import Inventory
+from triton_rehearsal.rehearse.inventory import read as read_inventory
+from triton_rehearsal.rehearse.predictions import Prediction, predict
 from triton_rehearsal.triton.runtime import find_runtime
-from triton_rehearsal.verify import Prediction, predict
 
 Report = Callable[[str], None]
 
@@ -80,7 +80,7 @@ def _own_temporary_folder() -> Iterator[Path]:
                 os.environ["TMPDIR"] = before
 
 
-class Stage:
+class Rehearsal:
     """Everything that a rehearsal runs on; closing it leaves nothing behind.
 
     Args:
@@ -102,7 +102,7 @@ class Stage:
         try:
             self._folder = self._open.enter_context(_own_temporary_folder())
             self.aws = self._open.enter_context(open_aws(port))
-            self._builds = self._open.enter_context(Builds(self.aws))
+            self._builds = self._open.enter_context(BuildRunner(self.aws))
         except BaseException:
             self._open.close()
             raise
@@ -255,7 +255,7 @@ class Stage:
         """End every process and remove every file of this rehearsal."""
         self._open.close()
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Rehearsal:
         return self
 
     def __exit__(

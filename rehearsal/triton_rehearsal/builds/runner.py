@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from triton_rehearsal.build_container import FAULT, SUCCEEDED, TIMED_OUT, BuildContainer, failure_of
-from triton_rehearsal.jobs import run_job
+from triton_rehearsal.builds.container import FAULT, SUCCEEDED, TIMED_OUT, BuildContainer, failure_of
+from triton_rehearsal.builds.processing_job import run_job
 
 if TYPE_CHECKING:
     from triton_aws import EmbeddedAws
     from triton_aws.moto_gaps.codebuild_builds import BuildRecord
-    from triton_rehearsal.build_log import BuildLog
+    from triton_rehearsal.builds.log import BuildLog
 
 WITHOUT_GPU: Mapping[str, str] = MappingProxyType({"FLEET_PORTABLE": "1"})
 """Variables of every build here: there is no GPU, so plans are stood in for."""
@@ -50,7 +50,7 @@ class _Asked:
     log: BuildLog
 
 
-class Builds:
+class BuildRunner:
     """What runs every build that is started at an embedded AWS, until it is closed.
 
     Whoever starts one, by the SDK, from a function or from a state machine, gets CodeBuild's own answers: it
@@ -92,7 +92,7 @@ class Builds:
     def start(self, record: BuildRecord) -> None:
         """Run a build as soon as there is room for it; returns at once."""
         from triton_aws import ACCOUNT
-        from triton_rehearsal.build_log import BuildLog
+        from triton_rehearsal.builds.log import BuildLog
 
         log = BuildLog(record, account=ACCOUNT, region=self._aws.region)
         container = BuildContainer(self._aws, record, log, lacking=self._lacking)
@@ -187,7 +187,7 @@ class Builds:
         """Stop every build, and run none any more."""
         self._open.close()
 
-    def __enter__(self) -> Builds:
+    def __enter__(self) -> BuildRunner:
         return self
 
     def __exit__(
@@ -203,10 +203,10 @@ def run_build(
     overrides: Mapping[str, str],
     on_line: Callable[[str], None] = lambda line: None,
 ) -> Build:
-    """Run one build of a deployed project, where nothing runs builds yet; see `Builds.run`.
+    """Run one build of a deployed project, where nothing runs builds yet; see `BuildRunner.run`.
 
     Raises:
         FleetError: A command failed; with the end of the log.
     """
-    with Builds(aws) as builds:
+    with BuildRunner(aws) as builds:
         return builds.run(project=project, overrides=overrides, on_line=on_line)

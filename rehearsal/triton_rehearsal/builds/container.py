@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from triton_aws.moto_gaps.codebuild_builds import BuildRecord
 from triton_models.base.errors import FleetError
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
-from triton_rehearsal import buildspec
 from triton_rehearsal.assumptions import holds
-from triton_rehearsal.build_log import BuildLog
-from triton_rehearsal.buildspec import Buildspec, FailedCommand
-from triton_rehearsal.container_environment import container_environment
-from triton_rehearsal.shell import CommandShell
+from triton_rehearsal.builds import buildspec
+from triton_rehearsal.builds.buildspec import Buildspec, FailedCommand
+from triton_rehearsal.builds.environment import container_environment
+from triton_rehearsal.builds.log import BuildLog
+from triton_rehearsal.builds.shell import CommandShell
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:

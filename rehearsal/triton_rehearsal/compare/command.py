@@ -16,7 +16,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.spec import Ensemble, ModelBuild, forms_of, load_builds
 from triton_models.verify.comparing import largest_difference
-from triton_rehearsal.measuring import Ask, ColdStart, Comparison, Measured, measure, turned
+from triton_rehearsal.compare.measurement import Ask, ColdStart, Comparison, Measured, measure, turned
 
 if TYPE_CHECKING:
     from triton_models.client import Client

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from triton_models.verify.process import SOCKETS
 from triton_rehearsal.assumptions import holds
-from triton_rehearsal.build_python import install_python
+from triton_rehearsal.builds.python import install_python
 from triton_rehearsal.triton.command import install
 from triton_rehearsal.triton.machine import Machine
 

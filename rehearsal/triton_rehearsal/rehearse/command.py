@@ -24,9 +24,9 @@ from triton_models.base.errors import FleetError
 from triton_models.base.outcome import Outcome
 from triton_models.deliver.results import Results
 from triton_models.spec import model_names
-from triton_rehearsal.inventory import Inventory
-from triton_rehearsal.stage import Deployed, Stage
-from triton_rehearsal.verify import Prediction
+from triton_rehearsal.rehearse.inventory import Inventory
+from triton_rehearsal.rehearse.predictions import Prediction
+from triton_rehearsal.rehearse.rehearsal import Deployed, Rehearsal
 
 _MILLISECONDS = "{:,.0f}"
 _LOG_WIDTH = 150
@@ -34,7 +34,7 @@ _SPINNER_WIDTH = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsed:
+class RehearsalResult:
     """How a rehearsal went.
 
     Attributes:
@@ -181,7 +181,7 @@ def _dashboard_table(inventory: Inventory) -> Table:
     return table
 
 
-class Narrator:
+class Reporter:
     """Says each step on standard error: what is being done while it is done, and what came of it.
 
     Without a terminal it says nothing: the result is on standard output.
@@ -228,46 +228,46 @@ def run(arguments: argparse.Namespace) -> Outcome:
         FleetError: A step failed. Everything that was started is gone by then.
         SystemExit: It was interrupted while it stayed; with the rehearsal's exit code.
     """
-    narrator = Narrator()
+    reporter = Reporter()
     _end_like_an_interrupt()
     start = time.perf_counter()
     models = model_names() if arguments.all else arguments.names
-    with Stage(project=_project_root(), port=arguments.port, models=models) as stage:
-        rehearsed = _rehearse(stage, narrator, start)
+    with Rehearsal(project=_project_root(), port=arguments.port, models=models) as rehearsal:
+        rehearsed = _rehearse(rehearsal, reporter, start)
         if arguments.stay:
-            _show(rehearsed, stage.exports(), as_json=arguments.json)
+            _show(rehearsed, rehearsal.exports(), as_json=arguments.json)
             _wait_for_interrupt()
     if arguments.stay:
         sys.exit(rehearsed.exit_code)  # all there was to show has been shown
     return rehearsed
 
 
-def _rehearse(stage: Stage, narrator: Narrator, start: float) -> Rehearsed:
-    with narrator.step("Deploy with the CDK to an embedded AWS") as say:
-        deployed = stage.deploy(say)
+def _rehearse(rehearsal: Rehearsal, reporter: Reporter, start: float) -> RehearsalResult:
+    with reporter.step("Deploy with the CDK to an embedded AWS") as say:
+        deployed = rehearsal.deploy(say)
         say(f"=> {deployed.resources} resources, none skipped")
-    with narrator.step("Build, verify and publish the models with the build job's buildspec") as say:
-        results = stage.build(say)
+    with reporter.step("Build, verify and publish the models with the build job's buildspec") as say:
+        results = rehearsal.build(say)
         counts = ", ".join(f"{count} {result}" for result, count in results.counts().items() if count)
         say(f"=> {counts}, into {deployed.repository}")
-    with narrator.step("Start a Triton server for the endpoint") as say:
-        stage.serve()
+    with reporter.step("Start a Triton server for the endpoint") as say:
+        rehearsal.serve()
         say(f"=> {deployed.endpoint}")
-    with narrator.step("Invoke every model and compare with its source") as say:
+    with reporter.step("Invoke every model and compare with its source") as say:
         predictions = []
-        for prediction in stage.predictions():
+        for prediction in rehearsal.predictions():
             say(f"{prediction.model}: {prediction.example}")
             predictions.append(prediction)
-    return Rehearsed(
+    return RehearsalResult(
         deployed=deployed,
         results=results,
         predictions=tuple(predictions),
-        inventory=stage.inventory(),
+        inventory=rehearsal.inventory(),
         seconds=time.perf_counter() - start,
     )
 
 
-def _show(rehearsed: Rehearsed, exports: Mapping[str, str], *, as_json: bool) -> None:
+def _show(rehearsed: RehearsalResult, exports: Mapping[str, str], *, as_json: bool) -> None:
     """Show the result now, since what returns only after the wait comes too late to be of use."""
     if as_json:
         lines = [json.dumps({**rehearsed.as_dict(), "exports": dict(exports)}, indent=2)]

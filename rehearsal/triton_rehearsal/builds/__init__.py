@@ -1,0 +1,1 @@
+"""Runs builds and Processing jobs on this machine."""

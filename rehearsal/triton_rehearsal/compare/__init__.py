@@ -1,0 +1,1 @@
+"""`fleet compare`: variants of a model, measured side by side."""

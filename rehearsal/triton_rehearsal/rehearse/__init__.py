@@ -1,0 +1,1 @@
+"""`fleet rehearse`: deploy, build, serve and verify on this machine."""
