@@ -195,10 +195,10 @@ def _failed(verb: str, status: int, lines: Sequence[str]) -> FleetError:
 
 def _meaningful(lines: Sequence[str]) -> list[str]:
     """The end of the CLI's output without blank lines, and from its first complaint if that is in it."""
-    told = [line for line in lines if line.strip() and not line.startswith(_NOISE)]
-    complaints = [number for number, line in enumerate(told) if "❌" in line or "_FAILED" in line]
-    start = max(complaints[0] if complaints else 0, len(told) - _LINES_SHOWN)
-    return told[start:]
+    shown = [line for line in lines if line.strip() and not line.startswith(_NOISE)]
+    complaints = [number for number, line in enumerate(shown) if "❌" in line or "_FAILED" in line]
+    start = max(complaints[0] if complaints else 0, len(shown) - _LINES_SHOWN)
+    return shown[start:]
 
 
 def _stacks(assembly: Path) -> Iterator[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from triton_models.base.errors import FleetError
+from triton_rehearsal.builds import buildspec
 from triton_rehearsal.builds.buildspec import FailedCommand
-from triton_rehearsal.builds.runner import buildspec
 from triton_rehearsal.builds.shell import CommandShell
 
 PATH = {"PATH": "/usr/bin:/bin"}

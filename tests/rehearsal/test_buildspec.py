@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from triton_models.base.errors import FleetError
-from triton_rehearsal.builds.runner import buildspec
+from triton_rehearsal.builds import buildspec
 from triton_rehearsal.builds.shell import CommandShell
 
 Run = Callable[..., tuple[buildspec.FailedCommand | None, list[str]]]

@@ -14,7 +14,7 @@ from triton_models.cli.main import main
 from triton_models.pack.pack import pack
 from triton_models.repository.publish import publish
 from triton_models.spec import load_builds
-from triton_rehearsal.compare.command import here
+from triton_rehearsal.compare.local import compare_locally
 from triton_rehearsal.hosting.service import Hosting
 
 DECLARATION = """
@@ -79,7 +79,7 @@ def models(tmp_path_factory) -> Path:
 def test_forms_are_served_and_measured_side_by_side(models, capsys):
     names = ["double", "double:again", "double:wrong"]
     builds = dict(zip(names, load_builds(names, models), strict=True))
-    outcome = here(builds, requests=3, concurrency=2, cold_starts=1, models=models)
+    outcome = compare_locally(builds, requests=3, concurrency=2, cold_starts=1, models=models)
     document = outcome.as_dict()
     assert [each["name"] for each in document["models"]] == names
     for each in document["models"]:
@@ -97,7 +97,7 @@ def test_forms_are_served_and_measured_side_by_side(models, capsys):
 def test_a_model_that_does_not_load_is_named_with_the_servers_words(models):
     builds = dict(zip(["double:broken"], load_builds(["double:broken"], models), strict=True))
     with pytest.raises(FleetError, match="no such luck") as caught:
-        here(builds, requests=1, concurrency=1, cold_starts=1, models=models)
+        compare_locally(builds, requests=1, concurrency=1, cold_starts=1, models=models)
     (problem,) = caught.value.problems
     assert problem.what.startswith("'double:broken' is not served: ")
     assert "fleet verify build/double_broken" in problem.fix

@@ -10,8 +10,8 @@ import pytest
 
 from triton_models.client import Client
 from triton_models.spec import Example, ModelBuild
-from triton_rehearsal.rehearse.command import _compared
 from triton_rehearsal.rehearse.predictions import Prediction, predict
+from triton_rehearsal.rehearse.result import _compared
 
 
 class Answering:
@@ -67,5 +67,5 @@ def test_without_a_reference_an_answer_is_shown_and_not_called_equal():
 def test_texts_are_shown_and_compared():
     build = replace(BUILD, reference=lambda inputs: {"Y": np.array([b"yes"], np.object_)})
     right, wrong = prediction(build, [b"yes"]), prediction(build, [b"no"])
-    assert (right.result, right.passed) == ("[1] 'yes'", True)
-    assert (wrong.result, wrong.passed) == ("[1] 'no'", False)
+    assert (right.output, right.passed) == ("[1] 'yes'", True)
+    assert (wrong.output, wrong.passed) == ("[1] 'no'", False)

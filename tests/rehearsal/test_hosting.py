@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, moto_aws
 from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.traces import traces
+from tests.triton_aws.deployed_functions import until
 from tests.triton_models.hostile_archives import HOSTILE
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
@@ -352,7 +353,7 @@ def test_a_load_that_takes_longer_than_a_request_waits_goes_on(impatient, tmp_pa
         impatient.invoke(target)
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
     gate.write_text("go on")
-    assert impatient.instance.wait_for_load(target, LIMIT_S)
+    until(lambda: target in impatient.instance.loaded)
     assert impatient.ask(target) == [1, 2, 3]
     assert loads.read_text() == "x"
 

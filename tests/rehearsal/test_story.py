@@ -226,7 +226,7 @@ def test_the_dashboard_charts_loaded_models_and_the_cache(stayed: Stayed) -> Non
 
 
 def test_what_the_dashboard_charts_has_data(stayed: Stayed) -> None:
-    assert stayed.document["inventory"]["loaded_models"] >= 1
+    assert stayed.document["inventory"]["peak_models_loaded"] >= 1
     assert 0 < stayed.document["inventory"]["cache_hit_ratio"] < 1
 
 

@@ -44,7 +44,9 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
         "check": Verb("find what Triton or SageMaker would refuse", models.check, "check.check"),
         "verify": Verb("compare what models answer with their source", models.verify, "verify.verify"),
         "compare": Verb(
-            "measure size, cold start and latency of models", models.compare, "triton_rehearsal.compare.command"
+            "measure size, cold start and latency of models",
+            models.compare,
+            "triton_rehearsal.compare.command",
         ),
         "merge": Verb("put plans for several GPU models into one artifact", models.merge, "builds.merge"),
         "pack": Verb("pack models into immutable artifacts", models.pack, "pack.pack"),
@@ -61,7 +63,9 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
     },
     "Try a change": {
         "rehearse": Verb(
-            "deploy, build, serve and verify on this machine", review.rehearse, "triton_rehearsal.rehearse.command"
+            "deploy, build, serve and verify on this machine",
+            review.rehearse,
+            "triton_rehearsal.rehearse.command",
         ),
         "report": Verb(
             "write what a change does to what is deployed", review.report, "triton_report.command"

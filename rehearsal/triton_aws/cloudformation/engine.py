@@ -169,7 +169,7 @@ class Deployment:
         self._former_order: list[str] = []
         self._still_needed: set[str] = set()
         self._left: list[str] = []
-        self._half_made: Deployed | None = None
+        self._partial: Deployed | None = None
 
     def apply(self, previous: Template) -> None:
         """Create, update and replace until the stack has what its template declares.
@@ -183,7 +183,7 @@ class Deployment:
         declared = self._resources.declared
         self._former_order = _deployed_order(previous, self._resources.deployed)
         for logical_id in in_order(declared, declared):
-            self._settle(logical_id, declared[logical_id])
+            self._reconcile(logical_id, declared[logical_id])
         leaving = [found for name, found in self._resources.deployed.items() if name not in declared]
         self._obsolete += [found for found in leaving if not found.retain]
         for found in leaving:
@@ -212,8 +212,8 @@ class Deployment:
         """Leave everything as `apply` left it; returns whether that can be, which a replacement prevents."""
         if self._obsolete:
             return False
-        if self._half_made is not None:
-            self._resources.put(replace(self._half_made, failed=True))
+        if self._partial is not None:
+            self._resources.put(replace(self._partial, failed=True))
         return True
 
     def clean_up(self) -> list[str]:
@@ -235,7 +235,7 @@ class Deployment:
                 self._resources.drop(logical_id)
         return failures
 
-    def _settle(self, logical_id: str, declared: Mapping[str, Any]) -> None:
+    def _reconcile(self, logical_id: str, declared: Mapping[str, Any]) -> None:
         """Make one resource what the template declares."""
         type_name = declared["Type"]
         kind = self._types(type_name)
@@ -251,7 +251,7 @@ class Deployment:
             retain_replaced=declared.get("UpdateReplacePolicy") == "Retain",
         )
         if kind is None:
-            # Recorded as absent: the stack goes on as moto's would, and `uncreated` names it.
+            # Recorded as absent: the stack goes on as moto's would, and `missing_resources` names it.
             self._resources.put(wanted)
         elif before is None or before.identity is None:
             self._create(kind, wanted)
@@ -282,8 +282,8 @@ class Deployment:
             identity = self._attempt("CREATE", wanted, lambda: kind.create(call, wanted.properties))
         except DeploymentError as error:
             if isinstance(error.__cause__, PartiallyCreatedError):
-                half = self._half_made = replace(wanted, identity=error.__cause__.identity)
-                self._undo.append(lambda: self._discard(half))
+                partial = self._partial = replace(wanted, identity=error.__cause__.identity)
+                self._undo.append(lambda: self._discard(partial))
             raise
         created = replace(wanted, identity=identity)
         self._resources.put(created)

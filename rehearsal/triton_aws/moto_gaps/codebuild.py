@@ -58,7 +58,7 @@ def _create_project(self: CodeBuildResponse) -> ActionResult:
         serviceRole=request["serviceRole"],
         tags=request.get("tags", []),
     )
-    _settle(project, {**_DEFAULTS, **request})
+    _apply(project, {**_DEFAULTS, **request})
     backend.codebuild_projects[name] = project
     backend.build_history[name] = []
     return ActionResult({"project": project.project_metadata})
@@ -72,12 +72,12 @@ def _update_project(self: CodeBuildResponse) -> ActionResult:
         msg = f"Project cannot be found: {request['name']}"
         raise ResourceNotFoundException(msg)
     _validate({**project.project_metadata, **request})
-    _settle(project, request)
+    _apply(project, request)
     project.project_metadata["lastModified"] = unix_time()
     return ActionResult({"project": project.project_metadata})
 
 
-def _settle(project: CodeBuild, request: Mapping[str, Any]) -> None:
+def _apply(project: CodeBuild, request: Mapping[str, Any]) -> None:
     values = dict(request)
     if "badgeEnabled" in values:
         values["badge"] = {"badgeEnabled": values.pop("badgeEnabled")}

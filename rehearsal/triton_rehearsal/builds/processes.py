@@ -1,4 +1,4 @@
-"""Whatever a process started, in whatever session, ends with it; see also `triton_models.base.processes`."""
+"""Processes that stand for containers: whatever one starts, in whatever session, ends with it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
+
+from triton_models.base.processes import end_group, tie_to_parent
 
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_SECONDS = 5.0
@@ -15,19 +18,23 @@ _POLL_SECONDS = 0.02
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def adopt_orphans() -> None:
-    """Make whatever loses its parent below the calling process a child of it; for a child's `preexec_fn`.
+def contain() -> None:
+    """Tie the calling process to its parent and make it adopt orphans; for a child's `preexec_fn`.
 
-    What a command started in a session of its own is then still found by `end_descendants`.
+    `end_contained` then also finds processes that moved to a session of their own.
     """
+    tie_to_parent()
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_descendants(pid: int) -> None:
-    """End everything that a process started, and what that started: asks, waits a little, then kills.
+def end_contained(process: subprocess.Popen[str]) -> None:
+    """End a process that was started with `contain`, after everything that it started."""
+    _end_descendants(process.pid)
+    end_group(process)
 
-    The process itself stays, and has to adopt orphans. Returns when nothing of it runs any more.
-    """
+
+def _end_descendants(pid: int) -> None:
+    """Ask the descendants to end, wait, then kill; return when none runs."""
     deadline = time.monotonic() + _GRACE_SECONDS
     asked: set[int] = set()
     while running := _descendants(pid):
@@ -41,7 +48,7 @@ def end_descendants(pid: int) -> None:
 
 
 def _descendants(pid: int) -> set[int]:
-    """The processes below one, without those that have ended and wait for their parent."""
+    """Return the descendants that have not ended."""
     children: dict[int, list[int]] = {}
     ended = set()
     for status in Path("/proc").glob("[0-9]*/stat"):

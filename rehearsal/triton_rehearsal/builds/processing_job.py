@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from triton_models.base.processes import end_group, tie_to_parent
 from triton_rehearsal.assumptions import holds
 from triton_rehearsal.builds.environment import container_environment
-from triton_rehearsal.builds.processes import adopt_orphans, end_descendants
+from triton_rehearsal.builds.processes import contain, end_contained
 from triton_rehearsal.triton.machine import Machine
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event 
             text=True,
             errors="replace",
             start_new_session=True,
-            preexec_fn=_prepare,  # noqa: PLW1509  two prctl calls
+            preexec_fn=contain,  # noqa: PLW1509  two prctl calls
         )
         if stop is not None:
             threading.Thread(target=_end, args=(process, stop), daemon=True).start()
@@ -75,17 +74,11 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event 
     return None
 
 
-def _prepare() -> None:
-    tie_to_parent()
-    adopt_orphans()
-
-
 def _end(process: subprocess.Popen[str], stop: threading.Event) -> None:
     """End a process, and whatever it started, when it is to stop; return when it has ended."""
     while process.poll() is None:
         if stop.wait(_LOOK_S):
-            end_descendants(process.pid)
-            end_group(process)
+            end_contained(process)
 
 
 def _config(request: Mapping[str, Any], folder: Path) -> Path:

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from triton_models.base.processes import end_group, tie_to_parent
-from triton_rehearsal.builds.processes import adopt_orphans, end_descendants
+from triton_rehearsal.builds.processes import contain, end_contained
 
 # Reads the path of a command, sources it so that its effects stay in this shell, answers its status. A shell
 # by the standard knows descriptors of one digit only, so that a bash opens those first. `command` keeps a
@@ -65,7 +64,7 @@ class CommandShell:
             errors="replace",
             pass_fds=(commands_in, statuses_out),
             start_new_session=True,
-            preexec_fn=_prepare,  # noqa: PLW1509  two prctl calls
+            preexec_fn=contain,  # noqa: PLW1509  two prctl calls
         )
         os.close(commands_in)
         os.close(statuses_out)
@@ -102,18 +101,16 @@ class CommandShell:
     def interrupt(self) -> None:
         """End the shell from another thread: the command that runs, and every later one, has failed."""
         self._interrupted.set()
-        end_descendants(self._process.pid)
-        end_group(self._process)
+        end_contained(self._process)
 
     def close(self) -> None:
         """End the shell and whatever its commands left running, in whatever session."""
-        end_descendants(self._process.pid)
+        end_contained(self._process)
         for stream in (self._commands, self._statuses):
             try:
                 stream.close()
             except BrokenPipeError:
                 continue
-        end_group(self._process)
         self._reader.join()
         if self._process.stdout is not None:
             self._process.stdout.close()
@@ -132,11 +129,6 @@ def _pipe() -> tuple[int, int]:
     """A pipe whose descriptors are none of the two that the shell gives its own."""
     ends = os.pipe()
     moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in ends]
-    for end in ends:
-        os.close(end)
+    for each in ends:
+        os.close(each)
     return moved[0], moved[1]
-
-
-def _prepare() -> None:
-    tie_to_parent()
-    adopt_orphans()

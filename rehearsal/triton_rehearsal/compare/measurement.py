@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from statistics import median
@@ -36,7 +36,7 @@ class ColdStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measurement:
     """What was measured of one model. Times in seconds.
 
     Attributes:
@@ -93,103 +93,9 @@ class Measured:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """The outcome of `fleet compare`.
-
-    Attributes:
-        where: What the models were served by.
-        notes: What the numbers do not say.
-        requests: How many requests the latencies are of.
-        concurrency: How many callers the throughput is for.
-        models: Every model, in the order asked for; ratios are to the first.
-    """
-
-    where: str
-    notes: tuple[str, ...]
-    requests: int
-    concurrency: int
-    models: tuple[Measured, ...]
-
-    @property
-    def exit_code(self) -> int:
-        """1 if a model answers otherwise than its source: its speed is of no use."""
-        return 0 if all(model.right for model in self.models) else 1
-
-    def as_dict(self) -> dict[str, Any]:
-        """All of it, with the ratios to the first model."""
-        first = self.models[0]
-        return {
-            "served_by": self.where,
-            "notes": list(self.notes),
-            "requests": self.requests,
-            "concurrency": self.concurrency,
-            "models": [
-                {
-                    **model.as_dict(),
-                    "cold_start_ratio": round(model.cold_s / first.cold_s, 3),
-                    "p50_ratio": round(_usual(model) / _usual(first), 3),
-                }
-                for model in self.models
-            ],
-        }
-
-    def lines(self) -> Iterator[str]:
-        """A table, times in milliseconds, and what it is of."""
-        yield f"served by {self.where}"
-        yield ""
-        yield from table(self._rows())
-        yield ""
-        yield (
-            f"Times in ms. Cold start: from the request to the first answer, median of "
-            f"{len(self.models[0].cold)}. p50 to p99: {self.requests} requests one after the other. req/s: "
-            f"{self.concurrency} callers at once. x: times the first row's."
-        )
-        yield from self.notes
-        for model in self.models:
-            if not model.right:
-                how = f"{model.difference:.2g} from its source, {model.allowed:.2g} allowed"
-                yield f"{model.name} is wrong: {how}"
-
-    def _rows(self) -> Iterator[Sequence[str]]:
-        yield (
-            "model",
-            "runs in",
-            "MB",
-            "cold",
-            "x",
-            "unpack",
-            "load",
-            "1st",
-            "p50",
-            "x",
-            "p95",
-            "p99",
-            "req/s",
-        )
-        first = self.models[0]
-        for model in self.models:
-            shown = model.as_dict()
-            yield (
-                model.name,
-                ", ".join(model.backends),
-                f"{model.size / 1e6:.1f}",
-                _number(shown["cold_start_ms"]),
-                f"{model.cold_s / first.cold_s:.2f}",
-                _number(shown["unpack_ms"]),
-                _number(shown["load_ms"]),
-                _number(shown["first_warm_ms"]),
-                _number(shown["p50_ms"]),
-                f"{_usual(model) / _usual(first):.2f}",
-                _number(shown["p95_ms"]),
-                _number(shown["p99_ms"]),
-                f"{model.throughput:.1f}",
-            )
-
-
 def measure(
-    models: Sequence[Measured], ask: Mapping[str, Ask], *, requests: int, concurrency: int
-) -> tuple[Measured, ...]:
+    models: Sequence[Measurement], ask: Mapping[str, Ask], *, requests: int, concurrency: int
+) -> tuple[Measurement, ...]:
     """Ask every model that is loaded, in turn, and note how long it takes.
 
     Args:
@@ -210,7 +116,7 @@ def interleaved(ask: Mapping[str, Ask], rounds: int) -> dict[str, list[float]]:
     """Seconds of each request of each model: one of every model a round, another one first each time."""
     taken: dict[str, list[float]] = {name: [] for name in ask}
     for number in range(rounds):
-        for name in turned(list(ask), number):
+        for name in rotated(list(ask), number):
             start = time.perf_counter()
             ask[name]()
             taken[name].append(time.perf_counter() - start)
@@ -223,7 +129,7 @@ def throughputs(ask: Mapping[str, Ask], *, concurrency: int, requests: int) -> d
     taken = dict.fromkeys(ask, 0.0)
     with ThreadPoolExecutor(concurrency) as pool:
         for number in range(BLOCKS):
-            for name in turned(list(ask), number):
+            for name in rotated(list(ask), number):
                 start = time.perf_counter()
                 for answer in [pool.submit(ask[name]) for _ in range(size)]:
                     answer.result()
@@ -231,7 +137,7 @@ def throughputs(ask: Mapping[str, Ask], *, concurrency: int, requests: int) -> d
     return {name: BLOCKS * size / seconds for name, seconds in taken.items()}
 
 
-def turned(names: Sequence[str], number: int) -> list[str]:
+def rotated(names: Sequence[str], number: int) -> list[str]:
     """The names, begun somewhere else each round: whoever comes first may find another machine."""
     start = number % len(names)
     return [*names[start:], *names[:start]]
@@ -243,33 +149,5 @@ def percentile(values: Sequence[float], share: int) -> float:
     return ordered[max(math.ceil(share / 100 * len(ordered)), 1) - 1]
 
 
-def table(rows: Iterator[Sequence[str]]) -> Iterator[str]:
-    """Rows in columns: the first two to the left, numbers to the right."""
-    given = list(rows)
-    widths = [max(map(len, column)) for column in zip(*given, strict=True)]
-    for row in given:
-        cells = [
-            text.ljust(width) if number < _TEXTS else text.rjust(width)
-            for number, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()
-
-
-_TEXTS = 2  # columns
-
-
-def _usual(model: Measured) -> float:
-    return percentile(model.latencies_s, 50)
-
-
 def _ms(seconds: float) -> float:
     return round(seconds * 1e3, 2)
-
-
-def _number(milliseconds: float | None) -> str:
-    if milliseconds is None:
-        return "-"
-    return f"{milliseconds:.{0 if milliseconds >= _NO_DECIMALS else 1}f}"
-
-
-_NO_DECIMALS = 100  # milliseconds

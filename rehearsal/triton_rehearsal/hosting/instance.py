@@ -178,13 +178,6 @@ class Instance:
         finally:
             self._release(model)
 
-    def wait_for_load(self, target: str, limit_s: float) -> bool:
-        """Wait until a model that was asked for is loaded; False if it is not by then."""
-        with self._change:
-            return self._change.wait_for(
-                lambda: target in self._models and self._models[target].ready, limit_s
-            )
-
     def wait_until_idle(self, limit_s: float = INVOCATION_LIMIT_S) -> None:
         """Return when no request is being answered, or after the limit."""
         with self._change:

@@ -105,7 +105,7 @@ class Invocation:
             "Invocation5XXErrors": float(self.status in _SERVER_ERROR),
             "InvocationModelErrors": float(self.status not in _SUCCESS),
             "ModelCacheHit": float(self.cache_hit),
-            **{name: _us(value) for name, value in times.items() if value is not None},
+            **{name: _microseconds(value) for name, value in times.items() if value is not None},
         }
 
 
@@ -117,7 +117,7 @@ class Download:
 
     def samples(self) -> dict[str, float]:
         """One value for each metric that this event changes."""
-        return {"ModelDownloadingTime": _us(self.seconds)}
+        return {"ModelDownloadingTime": _microseconds(self.seconds)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class Load:
 
     def samples(self) -> dict[str, float]:
         """One value for each metric that this event changes."""
-        return {"ModelLoadingTime": _us(self.seconds)}
+        return {"ModelLoadingTime": _microseconds(self.seconds)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class Unload:
 
     def samples(self) -> dict[str, float]:
         """One value for each metric that this event changes."""
-        return {"ModelUnloadingTime": _us(self.seconds)}
+        return {"ModelUnloadingTime": _microseconds(self.seconds)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,5 +289,5 @@ def _datum(dimensions: list[dict[str, str]], name: str, value: float, at: float)
     }
 
 
-def _us(seconds: float) -> float:
+def _microseconds(seconds: float) -> float:
     return round(seconds * 1e6, 1)

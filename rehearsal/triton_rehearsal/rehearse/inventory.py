@@ -1,4 +1,4 @@
-"""What was scaled, alarmed and charted, read back through the APIs that an operator would use."""
+"""Scaling, alarms and dashboard of an endpoint, read through the APIs that an operator uses."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from triton_aws import EmbeddedAws
 
+_INSTANCES = "/aws/sagemaker/Endpoints"  # the namespace of instances' metrics
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -18,8 +20,8 @@ class Policy:
 
     Attributes:
         name: Its name.
-        metric: What it tracks; a policy of steps is run by an alarm.
-        target: The value that it keeps; of steps, what the first one does to the number of instances.
+        metric: The metric that it tracks; an alarm runs a step policy.
+        target: The target value; for a step policy, the change of its first step in instances.
     """
 
     name: str
@@ -56,30 +58,32 @@ class Widget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """All of it, and the last hour of the two metrics that tell how a multi-model endpoint does.
+    """All of them, with two metrics of the last hour.
 
     Attributes:
-        targets: What is scaled.
-        alarms: What is alarmed.
-        widgets: What is charted.
-        loaded_models: The most models that were loaded at once; None without data.
-        cache_hit_ratio: The share of requests that found their model loaded; None without data.
+        targets: The scalable targets.
+        alarms: The alarms.
+        widgets: The dashboard's graphs.
+        peak_models_loaded: The maximum number of models loaded at once; None without data.
+        cache_hit_ratio: The share of requests that hit a loaded model; None without data.
     """
 
     targets: tuple[ScalableTarget, ...]
     alarms: tuple[Alarm, ...]
     widgets: tuple[Widget, ...]
-    loaded_models: float | None
+    peak_models_loaded: float | None
     cache_hit_ratio: float | None
 
 
 def read(aws: EmbeddedAws, *, endpoint: str, dashboard: str) -> Inventory:
-    """Read an endpoint's scaling, alarms and dashboard from the embedded AWS."""
+    """Return an endpoint's scaling, alarms and dashboard from the embedded AWS."""
     return Inventory(
         targets=_targets(aws, endpoint),
         alarms=_alarms(aws),
         widgets=_widgets(aws, dashboard),
-        loaded_models=_last_hour(aws, endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", "Maximum"),
+        peak_models_loaded=_last_hour(
+            aws, endpoint, "/aws/sagemaker/Endpoints", "LoadedModelCount", "Maximum"
+        ),
         cache_hit_ratio=_last_hour(aws, endpoint, "AWS/SageMaker", "ModelCacheHit", "Average"),
     )
 
@@ -167,7 +171,7 @@ def _widgets(aws: EmbeddedAws, dashboard: str) -> tuple[Widget, ...]:
 
 
 def _metric_names(properties: dict[str, Any]) -> tuple[str, ...]:
-    """The metrics of a widget, each once; a row is [namespace, name, dimensions...] or [{expression}]."""
+    """Return the metrics of a widget; a row is [namespace, name, dimensions...] or [{expression}]."""
     names = (row[1] for row in properties["metrics"] if not isinstance(row[0], dict))
     return tuple(dict.fromkeys(names))
 

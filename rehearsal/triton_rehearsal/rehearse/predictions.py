@@ -1,4 +1,4 @@
-"""Invokes every model as a client does and compares what comes back with the model's source."""
+"""Predictions of served models, compared with those of their source frameworks."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ class Prediction:
 
     Attributes:
         model: The model's name.
-        artifact: The target model that answered.
-        example: What was sent, in a word or two.
-        cold_ms: The first call of this example, in milliseconds; for a model's first example it includes
-            the download and the load.
-        warm_ms: The same call again.
-        result: What was served: the shape of the declared output and its first values.
+        artifact: The target model.
+        example: The example's name.
+        cold_ms: Milliseconds of the first call, with the download and the load if it is the model's first.
+        warm_ms: Milliseconds of the same call again.
+        output: The shape of the declared output and its first values, as served.
         reference: The first values of the same output from the source framework; "none" without a reference.
         difference: The largest absolute difference from the reference; infinite where shapes differ, None
             without a reference.
@@ -43,14 +42,14 @@ class Prediction:
     example: str
     cold_ms: float
     warm_ms: float
-    result: str
+    output: str
     reference: str
     difference: float | None
     tolerance: float
 
     @property
     def passed(self) -> bool:
-        """Whether the values, not just the status, are right, as far as there is a reference."""
+        """Whether the values match the reference, if there is one."""
         return self.difference is None or self.difference <= self.tolerance
 
 
@@ -74,8 +73,8 @@ def _predict_one(build: ModelBuild, client: Client, example: Example) -> Predict
         example=example.name,
         cold_ms=cold_ms,
         warm_ms=warm_ms,
-        result=f"{list(output.shape)} {_beginning(output)}",
-        reference="none" if expected is None else _beginning(expected),
+        output=f"{list(output.shape)} {_first_values(output)}",
+        reference="none" if expected is None else _first_values(expected),
         difference=None if expected is None else largest_difference(output, expected),
         tolerance=0.0 if expected is None else build.allowed(),
     )
@@ -87,7 +86,7 @@ def _timed(client: Client, model: str, inputs: Tensors) -> tuple[Tensors, float]
     return served, (time.perf_counter() - start) * 1e3
 
 
-def _beginning(tensor: np.ndarray[Any, Any]) -> str:
+def _first_values(tensor: np.ndarray[Any, Any]) -> str:
     values = tensor.ravel()
     more = "…" if values.size > _VALUES_SHOWN else ""
     first = values[:_VALUES_SHOWN]

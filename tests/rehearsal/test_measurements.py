@@ -1,4 +1,4 @@
-"""What `fleet compare` makes of measurements: ranks, ratios, a table, and whose answers were right."""
+"""Measurements of `fleet compare`: ranks, ratios, the table, and wrong answers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import threading
 
 import pytest
 
+from triton_rehearsal.compare.comparison import Comparison
 from triton_rehearsal.compare.measurement import (
     ColdStart,
-    Comparison,
-    Measured,
+    Measurement,
     interleaved,
     measure,
     percentile,
+    rotated,
     throughputs,
-    turned,
 )
 
 
-def measured(name: str, *, cold: tuple[float, ...] = (2.0,), latency: float = 0.010, **given) -> Measured:
+def measured(name: str, *, cold: tuple[float, ...] = (2.0,), latency: float = 0.010, **given) -> Measurement:
     starts = tuple(ColdStart(total_s=each, unpack_s=each / 4, load_s=each / 2) for each in cold)
-    return Measured(
+    return Measurement(
         name=name,
         backends=("onnxruntime",),
         size=102_000_000,
@@ -31,7 +31,7 @@ def measured(name: str, *, cold: tuple[float, ...] = (2.0,), latency: float = 0.
     )
 
 
-def comparison(*models: Measured) -> Comparison:
+def comparison(*models: Measurement) -> Comparison:
     return Comparison(where="a machine", notes=("a note",), requests=4, concurrency=2, models=models)
 
 
@@ -49,7 +49,7 @@ def test_models_take_turns_and_another_one_begins_each_round():
     taken = interleaved({name: lambda name=name: asked.append(name) for name in "abc"}, rounds=4)
     assert "".join(asked) == "abcbcacababc"
     assert {name: len(times) for name, times in taken.items()} == {"a": 4, "b": 4, "c": 4}
-    assert turned(["only"], 3) == ["only"]
+    assert rotated(["only"], 3) == ["only"]
 
 
 def test_throughput_is_of_as_many_callers_at_once_as_asked_for():
@@ -99,7 +99,7 @@ def test_a_cold_start_is_the_median_and_each_of_its_parts_too():
 
 def test_parts_that_only_the_platform_knows_are_left_open():
     seen = measured("a")
-    platform = Measured(
+    platform = Measurement(
         name="b", backends=("tensorrt",), size=1, cold=(ColdStart(total_s=1.0),), latencies_s=(0.1,)
     )
     assert platform.as_dict()["load_ms"] is None

@@ -1,0 +1,106 @@
+"""Variants of models as a deployed endpoint answers them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from triton_models.base.outcome import progress
+from triton_models.spec import Ensemble, ModelBuild
+from triton_models.verify.comparing import largest_difference
+from triton_rehearsal.compare.comparison import Comparison
+from triton_rehearsal.compare.measurement import Ask, ColdStart, Measurement, measure
+
+if TYPE_CHECKING:
+    from triton_models.client import Client
+
+_ONE_START = (
+    "Cold starts are seen once, by the caller: one only where the endpoint had not loaded the model yet.",
+)
+
+
+def compare_on_endpoint(
+    builds: Mapping[str, ModelBuild],
+    *,
+    endpoint: str,
+    repository: str | None,
+    wanted: Sequence[str],
+    requests: int,
+    concurrency: int,
+) -> Comparison:
+    """Measure what a deployed endpoint answers with the artifacts that are current in its repository.
+
+    Args:
+        builds: The declarations, by the names that they were asked for with.
+        endpoint: The endpoint's name.
+        repository: The repository behind it.
+        wanted: The names that must be there; of the others, what is published is measured.
+        requests: How many requests of each.
+        concurrency: How many callers at once.
+
+    Raises:
+        FleetError: A model is not published, or AWS refuses.
+    """
+    import boto3.session
+
+    from triton_models.client import Client
+    from triton_models.repository.manifest import Repository
+    from triton_models.repository.s3 import aws_errors, repository_client, wanted_repository
+    from triton_models.repository.serving import deployed
+    from triton_models.repository.stored_manifest import read
+
+    place = Repository.parse(wanted_repository(repository))
+    with aws_errors(place.url):
+        manifest = read(place, repository_client()).manifest
+        serving = deployed(endpoint, boto3.session.Session().client("sagemaker"))
+    target = next(iter(serving.targets), None)
+    client = Client(endpoint_name=endpoint, target=str(target) if target else None, repository=place.url)
+    there = {name: build for name, build in builds.items() if name in wanted or build.name in manifest.models}
+    models = {name: manifest.model(build.name) for name, build in there.items()}
+    sizes = {
+        name: model.artifacts[manifest.target_model(builds[name].name, target)].size
+        for name, model in models.items()
+    }
+    known = [_first_answer(name, build, client, sizes[name]) for name, build in there.items()]
+    ask: dict[str, Ask] = {name: _invoking(build, client) for name, build in there.items()}
+    missing = ", ".join(name for name in builds if name not in there)
+    return Comparison(
+        where=serving.where,
+        notes=(*_ONE_START, *([f"Not published, so not measured: {missing}."] if missing else [])),
+        requests=requests,
+        concurrency=concurrency,
+        models=measure(known, ask, requests=requests, concurrency=concurrency),
+    )
+
+
+def _first_answer(name: str, build: ModelBuild, client: Client, size: int) -> Measurement:
+    progress(f"asking {name} for the first time")
+    inputs = build.examples()[0].inputs
+    start = time.perf_counter()
+    served = client.infer(model=build.name, inputs=inputs)
+    total = time.perf_counter() - start
+    expected = build.reference(inputs) if build.reference else {}
+    models = [model for model in build.models if not isinstance(model, Ensemble)]
+    return Measurement(
+        name=name,
+        backends=tuple(dict.fromkeys(model.backend.backend for model in models)),
+        size=size,
+        cold=(ColdStart(total_s=total),),
+        difference=max(
+            (largest_difference(served[key], value) for key, value in expected.items()), default=None
+        ),
+        allowed=_allowed(build) if expected else None,
+    )
+
+
+def _allowed(build: ModelBuild) -> float:
+    """The largest difference allowed on a GPU, where plans calculate in what they were compiled for."""
+    if not build.precisions:
+        return build.allowed()
+    return max(build.allowed(each) for each in build.precisions)
+
+
+def _invoking(build: ModelBuild, client: Client) -> Ask:
+    inputs = build.examples()[0].inputs
+    return lambda: client.infer(model=build.name, inputs=inputs)
