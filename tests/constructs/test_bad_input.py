@@ -120,22 +120,22 @@ def test_every_argument_says_its_type(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "wanted", "what", "fix"),
     [
-        (True, int, "a is True, a boolean", "give an integer"),
-        (True, float, "a is True, a boolean", "give a number"),
-        (1, bool, "a is 1, an integer", "give True or False"),
-        (2.5, int, "a is 2.5, a float", "give an integer"),
-        ("5", int | None, "a is '5', a string", "write the number without quotes"),
-        (float("nan"), float, "a is nan, no finite number", "give a finite number, up to 2**53"),
-        (float("inf"), int, "a is inf, no finite number", "give a finite number, up to 2**53"),
-        (2**60, int, "a is 1152921504606846976, a number beyond 2**53", "give a finite number, up to 2**53"),
-        (b"x", str, "a is b'x', bytes", "give text, such as bytes.decode() makes"),
-        ("\ud800", str, "a is '\\ud800', a string with half a character", "give a string"),
-        (30, Duration, "a is 30, an integer", "write Duration.seconds(30), or another unit of Duration"),
-        ("Dockerfile", Path, "a is 'Dockerfile', a string", "write Path('Dockerfile')"),
-        (["--a"], tuple[str, ...], "a is ['--a'], a list", "write it with round brackets, or as tuple(...)"),
-        (kms.Key, kms.IKey, "a is Key, a class", "give an aws_kms.IKey"),
+        (True, int, "a is True (bool)", "give an integer"),
+        (True, float, "a is True (bool)", "give a number"),
+        (1, bool, "a is 1 (int)", "give True or False"),
+        (2.5, int, "a is 2.5 (float)", "give an integer"),
+        ("5", int | None, "a is '5' (str)", "write the number without quotes"),
+        (float("nan"), float, "a is nan (not finite)", "give a finite number, up to 2**53"),
+        (float("inf"), int, "a is inf (not finite)", "give a finite number, up to 2**53"),
+        (2**60, int, "a is 1152921504606846976 (beyond 2**53)", "give a finite number, up to 2**53"),
+        (b"x", str, "a is b'x' (bytes)", "give a string, such as bytes.decode() makes"),
+        ("\ud800", str, "a is '\\ud800' (half a character)", "give a string"),
+        (30, Duration, "a is 30 (int)", "write Duration.seconds(30), or another unit of Duration"),
+        ("Dockerfile", Path, "a is 'Dockerfile' (str)", "write Path('Dockerfile')"),
+        (["--a"], tuple[str, ...], "a is ['--a'] (list)", "write it with round brackets, or as tuple(...)"),
+        (kms.Key, kms.IKey, "a is Key (class)", "give an aws_kms.IKey"),
         (None, kms.IKey, "a is None", "give an aws_kms.IKey"),
-        (5, str | None, "a is 5, an integer", "give a string, or leave it out"),
+        (5, str | None, "a is 5 (int)", "give a string, or leave it out"),
     ],
 )
 def test_a_mistake_says_what_was_given_and_what_to_write(
@@ -159,8 +159,8 @@ def test_an_element_is_named_with_its_place(stack: Stack, repository: ModelRepos
     with pytest.raises(FleetError) as raised:
         MultiModelEndpoint(stack, "Endpoint", repository=repository, environment=wrong)
     assert [problem.what for problem in raised.value.problems] == [
-        "environment['A'] is 1, an integer",
-        "a key of environment is 2, an integer",
+        "environment['A'] is 1 (int)",
+        "a key of environment is 2 (int)",
     ]
 
 

@@ -2,84 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from functools import cache
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from aws_cdk import Token
 
-from triton_fleet.arguments.words import is_known_number, is_unicode, shown
-
-Mismatch = tuple[str, object, Any]
-"""A place, what is there, and what is wanted."""
+from triton_fleet.arguments.words import is_known_number, is_unicode
+from triton_models.base import matching
 
 # The CDK marks tokens in the highest bits of a double.
 _TOKENS = (-1e300, -1e280)
 
-COLLECTIONS = (Sequence, Collection, tuple)
-
 
 def fits(value: object, wanted: Any) -> bool:
     """Whether a value is of an annotated type."""
-    return next(mismatches("", value, wanted), None) is None
+    return matching.fits(value, wanted, of_type=is_a)
 
 
-def mismatches(place: str, value: object, wanted: Any) -> Iterator[Mismatch]:
-    """Each place where another type is wanted.
-
-    Args:
-        place: How to name the value; its elements are named after it.
-        value: What was given.
-        wanted: The annotation.
-    """
-    origin = get_origin(wanted)
-    if origin in (Union, UnionType):
-        yield from _of_union(place, value, wanted)
-    elif origin is Literal:
-        if not any(value == each and type(value) is type(each) for each in get_args(wanted)):
-            yield place, value, wanted
-    elif origin in COLLECTIONS:
-        yield from _of_collection(place, value, wanted, origin)
-    elif origin is Mapping:
-        yield from _of_mapping(place, value, wanted)
-    elif not _is_a(value, wanted):
-        yield place, value, wanted
+def mismatches(place: str, value: object, wanted: Any) -> Iterator[matching.Mismatch]:
+    """Each place where another type is wanted; see `triton_models.base.matching`."""
+    return matching.mismatches(place, value, wanted, of_type=is_a)
 
 
-def _of_union(place: str, value: object, wanted: Any) -> Iterator[Mismatch]:
-    choices = get_args(wanted)
-    if any(fits(value, each) for each in choices):
-        return
-    origins = {get_origin(each): each for each in choices if get_origin(each) in COLLECTIONS}
-    within = [each for origin, each in origins.items() if isinstance(value, origin)]
-    if within and not isinstance(value, str):  # a list as it should be, with an element that should not
-        yield from mismatches(place, value, within[0])
-    else:
-        yield place, value, wanted
-
-
-def _of_collection(place: str, value: object, wanted: Any, origin: type) -> Iterator[Mismatch]:
-    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, origin):
-        yield place, value, wanted
-        return
-    assert isinstance(value, Collection)  # noqa: S101 -- as all of the origins are
-    element = get_args(wanted)[0]
-    for index, each in enumerate(value):
-        yield from mismatches(f"{place}[{index}]", each, element)
-
-
-def _of_mapping(place: str, value: object, wanted: Any) -> Iterator[Mismatch]:
-    if not isinstance(value, Mapping):
-        yield place, value, wanted
-        return
-    key_type, value_type = get_args(wanted)
-    for key, each in value.items():
-        yield from mismatches(f"a key of {place}", key, key_type)
-        yield from mismatches(f"{place}[{shown(key)}]", each, value_type)
-
-
-def _is_a(value: object, wanted: Any) -> bool:
+def is_a(value: object, wanted: Any) -> bool:
     """Whether a value is of a type without type arguments."""
     if wanted is float:
         return is_number(value)

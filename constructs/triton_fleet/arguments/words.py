@@ -1,33 +1,17 @@
-"""Types and values in the words of an error."""
+"""Types of the CDK, and values that it cannot take, in the words of an error."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
-from pathlib import PurePath
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from aws_cdk import Duration, IResolvable
 
-from triton_models.base.suggest import did_you_mean
+from triton_models.base import matching
 
 LARGEST = 2**53
 """The CDK runs in JavaScript, which knows integers up to here."""
-
-_LONGEST_SHOWN = 60
-_MOST_LISTED = 8
-_WANTED = {bool: "True or False", int: "an integer", float: "a number", str: "a string", NoneType: "None"}
-_PLURALS = {bool: "booleans", int: "integers", float: "numbers", str: "strings"}
-_GIVEN = {
-    bool: "a boolean",
-    int: "an integer",
-    float: "a float",
-    str: "a string",
-    bytes: "bytes",
-    list: "a list",
-}
 
 
 def is_known_number(number: float) -> bool:
@@ -44,102 +28,38 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def shown(value: object) -> str:
-    """A value as its user wrote it, shortened; of an object without such a form its class."""
-    if isinstance(value, Enum):
-        return f"{type(value).__name__}.{value.name}"
-    text = value.__name__ if isinstance(value, type) else ascii(value)
-    if text.startswith("<"):
-        return _with_article(type(value).__name__)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
-
-
 def with_kind(value: object) -> str:
-    """A value with its kind, unless the value itself shows it."""
-    kind = _kind(value)
-    return f"{shown(value)}, {kind}" if kind else shown(value)
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, type):
-        return "a class"
+    """A value with its type, or with the reason why the CDK cannot take it."""
     if isinstance(value, str) and not is_unicode(value):
-        return "a string with half a character"
+        return f"{matching.shown(value)} (half a character)"
     if isinstance(value, (int, float)) and not is_known_number(value):
-        return "no finite number" if isinstance(value, float) else "a number beyond 2**53"
-    return _GIVEN.get(type(value), "")
+        reason = "not finite" if isinstance(value, float) else "beyond 2**53"
+        return f"{matching.shown(value)} ({reason})"
+    return matching.with_kind(value)
 
 
 def described(wanted: Any) -> str:
     """A type."""
-    origin, arguments = get_origin(wanted), get_args(wanted)
-    if origin in (Union, UnionType):
-        return " or ".join(described(each) for each in arguments if each is not NoneType)
-    if origin is Literal:
-        return f"one of {', '.join(map(repr, arguments))}"
-    if origin is Mapping:
-        return f"a dict from {_plural(arguments[0])} to {_plural(arguments[1])}"
-    if origin is not None:
-        return f"a {'tuple' if origin is tuple else 'list'} of {_plural(arguments[0])}"
-    return _WANTED.get(wanted) or _class(wanted)
+    return matching.described(wanted, class_name=_class_name)
 
 
 def advice(given: object, wanted: Any) -> str:
-    """What to write instead."""
-    choices = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
-    for each in choices:
-        for hint in _HINTS:
-            if text := hint(given, each):
-                return text
-    optional = ", or leave it out" if NoneType in choices else ""
-    return f"give {described(wanted)}{optional}"
+    """The fix for a value of another type."""
+    return matching.advice(given, wanted, hints=(_of_numbers, _of_tokens), class_name=_class_name)
 
 
-def _class(wanted: Any) -> str:
+def _class_name(wanted: Any) -> str:
     if wanted is Duration:
         return "a Duration such as Duration.minutes(5)"
     if isinstance(wanted, type) and issubclass(wanted, Enum):
-        names = [f"{wanted.__name__}.{member.name}" for member in wanted]
-        if len(names) <= _MOST_LISTED:
-            return f"one of {', '.join(names)}"
-        return f"a member of {wanted.__name__} such as {names[0]}"
+        return matching.one_of_enumeration(wanted)
     # Classes of the CDK with their module, as they are imported: aws_kms.IKey.
     module = wanted.__module__.rpartition(".")[2]
     of_service = module.startswith("aws_") and module != "aws_cdk"
-    return _with_article(f"{module}.{wanted.__name__}" if of_service else wanted.__name__)
-
-
-def _plural(wanted: Any) -> str:
-    return _PLURALS.get(wanted) or described(wanted).removeprefix("a ").removeprefix("an ")
-
-
-def _with_article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
-
-
-def _of_lists(given: object, wanted: Any) -> str:
-    if get_origin(wanted) not in (Sequence, Collection, tuple):
-        return ""
-    if get_origin(wanted) is tuple and isinstance(given, list):
-        return "write it with round brackets, or as tuple(...)"
-    element = get_args(wanted)[0]
-    looked_at = isinstance(element, type) and not getattr(element, "_is_protocol", False)
-    if looked_at and isinstance(given, element):
-        return f"write ({shown(given)},)" if get_origin(wanted) is tuple else f"write [{shown(given)}]"
-    return ""
-
-
-def _of_texts(given: object, wanted: Any) -> str:
-    if wanted is str and isinstance(given, bytes):
-        return "give text, such as bytes.decode() makes"
-    if isinstance(given, str) and isinstance(wanted, type) and issubclass(wanted, PurePath):
-        return f"write Path({given!r})"
-    return ""
+    return matching.with_article(f"{module}.{wanted.__name__}" if of_service else wanted.__name__)
 
 
 def _of_numbers(given: object, wanted: Any) -> str:
-    if wanted in (int, float) and isinstance(given, str):
-        return "write the number without quotes"
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         return ""
     if wanted is Duration and is_known_number(given):
@@ -154,21 +74,3 @@ def _of_tokens(given: object, wanted: Any) -> str:
     if wanted in (int, str, float) and IResolvable in interfaces:
         return f"give Token.as_{'string' if wanted is str else 'number'}(...) of it"
     return ""
-
-
-def _of_enumerations(given: object, wanted: Any) -> str:
-    if not (isinstance(wanted, type) and issubclass(wanted, Enum) and isinstance(given, str)):
-        return ""
-    names = {member.value: f"{wanted.__name__}.{member.name}" for member in wanted}
-    if given in names:
-        return f"write {names[given]}"
-    return did_you_mean(given, list(names.values()), otherwise=f"give {described(wanted)}")
-
-
-_HINTS: Sequence[Callable[[object, Any], str]] = (
-    _of_lists,
-    _of_texts,
-    _of_numbers,
-    _of_tokens,
-    _of_enumerations,
-)

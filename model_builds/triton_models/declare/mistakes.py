@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_type_hints
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.matching import advice, described, matcher, with_kind
 
 BAD_DECLARATION = Check(id="bad-declaration", source=FROM_ARGUMENTS)
 
@@ -81,72 +82,11 @@ def _own_mistakes(
         # It came to what is wrong already, and is reported.
 
 
-def fits(value: object, hint: Any) -> bool:
-    """Whether a value is of a type; a list will do where a sequence is asked for, an int where a float is."""
-    return _check_of(hint)(value)
-
-
-@functools.cache
-def _check_of(hint: Any) -> Callable[[Any], bool]:
-    """The check for a type, made once: thousands of declarations are read before every synthesis."""
-    origin, inner = _parts(hint)
-    if hint is Any:
-        return lambda value: True
-    if origin in _UNIONS:
-        checks = [_check_of(each) for each in inner]
-        return lambda value: type(value) in inner or any(check(value) for check in checks)
-    if origin is Literal:
-        return lambda value: any(value == each and type(value) is type(each) for each in inner)
-    if origin is Callable:
-        return callable
-    kind, contents = origin or hint, _contents_check(inner)
-    if contents is None:
-        return lambda value: type(value) is kind or _is_a(value, kind)
-    return lambda value: _is_a(value, kind) and contents(value)
-
-
-def _contents_check(inner: tuple[Any, ...]) -> Callable[[Any], bool] | None:
-    """The check for what a collection holds; None if anything will do."""
-    if not inner:
-        return None
-    first, last = _check_of(inner[0]), _check_of(inner[-1])
-
-    def check(value: object) -> bool:
-        if isinstance(value, list | tuple):  # first, for it is quick to tell, and nearly always so
-            return all(map(first, value))
-        if isinstance(value, Mapping):
-            return all(first(key) and last(each) for key, each in value.items())
-        return not isinstance(value, Sequence) or all(map(first, value))
-
-    return check
-
-
-def type_name(hint: Any) -> str:
-    """A type as a declaration would say it."""
-    origin, inner = _parts(hint)
-    if origin in _UNIONS:
-        return " or ".join(dict.fromkeys(type_name(each) for each in inner))
-    if origin is Literal:
-        return " or ".join(repr(each) for each in inner)
-    if origin is Callable:
-        return "a function"
-    if inner and issubclass(origin, Mapping):
-        return f"a mapping of {type_name(inner[0])} to {type_name(inner[1])}"
-    if inner:
-        return f"a list of {type_name(inner[0])}"
-    return "None" if hint is _NONE else str(getattr(hint, "__name__", hint))
-
-
 @functools.cache
 def field_types(declared: Any) -> Mapping[str, Any]:
     """The type of each field of a declared class, by name."""
     hints = get_type_hints(declared)
     return {each.name: hints[each.name] for each in fields(declared)}
-
-
-@functools.cache
-def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    return get_origin(hint), get_args(hint)
 
 
 @functools.cache
@@ -160,9 +100,9 @@ def _can_hold(hint: Any) -> bool:
 
 
 @functools.cache
-def _field_checks(declared: Any) -> tuple[tuple[str, Callable[[Any], bool], Any], ...]:
-    """The check and the type of each field of a declared class."""
-    return tuple((name, _check_of(hint), hint) for name, hint in field_types(declared).items())
+def _field_matchers(declared: Any) -> tuple[tuple[str, Callable[[Any], bool], Any], ...]:
+    """The test and the type of each field of a declared class."""
+    return tuple((name, matcher(hint), hint) for name, hint in field_types(declared).items())
 
 
 def _type_mistakes(declared: object) -> list[Mistake]:
@@ -170,12 +110,12 @@ def _type_mistakes(declared: object) -> list[Mistake]:
     return [
         Mistake(
             field=name,
-            what=f"{owner.__name__}.{name} is {_shown(getattr(declared, name))}",
-            expected=type_name(hint),
-            fix="write a value of that type",
+            what=f"{owner.__name__}.{name} is {with_kind(getattr(declared, name))}",
+            expected=described(hint),
+            fix=advice(getattr(declared, name), hint),
         )
-        for name, check, hint in _field_checks(owner)
-        if not check(getattr(declared, name))
+        for name, matches, hint in _field_matchers(owner)
+        if not matches(getattr(declared, name))
     ]
 
 
@@ -189,20 +129,3 @@ def _children(declared: object) -> list[object]:
             value = tuple(value.values()) if isinstance(value, Mapping) else (value,)
         found += [each for each in value if hasattr(type(each), "__dataclass_fields__")]
     return found
-
-
-def _is_a(value: object, kind: Any) -> bool:
-    if type(value) is kind:
-        return True
-    if isinstance(value, bool):
-        return kind is bool or kind is object
-    if kind is float:
-        return isinstance(value, int | float)
-    if isinstance(value, str) and kind is not str:
-        return False  # a text is a sequence too, but never the one that is meant
-    return isinstance(value, kind)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."  # noqa: PLR2004 (one line of a terminal)

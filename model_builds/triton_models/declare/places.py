@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import Problem
+from triton_models.base.matching import advice, described, fits, with_kind
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare.mistakes import BAD_DECLARATION, field_types, fits, type_name
+from triton_models.declare.mistakes import BAD_DECLARATION, field_types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +71,10 @@ class Places:
                 )
             elif literal and not fits(literal[0], known[each.name]):
                 yield self._problem(
-                    f"{each.owner.__name__}.{each.name} is {literal[0]!r}",
+                    f"{each.owner.__name__}.{each.name} is {with_kind(literal[0])}",
                     each.line,
-                    expected=type_name(known[each.name]),
-                    fix="write a value of that type",
+                    expected=described(known[each.name]),
+                    fix=advice(literal[0], known[each.name]),
                 )
         yield from self._missing()
 
