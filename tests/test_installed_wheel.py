@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.story
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "constructs", "model_builds", "rehearsal")
 
@@ -85,7 +87,6 @@ def run(
     )
 
 
-@pytest.mark.story
 def test_the_readmes_twenty_lines_synthesise(python: Path, tmp_path: Path) -> None:
     program = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)[0]
     # Model builds are the user's own: the wheel has the tools for them, and no models.

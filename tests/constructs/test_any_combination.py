@@ -43,6 +43,8 @@ from triton_fleet import (
     endpoint_name_for,
 )
 
+pytestmark = pytest.mark.story
+
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"
 EXAMPLES = int(os.environ.get("FLEET_FUZZ_EXAMPLES", "700")) if FUZZ else 40
 """For each of the searches below."""

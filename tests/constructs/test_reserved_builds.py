@@ -67,4 +67,7 @@ def test_builds_run_in_the_triton_image_on_the_fleet(template: dict[str, Any]) -
 
 
 def test_there_is_one_role_for_one_way_to_build(template: dict[str, Any]) -> None:
-    _one(template, "AWS::IAM::Role")
+    role, _ = _one(template, "AWS::IAM::Role")
+    _, project = _one(template, "AWS::CodeBuild::Project")
+
+    assert project["ServiceRole"] == {"Fn::GetAtt": [role, "Arn"]}

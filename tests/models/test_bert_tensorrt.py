@@ -94,6 +94,7 @@ def test_the_tensors_are_those_of_the_post(built_model):
     assert list(config.dynamic_batching.preferred_batch_size) == [16]
 
 
+@pytest.mark.story
 def test_a_gpu_build_compiles_the_trained_weights_with_the_profile_of_the_post(gpu_build):
     assert (gpu_build.parents[1] / "trtexec.log").read_text().split()[2:] == [
         "--skipInference",
@@ -109,6 +110,7 @@ def test_a_gpu_build_compiles_the_trained_weights_with_the_profile_of_the_post(g
     assert check_path(gpu_build, target=target(release="25.09", gpu="A10G", endpoint=None)) == []
 
 
+@pytest.mark.story
 def test_a_build_without_a_gpu_is_served_by_onnx_runtime(trained, monkeypatch, tmp_path):
     monkeypatch.setenv("BERT_WEIGHTS", str(trained))
     root = build(NAME, output=tmp_path / "build", cpu=True)
@@ -121,6 +123,7 @@ def test_a_build_without_a_gpu_is_served_by_onnx_runtime(trained, monkeypatch, t
     _equal(answers, declared.reference(inputs))
 
 
+@pytest.mark.story
 def test_fp16_is_outside_of_the_tolerance_for_fp32_and_within_its_own(declared):
     network = deepcopy(declared.models[0].network()).eval().half()
     inputs = declared.examples()[1].inputs

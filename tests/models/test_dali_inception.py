@@ -176,6 +176,7 @@ def test_the_preprocessing_is_what_another_library_makes_of_the_image(name, decl
     np.testing.assert_allclose(pixels, BY_PILLOW[name], rtol=0, atol=2)
 
 
+@pytest.mark.story
 def test_the_network_has_the_parameters_of_the_published_one(declared):
     network = declared.models[1].network()
     state = network.state_dict()
@@ -186,6 +187,7 @@ def test_the_network_has_the_parameters_of_the_published_one(declared):
     assert state["Mixed_7b.branch3x3_2a.bn.running_var"].shape == (384,)
 
 
+@pytest.mark.story
 def test_trained_weights_are_taken_from_a_file_and_those_for_1000_classes_are_refused(
     declared, tmp_path, monkeypatch
 ):
@@ -312,6 +314,7 @@ def _pipeline(function: Callable[[str], object]) -> DaliPipeline:
 
 
 @needs_dali
+@pytest.mark.story
 def test_only_fancy_upsampling_brings_a_gpus_decoder_within_the_tolerance(declared):
     exact = pixels_of("landscape")
     interpolated, nearest = (decoded_with(exact, fancy=fancy) for fancy in (True, False))

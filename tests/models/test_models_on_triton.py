@@ -84,6 +84,7 @@ def test_the_server_answers_every_example_as_the_source_framework_does(name, ser
         np.testing.assert_allclose(answer, expected, rtol=0, atol=build.allowed(), err_msg=example.name)
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("name", every_model())
 def test_different_inputs_get_answers_that_differ_by_far_more_than_the_tolerance(name):
     build = load_build(name)

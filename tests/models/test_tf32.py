@@ -87,6 +87,7 @@ class EmulatedTf32(TorchDispatchMode):
         return self.shorten(scores.softmax(-1)) @ self.shorten(value)
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("name", [each for each in every_model() if model_of(each) in BY_ONNX_RUNTIME])
 def test_tf32_is_outside_of_the_tolerance_for_fp32_and_within_its_own(name):
     declared = load_build(name)

@@ -14,6 +14,8 @@ from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, u
 from triton_aws import EmbeddedAws
 from triton_fleet import ModelRepository, SingleModelEndpoint, Variant
 
+pytestmark = pytest.mark.story
+
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 WAIT = "Custom::TritonArtifact"
 WAITS = "Waits for artifacts"

@@ -17,6 +17,8 @@ from triton_models.spec import load_builds
 from triton_rehearsal.compare.local import compare_locally
 from triton_rehearsal.hosting.service import Hosting
 
+pytestmark = pytest.mark.story
+
 DECLARATION = """
 import functools
 from triton_models.spec import Example, ModelBuild, PythonModel, Tensor

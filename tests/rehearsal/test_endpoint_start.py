@@ -16,6 +16,8 @@ from triton_aws import EmbeddedAws
 from triton_fleet import MultiModelEndpoint
 from triton_models.repository.manifest import MANIFEST_NAME, Manifest
 
+pytestmark = pytest.mark.story
+
 LOGS = "/aws/sagemaker/Endpoints/search"
 START = "Custom::TritonEndpointStart"
 

@@ -22,6 +22,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.story
 def test_the_working_tree_is_compared_with_a_commit(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -37,6 +38,7 @@ def test_the_working_tree_is_compared_with_a_commit(
     assert (tmp_path / "report.md").read_text().startswith("### 1 model differs\n")
 
 
+@pytest.mark.story
 def test_with_a_repository_it_says_what_each_model_stands_for_now(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

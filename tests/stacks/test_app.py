@@ -105,6 +105,7 @@ def test_a_mistake_in_a_construct_is_reported_the_same_way(tmp_path: Path) -> No
     assert "Traceback" not in completed.stderr
 
 
+@pytest.mark.story
 def test_models_that_cannot_be_served_are_reported_the_same_way_and_all_at_once(tmp_path: Path) -> None:
     source = declare(tmp_path / "model_builds", "minilm", "resnet50", "words")
     for name, wrong in {"minilm": "max_batch_size=-1", "words": "max_batch_size='many'"}.items():

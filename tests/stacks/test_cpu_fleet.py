@@ -174,6 +174,7 @@ def test_no_pack_of_rules_finds_what_was_not_accepted() -> None:
     assert found == []
 
 
+@pytest.mark.story
 def test_the_command_line_needs_only_the_instance_type(tmp_path: Path) -> None:
     completed = run_app(tmp_path, context={"instance_type": CPU})
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from cdk_nag import AwsSolutionsChecks
@@ -65,8 +67,21 @@ def test_every_acceptance_is_still_needed() -> None:
     assert _findings(fleet, []) == sorted(f"{each.finding} {each.construct.node.path}" for each in accepted)
 
 
-def test_every_acceptance_gives_a_reason() -> None:
-    assert all(len(each.reason) > 60 for each in _accepted(fleet_app(**LARGEST)))
+def test_every_acceptance_is_written_beside_its_construct_with_its_reason() -> None:
+    fleet = fleet_app(**LARGEST)
+    accepted = _accepted(fleet)
+    accept(accepted)
+    written = {
+        (path, finding.removeprefix("Annotation::"), reason)
+        for file in Path(fleet.app.synth().directory).glob("*.metadata.json")
+        for path, entries in json.loads(file.read_text()).items()
+        for entry in entries
+        if entry["type"] == "aws:cdk:acknowledged-rules"
+        for finding, reason in entry["data"].items()
+    }
+
+    assert {(f"/{each.construct.node.path}", each.finding, each.reason) for each in accepted} <= written
+    assert "" not in {each.reason for each in accepted}
 
 
 def test_no_acceptance_covers_more_than_a_resource_and_its_parts() -> None:

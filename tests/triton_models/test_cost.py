@@ -26,9 +26,16 @@ def test_every_price_is_of_an_instance_type_that_can_host() -> None:
 @pytest.mark.parametrize("name", sorted(PRICES))
 def test_every_price_says_where_and_when(name: str) -> None:
     price = PRICES[name]
-    assert 0.1 < price.usd_per_hour < 200
     assert re.fullmatch(r"[a-z]{2}-[a-z]+-\d", price.region or "")
     assert re.fullmatch(r"20\d\d(-\d\d-\d\d)?", price.dated or "")
+
+
+@pytest.mark.parametrize("name", sorted(PRICES))
+def test_every_price_is_what_a_month_of_its_type_costs_by_the_hour(name: str) -> None:
+    price = PRICES[name]
+    made = estimate(price=price, most=1)
+    assert made.floor == made.ceiling == pytest.approx(price.usd_per_hour * 730)
+    assert f" x {price.usd_per_hour:g} USD/h x 730 h" in next(iter(made.lines()))
 
 
 @pytest.mark.parametrize("family", sorted({name.rpartition(".")[0] for name in PRICES}))
