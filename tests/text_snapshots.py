@@ -16,6 +16,5 @@ class TextFile(SingleFileSnapshotExtension):
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:
-        """The folder of a test module, whose name another folder of tests may have too."""
-        folder = Path(test_location.filepath).parent.name
-        return str(Path(__file__).parent / "snapshots" / f"{folder}_{test_location.basename}")
+        """The folder of a test module."""
+        return str(Path(__file__).parent / "snapshots" / test_location.basename)
