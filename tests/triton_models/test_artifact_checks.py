@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -85,7 +86,9 @@ def test_the_texts_are_as_they_were_reviewed(snapshot: SnapshotAssertion, tmp_pa
         problems = "\n".join(map(str, found)).replace(str(tmp_path / str(number)), "FOLDER")
         texts.append(f"{case}\n{problems}")
 
-    assert "\n\n".join(texts) == snapshot(extension_class=TextFile)
+    # An archive holds times, so that its size is not the same every time.
+    reviewed = re.sub(r"after \d+ bytes", "after N bytes", "\n\n".join(texts))
+    assert reviewed == snapshot(extension_class=TextFile)
 
 
 def test_every_check_has_a_case_and_every_case_a_check() -> None:
