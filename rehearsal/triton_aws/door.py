@@ -1,8 +1,8 @@
 """Access to the embedded AWS: for programs that have a key of this run, and for no web page.
 
-The loopback interface is shared with every user of a machine and with every page that a browser there shows,
-and what listens runs builds and functions. AWS checks signatures. Here the key's id is the secret: it is
-random, new for each run, and only in the environment of what the run starts or its user sets up.
+Every user of a machine and every page in its browsers can reach the loopback interface, and the server runs
+builds and functions. AWS checks signatures. Here the key's id is the secret: it is random, new for each run,
+and only in the environment of child processes.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Door:
         self._issued = issued
 
     def refusal(self, headers: Mapping[str, str], query: str = "") -> str | None:
-        """Why a request is refused; None if it is let in.
+        """Return why a request is refused; None if it is let in.
 
         Args:
             headers: Its headers, with lower-case names.
-            query: What follows the question mark in its URL, where a presigned one has its key.
+            query: The query of its URL, which has the key of a presigned one.
         """
         foreign = refusal_of_pages(headers)
         if foreign:
@@ -59,7 +59,7 @@ class Door:
 
 
 def refusal_of_pages(headers: Mapping[str, str]) -> str | None:
-    """Why a request may come from a web page; None if it cannot."""
+    """Return why a request may come from a web page; None if it cannot."""
     if any(name in headers for name in _OF_BROWSERS):
         return "a browser sent the request, and no page may call this AWS"
     if not _HERE.fullmatch(headers.get("host", "")):
@@ -68,7 +68,7 @@ def refusal_of_pages(headers: Mapping[str, str]) -> str | None:
 
 
 def behind(door: Door, application: _Application) -> _Application:
-    """An application that answers whom a door lets in."""
+    """Wrap an application so that it answers only requests that the door lets in."""
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         reason = door.refusal(headers_of(environ), environ.get("QUERY_STRING", ""))
@@ -80,7 +80,7 @@ def behind(door: Door, application: _Application) -> _Application:
 
 
 def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
-    """The headers of a WSGI request, with lower-case names."""
+    """Return the headers of a WSGI request, with lower-case names."""
     named = ((name[5:], value) for name, value in environ.items() if name.startswith("HTTP_"))
     return {name.replace("_", "-").lower(): str(value) for name, value in named}
 
@@ -103,7 +103,7 @@ def refuse(environ: Mapping[str, Any], start_response: Callable[..., Any], reaso
 
 
 def _key(authorization: str, query: str) -> str:
-    """The id of the key that a request is signed with; "" if it is not signed."""
+    """Return the id of the key that signs a request; "" if it is not signed."""
     if signed := _SIGNED.match(authorization):
         return signed[1] or signed[2]
     given = parse_qs(query)

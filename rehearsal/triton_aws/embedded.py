@@ -353,7 +353,7 @@ def _keys(key: str) -> dict[str, str]:
 
 
 def _issued(key: str) -> bool:
-    """Whether AssumeRole or CreateAccessKey made a key here."""
+    """Return whether AssumeRole or CreateAccessKey created a key here."""
     from moto.iam.models import iam_backends
 
     return any(key in iam.access_keys for account in iam_backends.values() for iam in account.values())

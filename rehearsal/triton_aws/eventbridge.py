@@ -1,4 +1,4 @@
-"""EventBridge's own rules: which event a pattern matches, and what a target gets of it.
+"""EventBridge's rules: matching of patterns, and the input of targets.
 
 Read on 2026-11-21:
 https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-patterns.html
@@ -21,10 +21,10 @@ _PLACEHOLDER = re.compile(r"<([A-Za-z0-9_.\-]+)>")
 
 
 def matches(pattern: Mapping[str, Any], event: Any, *, passes: Filters, absent: object) -> bool:
-    """Whether an event has every field that a pattern names, with a value that the pattern allows.
+    """Return whether an event has every field of a pattern, with a value that the pattern allows.
 
-    Where the event has an array, one element has to match: the whole part of the pattern below it if its
-    elements are objects, so that two fields are never taken from two of them.
+    Of an array in the event, one element must match. If the elements are objects, one of them must match all
+    fields of the pattern below it.
 
     Args:
         pattern: The pattern, or the part of one below a field.
@@ -47,7 +47,7 @@ def matches(pattern: Mapping[str, Any], event: Any, *, passes: Filters, absent: 
 
 
 def target_input(target: Mapping[str, Any], event: Event, *, rule_arn: str) -> bytes:
-    """What a target gets: its constant, its part of the event, its template filled in, or the event."""
+    """Return a target's input: its constant, its part of the event, its filled template, or the event."""
     if "Input" in target:
         return str(target["Input"]).encode()
     if "InputPath" in target:
@@ -80,7 +80,7 @@ def _transformed(transformer: Mapping[str, Any], event: Event, rule_arn: str) ->
 
 
 def _inside_quotes(text: str) -> bool:
-    """Whether the place after this text is within a JSON string."""
+    """Return whether the place after this text is within a JSON string."""
     return re.sub(r"\\.", "", text).count('"') % 2 == 1
 
 

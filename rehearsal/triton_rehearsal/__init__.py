@@ -1,1 +1,1 @@
-"""The whole system on one machine: an embedded AWS, the real CDK command line, a real Triton server."""
+"""The system on one machine: an embedded AWS, the real CDK command line, real Triton servers."""

@@ -28,7 +28,7 @@ class Cdk:
     """One CDK app, deployed to wherever the environment points.
 
     Args:
-        environment: The whole process environment of the CLI, such as `EmbeddedAws.environment()`.
+        environment: The process environment of the CLI, such as `EmbeddedAws.environment()`.
         directory: The app's folder, where its cdk.json is.
         output: A folder outside the repository that takes the cloud assembly and what the CLI itself keeps.
             It is made if it is not there; the caller removes it.
@@ -158,7 +158,7 @@ class Cdk:
 
 
 def _node_folder() -> list[str]:
-    """The folder of the environment's own node, if it brings one.
+    """Return the folder of the environment's own node, if it has one.
 
     The `node` next to the interpreter only starts that one, and would leave it behind when it is killed.
     """
@@ -194,7 +194,7 @@ def _failed(verb: str, status: int, lines: Sequence[str]) -> FleetError:
 
 
 def _meaningful(lines: Sequence[str]) -> list[str]:
-    """The end of the CLI's output without blank lines, and from its first complaint if that is in it."""
+    """Return the end of the CLI's output without blank lines, from its first error on if there is one."""
     shown = [line for line in lines if line.strip() and not line.startswith(_NOISE)]
     complaints = [number for number, line in enumerate(shown) if "❌" in line or "_FAILED" in line]
     start = max(complaints[0] if complaints else 0, len(shown) - _LINES_SHOWN)

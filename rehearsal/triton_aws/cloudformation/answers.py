@@ -1,7 +1,7 @@
-"""Where custom resources are answered: URLs of the embedded AWS that take one PUT each.
+"""The URLs to which custom resources send their answers. Each takes one PUT.
 
-On AWS they are presigned URLs of S3, which are signed without a content type. A client that sends one, as
-urllib does unless it is told not to, is refused there and here: `Content-Type` has to be empty or absent.
+On AWS they are presigned URLs of S3, signed without a content type. A request with one, as urllib sends by
+default, is refused there and here: `Content-Type` must be empty or absent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Answered = queue.Queue[bytes | Outcome]
 _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 _PREFIX = "/cloudformation-custom-resource-response/"
-# What is read of an answer at most, so that one that is too long can be told from one that is not.
+# The bytes of an answer that are read at most: more than the longest valid one.
 _READ_BYTES = 1 << 20
 
 _REFUSED = b"""<?xml version="1.0" encoding="UTF-8"?>
@@ -32,7 +32,7 @@ signature you provided. Send the URL as it was given, and an empty Content-Type.
 
 
 class Answers:
-    """The URLs that are open."""
+    """The open URLs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,12 +40,12 @@ class Answers:
         self._url = ""
 
     def connect(self, url: str) -> None:
-        """Say at which address the embedded AWS answers."""
+        """Set the address of the embedded AWS."""
         self._url = url
 
     @contextmanager
     def expect(self, request_id: str) -> Iterator[tuple[str, Answered]]:
-        """A URL for one answer, and where its body arrives; the URL is closed at the end."""
+        """Open a URL for one answer; yields it with the queue that gets the body."""
         path = f"{_PREFIX}{quote(request_id)}"
         answered: Answered = queue.Queue()
         signature = f"X-Amz-Signature={secrets.token_hex(32)}"
@@ -58,7 +58,7 @@ class Answers:
                 del self._expected[path]
 
     def before(self, application: _Application) -> _Application:
-        """An application that takes the answers itself and leaves everything else to another one."""
+        """Wrap an application so that answers are taken here."""
 
         def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             if not environ["PATH_INFO"].startswith(_PREFIX):
@@ -79,7 +79,7 @@ class Answers:
             if not secrets.compare_digest(environ.get("QUERY_STRING", ""), signature):
                 return "403 Forbidden", _REFUSED
             answered.put(body)
-        # S3 takes an object whether or not anybody still waits for it.
+        # S3 takes an object even if nobody waits for it any more.
         return "200 OK", b""
 
 

@@ -16,7 +16,7 @@ _ACTIONS = "ScheduledActions"
 
 
 class ScalableTarget(PutType):
-    """What scales, between which bounds and when. Its id is `resource|dimension|namespace`."""
+    """A scalable target with its bounds and schedule. Its id is `resource|dimension|namespace`."""
 
     name = "AWS::ApplicationAutoScaling::ScalableTarget"
 
@@ -50,7 +50,7 @@ class ScalableTarget(PutType):
 
 
 class ScalingPolicy(PutType):
-    """How a target scales. Its id is the policy's ARN."""
+    """The scaling policy of a target. Its id is the policy's ARN."""
 
     name = "AWS::ApplicationAutoScaling::ScalingPolicy"
 

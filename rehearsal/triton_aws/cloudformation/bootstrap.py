@@ -1,4 +1,4 @@
-"""What `cdk bootstrap` makes beyond the rest: the repository of its images and its version in a parameter."""
+"""Types that only `cdk bootstrap` uses: the repository of its images, and its version in a parameter."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -107,23 +107,23 @@ class Parameter(PutType):
 
 
 class CdkMetadata(ResourceType):
-    """AWS::CDK::Metadata: CloudFormation counts it and makes nothing of it."""
+    """AWS::CDK::Metadata: a resource without an effect."""
 
     name = "AWS::CDK::Metadata"
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Nothing to make."""
+        """Return an id; nothing is created."""
         return Identity(physical_id=call.unique_name(limit=_PARAMETER_NAME_LIMIT))
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Nothing to change."""
+        """Return the same identity; nothing changes."""
         return identity
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Nothing to remove."""
+        """Do nothing."""
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """No service knows it."""
+        """Do nothing; no service knows it."""
 
 
 def _json(value: object) -> str:

@@ -63,7 +63,7 @@ TYPES: Mapping[str, ResourceType] = {kind.name: kind for kind in _TYPES}
 
 
 def resource_type(name: str) -> ResourceType | None:
-    """What works on resources of that type; None if neither this table nor moto has it."""
+    """Return the implementation of a type; None if neither this table nor moto has it."""
     if is_custom(name):
         return custom_resource.CustomResource(name)
     return TYPES.get(name) or moto_type(name)

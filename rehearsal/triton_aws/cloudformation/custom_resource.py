@@ -55,7 +55,7 @@ class CustomResourceError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Response:
-    """What the function put to the URL, as far as it concerns the stack."""
+    """The part of the function's answer that concerns the stack."""
 
     physical_id: str
     attributes: Mapping[str, Any]
@@ -147,7 +147,7 @@ def _wait(answered: queue.Queue[bytes | Outcome], *, timeout: float, request_id:
     """The answer's body.
 
     Raises:
-        CustomResourceError: There is none in time, or the function ended without one.
+        CustomResourceError: None came in time, or the function ended without one.
     """
     try:
         found = answered.get(timeout=timeout)
@@ -168,7 +168,7 @@ def _wait(answered: queue.Queue[bytes | Outcome], *, timeout: float, request_id:
 
 
 def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
-    """What an answer says.
+    """Parse an answer.
 
     Raises:
         CustomResourceError: It says that the function failed, or is not an answer to the request.
@@ -200,5 +200,5 @@ def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
 
 
 def _attributes(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What `Fn::GetAtt` finds: text, and lists of it."""
+    """Return the attributes for `Fn::GetAtt`: strings, and lists of strings."""
     return {str(key): as_text(value) for key, value in data.items()}

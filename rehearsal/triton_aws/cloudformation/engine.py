@@ -61,11 +61,11 @@ class Deployed:
 
     @property
     def physical_resource_id(self) -> str:
-        """What `Ref` returns; empty where the resource is not there."""
+        """The value of `Ref`; empty if the resource does not exist."""
         return self.identity.physical_id if self.identity else ""
 
     def get_cfn_attribute(self, name: str) -> str:
-        """What `Fn::GetAtt` returns; empty where the resource is not there.
+        """Return the value of `Fn::GetAtt`; empty if the resource does not exist.
 
         Raises:
             DeploymentError: The type has no such attribute.
@@ -83,7 +83,7 @@ class StackResources(ResourceMap):
     """moto's map of what a stack refers to: parameters, mappings, conditions, and the resources from here."""
 
     def __getitem__(self, key: str) -> Any:
-        """What a `Ref` to the name finds; None for a resource that a condition leaves out."""
+        """Return the target of a `Ref`; None for a resource that a condition leaves out."""
         if key in self._parsed_resources:
             return self._parsed_resources[key]
         if key in self._resource_json_map:
@@ -192,7 +192,7 @@ class Deployment:
     def roll_back(self) -> list[str]:
         """Undo what `apply` did, newest first; returns the resources that could not be removed.
 
-        What cannot be undone is in the events. A resource that stays keeps what it depends on.
+        Failures are in the events. A resource that stays keeps its dependencies.
         """
         while self._undo:
             undo = self._undo.pop()
@@ -209,7 +209,7 @@ class Deployment:
         return self._left
 
     def stay(self) -> bool:
-        """Leave everything as `apply` left it; returns whether that can be, which a replacement prevents."""
+        """Keep everything as `apply` left it; returns False after a replacement, which prevents that."""
         if self._obsolete:
             return False
         if self._partial is not None:
@@ -217,7 +217,7 @@ class Deployment:
         return True
 
     def clean_up(self) -> list[str]:
-        """Delete what was replaced or left the template; returns the reasons of what could not be deleted."""
+        """Delete replaced and removed resources; returns the reasons of failed deletions."""
         rank = {name: number for number, name in enumerate(self._former_order)}
         obsolete = sorted(self._obsolete, key=lambda found: rank[found.logical_resource_id], reverse=True)
         return [reason for found in obsolete if (reason := self._remove(found))]
@@ -236,7 +236,7 @@ class Deployment:
         return failures
 
     def _reconcile(self, logical_id: str, declared: Mapping[str, Any]) -> None:
-        """Make one resource what the template declares."""
+        """Bring one resource to what the template declares."""
         type_name = declared["Type"]
         kind = self._types(type_name)
         before = self._resources.deployed.get(logical_id)

@@ -36,7 +36,7 @@ class Rule(ConfiguredType):
             events.put_targets(**api_request(events, "PutTargets", wanted))
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Remove the targets, then the rule: the API takes no other order."""
+        """Remove the targets, then the rule: the API requires that order."""
         events, name = call.client("events"), _name(identity)
         targets = events.list_targets_by_rule(Rule=name, **_bus(properties))["Targets"]
         if targets:

@@ -63,7 +63,7 @@ class Key(ConfiguredType):
         call.client("kms").schedule_key_deletion(KeyId=identity.physical_id, PendingWindowInDays=days)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the key; one that waits for its deletion is none."""
+        """Read the key; one that is scheduled for deletion does not count."""
         state = call.client("kms").describe_key(KeyId=identity.physical_id)["KeyMetadata"]["KeyState"]
         if state == "PendingDeletion":
             msg = f"the key {identity.physical_id} waits for its deletion"

@@ -123,7 +123,7 @@ class Permission(ResourceType):
 
 
 class EventInvokeConfig(PutType):
-    """How asynchronous calls of a function are tried again. Its id is the function's name."""
+    """The retries of a function's asynchronous calls. Its id is the function's name."""
 
     name = "AWS::Lambda::EventInvokeConfig"
 

@@ -226,7 +226,7 @@ class _PolicyOfSeveral(ResourceType):
 
 
 class TopicPolicy(_PolicyOfSeveral):
-    """Who may publish to topics."""
+    """The permissions to publish to topics."""
 
     name = "AWS::SNS::TopicPolicy"
     holders = "Topics"
@@ -245,7 +245,7 @@ class TopicPolicy(_PolicyOfSeveral):
 
 
 class QueuePolicy(_PolicyOfSeveral):
-    """Who may send to queues and receive from them."""
+    """The permissions to send to queues and receive from them."""
 
     name = "AWS::SQS::QueuePolicy"
     holders = "Queues"

@@ -1,4 +1,4 @@
-"""What the resources of a template refer to, and the order that follows from it."""
+"""References between the resources of a template, and the order that follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a resource type is to the embedded CloudFormation: four verbs over its service's own API."""
+"""A resource type of the embedded CloudFormation: four verbs over its service's own API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SUFFIX_LETTERS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """How a created resource is known.
+    """The identity of a created resource.
 
     Attributes:
         physical_id: The physical resource id, which is also what `Ref` returns.
@@ -37,7 +37,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """Where a resource type works: for which resource of which stack, and with which clients.
+    """The context of an operation: the resource, its stack, and clients.
 
     Attributes:
         answer: Has the API call that began the operation answered now: the type waits for something outside.
@@ -74,7 +74,7 @@ class ResourceType(ABC):
 
     @abstractmethod
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Create the resource and tell how it is known from now on."""
+        """Create the resource and return its identity."""
 
     @abstractmethod
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
@@ -90,7 +90,7 @@ class ResourceType(ABC):
 
 
 class PutType(ResourceType):
-    """A type whose service writes the whole resource with one idempotent call, new or not."""
+    """A type whose service writes a resource with one idempotent call, new or not."""
 
     @abstractmethod
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
@@ -101,7 +101,7 @@ class PutType(ResourceType):
         return self.put(call, None, properties)
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:  # noqa: ARG002
-        """Write the resource again, whole."""
+        """Write the resource again."""
         return self.put(call, identity.physical_id, after)
 
 

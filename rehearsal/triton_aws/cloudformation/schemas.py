@@ -1,4 +1,4 @@
-"""What CloudFormation's own registry says of a resource type, from the schemas that cfn-lint carries."""
+"""CloudFormation's registry of resource types, from the schemas that cfn-lint carries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triton_aws.cloudformation.resource import Properties
 
 
 def is_custom(type_name: str) -> bool:
-    """Whether a function makes resources of the type, which then says itself what replaces one."""
+    """Return whether functions create resources of the type."""
     return type_name.startswith("Custom::") or type_name == "AWS::CloudFormation::CustomResource"
 
 
@@ -19,7 +19,7 @@ def create_only(type_name: str) -> tuple[tuple[str, ...], ...]:
     """The paths of the properties whose change replaces a resource of the type; empty if none is known."""
     if is_custom(type_name):
         return ()
-    # Reading the index of all schemas takes some tenths of a second: only a stack's update needs it.
+    # Reading the index of all schemas takes tenths of a second, and only updates need it.
     from cfnlint.schema import ResourceNotFoundError  # type: ignore[import-untyped]
     from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
 
@@ -32,7 +32,7 @@ def create_only(type_name: str) -> tuple[tuple[str, ...], ...]:
 
 
 def must_replace(type_name: str, before: Properties, after: Properties) -> bool:
-    """Whether the change from one set of properties to the other needs a new resource."""
+    """Return whether the change from one set of properties to the other needs a new resource."""
     return any(_at(before, path) != _at(after, path) for path in create_only(type_name))
 
 

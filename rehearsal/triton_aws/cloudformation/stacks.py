@@ -1,6 +1,6 @@
 """moto's CloudFormation API over the engine: its stacks and change sets, with CloudFormation's own outcomes.
 
-What moto's backend does otherwise, and what is replaced here:
+moto's gaps:
 - It registers exports when a stack is created and not when a change set is executed, which is how the CDK
   command line deploys; so `Fn::ImportValue` fails in the next stack.
 - It finds a change set by its name alone, and the CDK gives the change sets of all stacks the same name.
@@ -59,14 +59,14 @@ class _Server:
 
 
 def connect(clients: Clients | None) -> None:
-    """Say how resource types reach the services; None ends what is still going on."""
+    """Set the clients of resource types; None ends running operations."""
     _Server.clients = clients
     if clients is None:
         _Server.operations.join()
 
 
 def _nobody_waits() -> None:
-    """Nothing is to be answered."""
+    """Do nothing: nobody waits for an answer."""
 
 
 def _call(stack: Stack, logical_id: str, answer: Answer = _nobody_waits) -> Call:
@@ -312,7 +312,7 @@ def _delete(backend: CloudFormationBackend, stack: Stack, answer: Answer) -> Non
 
 
 def _refuse_busy(stack: Stack, verb: str) -> None:
-    """Refuse a second operation while one goes on; CloudFormation would end a creation for a deletion."""
+    """Refuse a second operation while one goes on; CloudFormation would cancel a creation for a deletion."""
     status = str(stack.status)
     if status.endswith("_IN_PROGRESS") and not status.startswith("REVIEW_"):
         msg = f"Stack:{stack.stack_id} is in {status} state and can not be {verb}."
@@ -412,7 +412,7 @@ def _stack_output(wanted: Mapping[str, str], resources: Any) -> str:
 
 
 def install() -> None:
-    """Put the engine under moto's CloudFormation API, in this process; a second time changes nothing."""
+    """Put the engine under moto's CloudFormation API. Calling it again has no effect."""
     patch.replace(moto.cloudformation.models, ResourceMap=StackResources)
     patch.replace(moto.cloudformation.parsing, clean_json=_clean_json)
     patch.replace(Stack, outputs=property(_settled_outputs), stack_parameters=property(_given_parameters))

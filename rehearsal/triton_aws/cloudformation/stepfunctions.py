@@ -81,7 +81,7 @@ class StateMachine(ResourceType):
 
 
 def _settings(call: Call, properties: Properties) -> dict[str, Any]:
-    """The properties with the definition as the API takes it, whole and with nothing left to fill in."""
+    """Return the properties with the definition as the API takes it, with substitutions made."""
     kept = {key: value for key, value in properties.items() if key not in _DEFINITIONS}
     return {**kept, "Definition": _definition(call, properties)}
 

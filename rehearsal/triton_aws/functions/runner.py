@@ -1,4 +1,4 @@
-"""Calls functions as Lambda does: in processes of their own, with a time-out, at once or later.
+"""Calls functions as Lambda does: in processes of their own, with a time-out, synchronously or not.
 
 What differs from Lambda:
 - The interpreter is this process's own, whatever Python the function asks for. There is no container: the
@@ -6,7 +6,7 @@ What differs from Lambda:
   code of the project in whose environment it runs.
 - Each call has a new process. Lambda keeps one for the next call.
 - Memory and concurrency are not limited, and the role's policies are not looked at.
-- Layers are taken and not laid under the code, and a log in JSON is written as plain lines.
+- Layers are accepted and ignored, and a log in JSON is written as plain lines.
 - A failed asynchronous call is not repeated. Lambda repeats it twice, after one and after two minutes. Read
   on 2026-11-21: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
 """
@@ -35,7 +35,7 @@ from pathlib import Path
 Log = Callable[[str], None]
 
 CHAIN_LIMIT = 16
-"""How often a function may run in one chain of calls that functions make: Lambda stops the next one.
+"""The calls of a function in one chain of calls between functions, before Lambda stops it.
 
 Source: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html, read on 2026-11-21.
 """
@@ -61,7 +61,7 @@ class Function:
         code: The zip archive with its code.
         environment: Its own environment variables.
         timeout: How long a call may take, in seconds.
-        memory: Its memory, in MB, which it is told and no more.
+        memory: Its memory in MB, which is shown to it but not limited.
         region: Its region.
         log_group: Where it logs.
         log_stream: Where in it this call logs.
@@ -84,14 +84,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a call ended: its answer as JSON, and whether that is an error."""
+    """The outcome of a call: its answer as JSON, and whether that is an error."""
 
     payload: bytes
     failed: bool
 
     @property
     def error(self) -> str:
-        """The type and message of an error; empty where there is none."""
+        """The type and message of an error; empty without one."""
         if not self.failed:
             return ""
         answer = json.loads(self.payload)
@@ -116,7 +116,7 @@ class _Chain:
 
 
 class Functions:
-    """Everything that runs at one embedded AWS.
+    """The functions of one embedded AWS.
 
     Args:
         environment: Makes the variables that every function has, such as the address of the embedded AWS.
@@ -180,7 +180,7 @@ class Functions:
         thread.start()
 
     def close(self) -> None:
-        """End every function that runs, with what it started, and start none any more."""
+        """End every running function with its child processes, and start no more."""
         with self._lock:
             self._closed = True
             processes, threads = list(self._processes), list(self._threads)
@@ -190,7 +190,7 @@ class Functions:
             thread.join()
 
     def _enter(self, function: Function, trace: str, on_end: Callable[[Outcome], None] | None) -> str:
-        """Note that a call begins; its trace, a new one for a call from outside."""
+        """Record the start of a call; returns its trace, a new one for a call from outside."""
         root = _root(trace)
         with self._lock:
             if self._closed:
@@ -243,7 +243,7 @@ class Functions:
         return outcome
 
     def _unpack(self, function: Function, event: bytes, folder: Path, request_id: str) -> Outcome | None:
-        """Put code and event where the runtime looks; an error if the code is not a zip archive."""
+        """Write code and event for the runtime; returns an error if the code is not a zip archive."""
         (folder / "tmp").mkdir()
         (folder / "event.json").write_bytes(event)
         try:
@@ -256,7 +256,7 @@ class Functions:
     def _process(
         self, environment: Mapping[str, str], function: Function, folder: Path, request_id: str
     ) -> Outcome:
-        """Run the interpreter to its end, its time-out or the closing of the embedded AWS."""
+        """Run the interpreter until it ends, times out, or the embedded AWS closes."""
         channel, theirs = os.pipe()
         packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
         try:
@@ -294,7 +294,7 @@ class Functions:
 
 
 class _Watch:
-    """Listens to a process for how its call ended, and ends it when its time is up."""
+    """Reads the outcome from a process, and ends it when it times out."""
 
     def __init__(self, process: subprocess.Popen[str], channel: int, *, timeout: float) -> None:
         self._process = process
@@ -306,7 +306,7 @@ class _Watch:
         self._thread.start()
 
     def outcome(self, request_id: str, log: Log) -> Outcome:
-        """How the call ended; for a process that said nothing, by what became of it."""
+        """Return the outcome; of a process that sent none, by its exit status."""
         self._thread.join()
         self._process.wait()
         if self._answer:
@@ -347,9 +347,9 @@ class _Watch:
 
 
 def _variables(function: Function, folder: Path, *, request_id: str, root: str) -> dict[str, str]:
-    """The variables of one call, the function's own last: it can replace any but the runtime's.
+    """Return the variables of one call. The function's own replace all but the runtime's.
 
-    Source of the names: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, 2026-11-21.
+    Names: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, 2026-11-21.
     """
     return {
         "PATH": os.environ.get("PATH", os.defpath),

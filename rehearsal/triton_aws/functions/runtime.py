@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class LambdaContext:
-    """What a handler gets as its second argument."""
+    """The second argument of a handler."""
 
     def __init__(self, deadline: float) -> None:
         environment = os.environ
@@ -42,7 +42,7 @@ class LambdaContext:
         self._deadline = deadline
 
     def get_remaining_time_in_millis(self) -> int:
-        """How long this call may still run, in milliseconds."""
+        """Return the time that is left to this call, in milliseconds."""
         return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 
@@ -62,7 +62,7 @@ class _LogHandler(logging.Handler):
 
 
 class RuntimeRefusalError(Exception):
-    """What the runtime itself has to say against a function."""
+    """An error that the runtime itself finds in a function."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)

@@ -1,15 +1,14 @@
-"""Patches, in this process, for what moto's services answer otherwise than AWS: one module per service.
+"""Patches of moto, one module per service, where it differs from AWS.
 
-Each module names the gaps of moto 5.2.5 that it closes. Those of CloudFormation are in
-`triton_aws.cloudformation.stacks`.
+Each module lists the gaps that it closes. Those of CloudFormation are in `triton_aws.cloudformation.stacks`.
 """
 
 from __future__ import annotations
 
 
 def close_gaps() -> None:
-    """Patch moto in this process; a second time changes nothing."""
-    # moto takes a second to import, which not every process needs to spend.
+    """Patch moto in this process. Calling it again has no effect."""
+    # moto is slow to import.
     from triton_aws.moto_gaps.session import without_profile
 
     with without_profile():

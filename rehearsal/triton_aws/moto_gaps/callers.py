@@ -1,4 +1,4 @@
-"""Who makes a request: a role that was assumed, or anybody else."""
+"""The caller of a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CREDENTIAL = re.compile(r"Credential=([^/]+)/")
 
 
 def assumed_role(headers: Mapping[str, Any], account: str, partition: str) -> Any:
-    """The role whose credentials signed a request; None for any other caller.
+    """Return the assumed role that signed a request; None for any other caller.
 
     Args:
         headers: The request's headers.

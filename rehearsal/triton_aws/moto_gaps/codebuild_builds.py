@@ -2,8 +2,8 @@
 
 moto's gaps:
 - A build ignores the project and every override: its source, image and variables are made up.
-- A build is SUCCEEDED as soon as someone asks for it, and has run nothing. Here it is queued until whoever is
-  connected runs it, or until `finish_build`.
+- A build is SUCCEEDED as soon as someone asks for it, and has run nothing. Here it is queued until the
+  connected runner runs it, or until `finish_build`.
 - A second request with the same idempotency token starts a second build.
 """
 
@@ -92,7 +92,7 @@ _one_ended = threading.Condition(_lock)
 class BuildRecord:
     """A build as the API shows it, for whoever runs it to write down how far it is.
 
-    Once the build is complete, whatever is still told about it changes nothing: someone may have stopped it.
+    Calls after the end of the build have no effect: it may have been stopped.
 
     Args:
         build: The build, as moto keeps it.
@@ -108,7 +108,7 @@ class BuildRecord:
 
     @property
     def complete(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
         return bool(self._build["buildComplete"])
 
     def shown(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class BuildRecord:
         """End the phase.
 
         Args:
-            status: CodeBuild's word, as for a whole build.
+            status: CodeBuild's status, as of a build.
             code: What went wrong, such as COMMAND_EXECUTION_ERROR; empty if nothing did.
             message: The same in CodeBuild's own sentence.
         """
@@ -185,7 +185,7 @@ class BuildRecord:
 
 
 class Runner(Protocol):
-    """What runs builds."""
+    """Runs builds."""
 
     def start(self, record: BuildRecord) -> None:
         """Run a build, now or when there is room for it; returns at once."""
@@ -195,7 +195,7 @@ class Runner(Protocol):
 
 
 class _Connected:
-    """Who runs the builds of the embedded AWS; nobody, unless someone is connected."""
+    """The runner that is connected, if any."""
 
     runner: Runner | None = None
 

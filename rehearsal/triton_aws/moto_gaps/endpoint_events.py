@@ -36,7 +36,7 @@ def endpoint_changed(backend: Any, endpoint: Any, status: str) -> None:
 
 
 def endpoint_detail(endpoint: Any, status: str) -> dict[str, Any]:
-    """What every event about an endpoint says of it."""
+    """Return the fields that every event about an endpoint has."""
     return {
         "EndpointName": endpoint.endpoint_name,
         "EndpointArn": endpoint.arn,

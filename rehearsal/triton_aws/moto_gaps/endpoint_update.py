@@ -1,9 +1,9 @@
-"""An endpoint on its way to another configuration: step by step, watched by alarms, and maybe back.
+"""The update of an endpoint to another configuration: in steps, watched by alarms, with rollback.
 
-Two things are not as on AWS. To start instances takes no time, or as long as a host takes.
-Waits are compressed: `set_bake_scale`. DescribeEndpoint and the events tell the time of AWS.
+It differs from AWS in two things. Instances start at once, or as fast as a host starts them. Waits are
+compressed, see `set_bake_scale`; DescribeEndpoint and the events show AWS's times.
 
-What SageMaker writes as the reason of a rollback is not documented; the words here are ours.
+SageMaker's reasons of a rollback are not documented; the words here are ours.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _clock = _Clock()
 
 
 def set_bake_scale(scale: float) -> None:
-    """Say how long a second of WaitIntervalInSeconds and TerminationWaitInSeconds takes here.
+    """Set the length of a second of WaitIntervalInSeconds and TerminationWaitInSeconds.
 
     Args:
         scale: Seconds. 1 waits as long as AWS does, 0 does not wait at all but still looks at the alarms.
@@ -68,13 +68,13 @@ def detach(host: Host) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What an endpoint is to become.
+    """The target state of an endpoint.
 
     Attributes:
         config: The name of its configuration.
         variants: Its variants as they are described when the update is done.
         data_capture: The configuration's data capture, if any.
-        deployment: The DeploymentConfig to move by.
+        deployment: The DeploymentConfig of the update.
     """
 
     config: str
@@ -84,7 +84,7 @@ class Wanted:
 
 
 class _UndoneError(Exception):
-    """The update is rolled back; says why."""
+    """The reason to roll an update back."""
 
 
 class EndpointUpdate:
@@ -93,7 +93,7 @@ class EndpointUpdate:
     Args:
         backend: The SageMaker that has it.
         endpoint: moto's endpoint.
-        wanted: What it is to become.
+        wanted: Its target state.
     """
 
     def __init__(self, backend: Any, endpoint: Any, wanted: Wanted) -> None:
@@ -107,7 +107,7 @@ class EndpointUpdate:
         self._fired_before = self._firing()
 
     def start(self) -> None:
-        """Begin; returns when it is done, if there is nothing to wait for."""
+        """Start; returns after the end if there is nothing to wait for."""
         self._endpoint.endpoint_status = "Updating"
         endpoint_changed(self._backend, self._endpoint, "UPDATING")
         self._endpoint.failure_reason = None
@@ -117,7 +117,7 @@ class EndpointUpdate:
             self._run()
 
     def _planned(self) -> list[tuple[Step, ...]]:
-        """For each step the variants' parts of it; one with fewer steps stays at its last."""
+        """Return the steps, each with a part per variant; a variant with fewer steps stays at its last."""
         former = {variant["VariantName"]: _count(variant) for variant in self._before}
         plans = [
             steps(
@@ -170,7 +170,7 @@ class EndpointUpdate:
                 raise _UndoneError(msg) from error
 
     def _check_time(self, waited: float) -> None:
-        """Give up where the waits alone take longer than the deployment may."""
+        """Roll back if the waits alone exceed the time limit of the deployment."""
         for policy in ("BlueGreenUpdatePolicy", "RollingUpdatePolicy"):
             limit = self._wanted.deployment.get(policy, {}).get("MaximumExecutionTimeoutInSeconds")
             if limit is not None and waited > limit:
@@ -178,7 +178,7 @@ class EndpointUpdate:
                 raise _UndoneError(msg)
 
     def _bake(self, row: Sequence[Step]) -> None:
-        """Wait, and watch the alarms while the step is one that bakes."""
+        """Wait; while a step bakes, watch the alarms."""
         until = time.monotonic() + max(step.wait_s for step in row) * _clock.scale
         while not self._gone:
             if any(step.status == BAKING for step in row):
@@ -197,18 +197,18 @@ class EndpointUpdate:
             raise _UndoneError(msg)
 
     def _firing(self) -> list[str]:
-        """Those of the alarms that are in ALARM now."""
+        """Return the alarms that are in ALARM."""
         alarms = cloudwatch_backends[self._backend.account_id][self._backend.region_name].alarms
         return [name for name in self._alarms if name in alarms and alarms[name].state_value == "ALARM"]
 
     @property
     def _gone(self) -> bool:
-        """Whether the endpoint, or the whole AWS, is not there any more."""
+        """True if the endpoint or the AWS is gone."""
         endpoint = self._endpoint
         return self._backend.endpoints.get(endpoint.endpoint_name) is not endpoint
 
     def _show(self, row: Sequence[Step]) -> None:
-        """Describe a step, then tell of it."""
+        """Describe a step, then send its event."""
         now = utcnow()
         kept = {v["VariantName"]: step.kept for v, step in zip(self._wanted.variants, row, strict=True)}
         self._endpoint.production_variants = [
@@ -227,7 +227,7 @@ class EndpointUpdate:
         self._send_event("UPDATING")
 
     def _finish(self) -> None:
-        """Become what was wanted. The status comes last: whoever waits for it finds the rest."""
+        """Take the target state. The status comes last, so that a waiting client finds the rest."""
         self._endpoint.endpoint_config_name = self._wanted.config
         self._endpoint.production_variants = list(self._wanted.variants)
         self._endpoint.data_capture_config = self._wanted.data_capture
@@ -275,6 +275,6 @@ def _pending(variant: Mapping[str, Any], step: Step, *, since: datetime) -> dict
 
 
 def _count(variant: Mapping[str, Any]) -> int:
-    """A variant's instances; a serverless one counts as one."""
+    """Return the number of a variant's instances; 1 for a serverless one."""
     count: int = variant.get("DesiredInstanceCount", 1)
     return count

@@ -99,7 +99,7 @@ def _start(rule: Rule, function_arn: str, payload: bytes) -> None:
 
 
 def _time(event: Mapping[str, Any]) -> str:
-    """When it happened, as an event says it; moto keeps seconds."""
+    """Return an event's time as a string; moto keeps seconds."""
     when = event["time"]
     return when if isinstance(when, str) else iso_8601_datetime_without_milliseconds(utcfromtimestamp(when))
 

@@ -44,13 +44,13 @@ _UPDATED = {
 
 
 class _Running:
-    """The embedded AWS whose functions run."""
+    """The runner of the open embedded AWS."""
 
     functions: Functions | None = None
 
 
 def connect(functions: Functions | None) -> None:
-    """Say what runs functions; None when nothing is running any more."""
+    """Set the runner of functions; None after closing."""
     _Running.functions = functions
 
 
@@ -73,7 +73,7 @@ def start(
 
 
 def allows(function_arn: str, *, service: str, source_arn: str) -> bool:
-    """Whether a function exists and its resource policy lets a service invoke it for a source.
+    """Return whether a function exists and its resource policy lets a service invoke it for a source.
 
     Args:
         function_arn: The function.
@@ -101,7 +101,7 @@ def _permits(statement: Mapping[str, Any], service: str, context: Mapping[str, s
 
 
 def _holds(operator: str, pattern: str, value: str | None) -> bool:
-    """Whether a condition holds; one that is not known here does not."""
+    """Return whether a condition holds; an unsupported one does not."""
     if value is None:
         return False
     if operator in ("ArnLike", "ArnEquals", "StringLike"):
@@ -123,7 +123,7 @@ def _functions() -> Functions:
 
 
 def _called(found: Any, tail: list[str]) -> Function:
-    """A function as one call needs it; what it logs is added to the tail as well."""
+    """Return a function for one call; its log lines are added to the tail too."""
     if not str(found.run_time).startswith("python"):
         msg = f"the embedded AWS runs functions in Python only; {found.function_name} is for {found.run_time}"
         raise LambdaClientError("InvalidRuntimeException", msg)

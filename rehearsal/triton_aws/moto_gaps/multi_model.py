@@ -1,6 +1,6 @@
-"""What SageMaker refuses about multi-model Models and their variants, or may refuse.
+"""SageMaker's refusals of multi-model Models and their variants.
 
-Where a public record has the words of a refusal, they are those; the others are ours.
+Their words are those of public records if there is one, and otherwise ours.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GPUS = frozenset("gp")  # what the names of families with a GPU begin with
 
 
 def refuse_empty_prefix(request: Mapping[str, Any], backend: Any) -> None:
-    """Refuse a multi-model Model on a prefix without an object, where CreateModel is taken to do so."""
+    """Refuse a multi-model Model on a prefix without an object, if CreateModel is assumed to."""
     if holds("model_on_empty_prefix"):
         return
     containers = (request.get("PrimaryContainer"), *request.get("Containers", ()))
@@ -40,7 +40,7 @@ def _empty(url: str, backend: Any) -> bool:
 
 
 def refuse_configuration(request: Mapping[str, Any], backend: Any) -> None:
-    """Refuse what an endpoint configuration with a multi-model Model must not have."""
+    """Refuse an endpoint configuration that a multi-model Model cannot have."""
     variants = request["ProductionVariants"]
     refusals = list(_of_host(variants))
     if any(_multi_model(each, backend) for each in variants):
@@ -50,7 +50,7 @@ def refuse_configuration(request: Mapping[str, Any], backend: Any) -> None:
 
 
 def refuse_host(variants: Sequence[Mapping[str, Any]], backend: Any) -> None:
-    """Refuse to create an endpoint whose host SageMaker may not have for a multi-model Model."""
+    """Refuse an endpoint with a host image that a multi-model Model may not have."""
     for each in variants:
         if (
             "InferenceAmiVersion" in each
@@ -62,7 +62,7 @@ def refuse_host(variants: Sequence[Mapping[str, Any]], backend: Any) -> None:
 
 
 def refusal_to_start(variants: Sequence[Mapping[str, Any]], backend: Any) -> str:
-    """Why an endpoint does not start; empty if it does."""
+    """Return why an endpoint does not start; empty if it starts."""
     for each in variants:
         with_gpu = _family(each.get("InstanceType", ""))[:1] in _GPUS
         used = (str(found.get("Image", "")) for found in _containers(each, backend))

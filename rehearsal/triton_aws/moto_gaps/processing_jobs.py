@@ -1,8 +1,8 @@
 """SageMaker Processing jobs.
 
 moto's gaps:
-- A job is Completed at once, and nothing runs. Here whoever is connected runs it, and it is InProgress until
-  then; to look at it meanwhile takes until it has ended, or the better part of a minute.
+- A job is Completed at once, and nothing runs. Here the connected runner runs it, and it is InProgress until
+  then. Describing it waits until it ends, for at most 40 seconds.
 - Stopping a job, and its time limit, end nothing. Here both end what runs, and the job is Stopped.
 - Environment and ProcessingResources are forgotten.
 - DeleteProcessingJob is not there.

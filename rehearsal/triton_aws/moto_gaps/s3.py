@@ -94,7 +94,7 @@ def _head_bucket(self: S3Response) -> Any:
 
 
 def _may_list(response: S3Response) -> bool:
-    """Whether the caller may list its bucket: anybody but a role whose policies do not say so."""
+    """Return whether the caller may list its bucket: all but roles whose policies do not allow it."""
     role = assumed_role(response.headers, response.current_account, response.partition)
     if role is None:
         return True
@@ -109,7 +109,7 @@ def _allows_listing(statement: Mapping[str, Any]) -> bool:
 
 
 def _get_permission(self: FakeBucket, action: str, resource: str) -> PermissionResult:
-    """What the policy says of an action, by the statements whose conditions are known to hold.
+    """Return the policy's effect on an action, by the statements whose conditions hold.
 
     Of the conditions only TLS is evaluated: a statement with any other says nothing here.
     """

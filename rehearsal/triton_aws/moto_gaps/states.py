@@ -3,7 +3,7 @@
 moto's gaps:
 - Its tasks call the service at another address than this, with whatever AWS configuration the caller has.
 - It has no tasks of CodeBuild; `states_codebuild` adds them. `states_map` patches the Distributed Map.
-- It takes no JSON object as the body of an S3 object, gives back none as text, and has another name for an
+- It does not write a JSON object as the body of an S3 object, or read one, and has another name for an
   error of S3 than AWS.
 - It takes a ToleratedFailurePercentage with a fraction only.
 - What goes on when its server is closed goes on for ever.
@@ -77,7 +77,7 @@ class _Boto3:
 
 
 def connect(clients: Clients | None) -> None:
-    """Say how tasks reach the services; None ends every execution that still runs."""
+    """Set the clients of tasks; None ends running executions."""
     if clients is None:
         _end_executions()
     _Embedded.clients = clients
@@ -100,7 +100,7 @@ def _end_executions() -> None:
 
 
 def _parse(definition: str) -> Any:
-    """Parse a definition. moto's grammar takes no whole number for a percentage."""
+    """Parse a definition. moto's grammar does not accept an integer as a percentage."""
     try:
         document = json.loads(definition)
     except ValueError:
@@ -167,5 +167,5 @@ def install() -> None:
         _normalise_service_error_name=staticmethod(_error_name),
         _normalise_exception_name=staticmethod(_exception_name),
     )
-    # The interpreter logs every state that fails with the whole of it; the execution's history says it too.
+    # The interpreter logs every failed state in full; the execution's history has it too.
     logging.getLogger("moto.stepfunctions").setLevel(logging.CRITICAL)

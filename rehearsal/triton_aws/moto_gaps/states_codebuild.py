@@ -1,7 +1,7 @@
 """CodeBuild as a task of a state machine: `codebuild:startBuild`, and with `.sync` until the build ends.
 
 Parameters and results are in PascalCase where CodeBuild's own are in camelCase. A build that does not succeed
-fails the task with States.TaskFailed, and the whole build is the cause. A task that is ended before its build
+fails the task with States.TaskFailed, and the build is the cause. A task that is ended before its build
 has it stopped. Read on 2026-11-21:
 https://docs.aws.amazon.com/step-functions/latest/dg/connect-codebuild.html
 """

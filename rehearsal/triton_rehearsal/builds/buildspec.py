@@ -162,7 +162,7 @@ def _phase(name: str, content: Mapping[str, Any]) -> Phase:
 
 
 class Watcher:
-    """Is told how far a build is; this one lets it pass."""
+    """Receives the progress of a build; this one ignores it."""
 
     def begins(self, phase: str) -> None:
         """A phase begins, whether or not it has a command."""

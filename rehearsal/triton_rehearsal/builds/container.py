@@ -1,8 +1,7 @@
-"""What a build runs in on this machine: its source, its variables, its shell, and its phases one by one.
+"""The place of a build on this machine: its source, variables, shell and phases.
 
-The image is not run: there is no container, and the GPU that the project asks for is not here either.
-Everything else is the project's own, read back from the embedded AWS. When the build ends, everything that it
-started ends, and its files are gone, as with a container.
+The image does not run: there is no container and no GPU. Everything else is the project's own, read from the
+embedded AWS. When the build ends, its processes end and its files are gone, as with a container.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ class BuildContainer:
 
     Args:
         aws: Where it was started.
-        record: The build, which is told how far it is.
+        record: The build's record, which gets its phases.
         log: Takes what it prints.
-        lacking: Variables that say what this machine does not have; they win over all others.
+        lacking: Variables for what this machine lacks; they override all others.
 
     Attributes:
-        failure: The first command that failed, once the build has ended.
-        commands: How many commands its buildspec has.
+        failure: The first failed command, after the end.
+        commands: The number of commands in its buildspec.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class BuildContainer:
         self._ended_as: str | None = None
 
     def run(self) -> None:
-        """Run the build to its end, and write that down."""
+        """Run the build and record its end."""
         self._record.enter("PROVISIONING")
         self._record.leave(SUCCEEDED)
         with tempfile.TemporaryDirectory(prefix="fleet-build-", ignore_cleanup_errors=True) as folder:
@@ -83,7 +82,7 @@ class BuildContainer:
         self._record.finish(FAILED if self.failure else SUCCEEDED)
 
     def interrupt(self, status: str) -> None:
-        """End the build from another thread: it was stopped, or has taken too long."""
+        """End the build from another thread, because it was stopped or timed out."""
         with self._lock:
             self._ended_as = self._ended_as or status
             shell = self._shell
@@ -132,7 +131,7 @@ class BuildContainer:
                 self._shell = None
 
     def _environment(self, spec: Buildspec, source: Path) -> dict[str, str]:
-        """What the commands see: the container's, then the buildspec's, the project's and the build's own.
+        """Return the variables of the container, the buildspec, the project and the build, in that order.
 
         Source of the names of CodeBuild's own, read on 2026-11-21:
         https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html
@@ -155,7 +154,7 @@ class BuildContainer:
         }
 
     def _machine(self, environment: Mapping[str, Any]) -> Machine:
-        """What CodeBuild runs a project on: a fleet's instance type, or its compute type."""
+        """Return the machine of a project: a fleet's instance type, or its compute type."""
         image = environment.get("image", "")
         if arn := environment.get("fleet", {}).get("fleetArn"):
             (fleet,) = self._aws.client("codebuild").batch_get_fleets(names=[arn])["fleets"]
@@ -260,7 +259,7 @@ class _Recorder(buildspec.Watcher):
 def failure_of(
     log: BuildLog, container: BuildContainer, shown: Mapping[str, Any], *, lines: int
 ) -> FleetError:
-    """Why a build did not succeed, with the end of its log."""
+    """Return why a build failed, with the end of its log."""
     failure = container.failure
     contexts = [context for phase in shown["phases"] for context in phase.get("contexts", ())]
     reason = next((context["message"] for context in contexts if context["message"]), "it did not finish")

@@ -63,7 +63,7 @@ NOWHERE = "http://127.0.0.1:9"
 def container_environment(
     aws: EmbeddedAws, machine: Machine, *, folder: Path, requirements: str
 ) -> dict[str, str]:
-    """What a container has before the variables of its project or its job, and the programs of its image.
+    """Return a container's own variables, and install the programs of its image.
 
     Args:
         aws: What its calls are answered by.
@@ -94,7 +94,7 @@ def container_environment(
 
 
 def _kept() -> dict[str, str]:
-    """What this machine keeps in the home of its user, which is not the container's."""
+    """Return variables for files in the user's home, which is not the container's."""
     home = Path.home()
     hub = os.environ.get("HF_HOME", str(home / ".cache" / "huggingface"))
     configured = [home / ".config" / "pip" / "pip.conf", home / ".pip" / "pip.conf"]

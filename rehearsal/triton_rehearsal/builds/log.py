@@ -17,7 +17,7 @@ class BuildLog:
     """Takes every line of a build.
 
     Args:
-        record: The build, which is told where its log is.
+        record: The build's record, which gets the place of its log.
         account: Its account.
         region: Its region.
     """
@@ -70,7 +70,7 @@ class BuildLog:
     def _keep(self, line: str) -> None:
         from moto.core.utils import unix_time_millis
 
-        # A stack that is being deleted may have taken the group by now, and CloudWatch takes no empty line.
+        # A stack that is being deleted may have taken the group by now, and CloudWatch refuses empty lines.
         if self._kept and line.strip() and self._group in self._logs.groups:
             event = {"timestamp": int(unix_time_millis()), "message": line}
             self._logs.put_log_events(self._group, self.stream, [event])

@@ -75,14 +75,14 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event 
 
 
 def _end(process: subprocess.Popen[str], stop: threading.Event) -> None:
-    """End a process, and whatever it started, when it is to stop; return when it has ended."""
+    """End a process and its descendants when `stop` is set; return when it has ended."""
     while process.poll() is None:
         if stop.wait(_LOOK_S):
             end_contained(process)
 
 
 def _config(request: Mapping[str, Any], folder: Path) -> Path:
-    """The folder in which a job reads what it is."""
+    """Write the folder from which a job reads its name."""
     config = folder / "config"
     config.mkdir()
     known = {"ProcessingJobName": request["ProcessingJobName"]} if holds("processing_job_log") else {}
@@ -91,13 +91,13 @@ def _config(request: Mapping[str, Any], folder: Path) -> Path:
 
 
 def _message(output: Path) -> str:
-    """What the command left for whoever describes the job."""
+    """Return the exit message that the command left."""
     file = output / "message"
     return file.read_text(errors="replace")[:_MESSAGE_LENGTH] if file.is_file() else ""
 
 
 def _inputs(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Path]]:
-    """Fetch every input; its place in a container, and its place here."""
+    """Fetch every input; yields its path in a container and its path here."""
     s3 = aws.client("s3")
     for given in request.get("ProcessingInputs", ()):
         place = folder / "inputs" / given["InputName"]
@@ -127,7 +127,7 @@ def _environment(aws: EmbeddedAws, request: Mapping[str, Any], folder: Path) -> 
 
 
 def _requirements(folder: Path) -> str:
-    """What the requirements.txt of a zipped source say, at its top and next to its models."""
+    """Return the text of every requirements.txt of a zipped source."""
     found = []
     for archive in (folder / "inputs").rglob("*.zip"):
         with zipfile.ZipFile(archive) as packed:
@@ -137,7 +137,7 @@ def _requirements(folder: Path) -> str:
 
 
 def _log(aws: EmbeddedAws, stream: str, process: subprocess.Popen[str]) -> None:
-    """Keep what the process prints until it has ended."""
+    """Log the process's output until it ends."""
     logs = aws.client("logs")
     with contextlib.suppress(logs.exceptions.ResourceAlreadyExistsException):  # of an earlier job
         logs.create_log_group(logGroupName=LOG_GROUP)

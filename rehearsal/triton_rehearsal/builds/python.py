@@ -70,7 +70,7 @@ def _wanted(found: re.Match[str]) -> _Wanted:
 
 @functools.lru_cache(maxsize=8)
 def _links(wanted: tuple[_Wanted, ...]) -> tuple[Path, ...]:
-    """What is at the top of the installed packages that are wanted, and of those that they require."""
+    """Return the top-level files of installed packages and of their requirements."""
     always = [(name, ()) for name in (*_LITTLE, *_OF_THE_IMAGE, *_OF_DALI)]
     found = dict.fromkeys(path for each in _closure([*wanted, *always]) for path in _top(each))
     return tuple({path.name: path for path in found}.values())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from triton_rehearsal.builds.log import BuildLog
 
 WITHOUT_GPU: Mapping[str, str] = MappingProxyType({"FLEET_PORTABLE": "1"})
-"""Variables of every build here: there is no GPU, so plans are stood in for."""
+"""Variables of every build here: without a GPU, plans are replaced by stand-ins."""
 
 _AT_MOST = 2
 _LOG_LINES_KEPT = 25
@@ -34,7 +34,7 @@ class Build:
 
     Attributes:
         identifier: CodeBuild's id of the build.
-        commands: How many commands the buildspec ran.
+        commands: The number of commands that ran.
     """
 
     identifier: str
@@ -43,7 +43,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """A build that somebody asked for."""
+    """A requested build."""
 
     record: BuildRecord
     container: BuildContainer
@@ -51,17 +51,16 @@ class _Asked:
 
 
 class BuildRunner:
-    """What runs every build that is started at an embedded AWS, until it is closed.
+    """Runs every build that is started at an embedded AWS, until it is closed.
 
-    Whoever starts one, by the SDK, from a function or from a state machine, gets CodeBuild's own answers: it
-    is queued, then in its phases, with its log in CloudWatch, and can be stopped. A Processing job that a
-    build starts is run here as well.
+    A build that an SDK, a function or a state machine starts is queued, then in its phases, with its log in
+    CloudWatch, and can be stopped. Processing jobs run here as well.
 
     Args:
         aws: Where projects are deployed.
-        at_most: How many builds run at a time. The others wait in the order in which they were started.
-        lacking: Variables that say what this machine does not have; they win over all others.
-        minute_s: How many seconds here a minute of a build's time limit takes.
+        at_most: The number of builds that run at a time. The others wait in order.
+        lacking: Variables for what this machine lacks; they override all others.
+        minute_s: Seconds here per minute of a build's time limit.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class BuildRunner:
         self._open.callback(codebuild_builds.connect, None)
 
     def start(self, record: BuildRecord) -> None:
-        """Run a build as soon as there is room for it; returns at once."""
+        """Queue a build; returns at once."""
         from triton_aws import ACCOUNT
         from triton_rehearsal.builds.log import BuildLog
 
@@ -103,7 +102,7 @@ class BuildRunner:
                 self._futures[record.id] = self._pool.submit(self._run, asked)
 
     def stop(self, build_id: str) -> None:
-        """End a build, wherever it is."""
+        """End a build, queued or running."""
         with self._lock:
             asked = self._asked.get(build_id)
         if asked is not None:
@@ -135,12 +134,12 @@ class BuildRunner:
         return self.wait(started["id"], on_line=on_line)
 
     def of(self, project: str) -> list[str]:
-        """The ids of a project's builds that anyone has started, the first one first."""
+        """Return the ids of a project's builds, the first one first."""
         with self._lock:
             return [found for found in self._asked if found.rpartition(":")[0] == project]
 
     def wait(self, build_id: str, *, on_line: Callable[[str], None] = lambda line: None) -> Build:
-        """Wait for the end of a build that anyone has started.
+        """Wait for the end of a build.
 
         Args:
             build_id: What StartBuild returned.
@@ -184,7 +183,7 @@ class BuildRunner:
                 asked.container.interrupt("STOPPED")
 
     def close(self) -> None:
-        """Stop every build, and run none any more."""
+        """Stop every build and start no more."""
         self._open.close()
 
     def __enter__(self) -> BuildRunner:
@@ -203,7 +202,7 @@ def run_build(
     overrides: Mapping[str, str],
     on_line: Callable[[str], None] = lambda line: None,
 ) -> Build:
-    """Run one build of a deployed project, where nothing runs builds yet; see `BuildRunner.run`.
+    """Run one build of a deployed project with a runner of its own; see `BuildRunner.run`.
 
     Raises:
         FleetError: A command failed; with the end of the log.

@@ -32,7 +32,7 @@ class CommandShell:
     """A shell that is fed commands.
 
     Args:
-        environment: The whole environment of the shell; nothing is inherited.
+        environment: The environment of the shell; nothing is inherited.
         directory: The working directory at the start.
         on_line: Called with every line that a command prints, standard error included.
         program: The shell: bash, or sh as the machine has it.
@@ -95,16 +95,16 @@ class CommandShell:
         return _INTERRUPTED if self._interrupted.is_set() else status
 
     def _ended(self) -> int:
-        """The status of a shell that a command ended; never 0, for what came after did not run."""
+        """Return the status of a shell that a command ended; never 0, because later commands did not run."""
         return self._process.wait() or 1
 
     def interrupt(self) -> None:
-        """End the shell from another thread: the command that runs, and every later one, has failed."""
+        """End the shell from another thread; the running command and every later one fail."""
         self._interrupted.set()
         end_contained(self._process)
 
     def close(self) -> None:
-        """End the shell and whatever its commands left running, in whatever session."""
+        """End the shell and every process that its commands left."""
         end_contained(self._process)
         for stream in (self._commands, self._statuses):
             try:
@@ -126,7 +126,7 @@ class CommandShell:
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe whose descriptors are none of the two that the shell gives its own."""
+    """Return a pipe with descriptors that the shell does not use for its own."""
     ends = os.pipe()
     moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for end in ends]
     for each in ends:

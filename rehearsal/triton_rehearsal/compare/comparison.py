@@ -17,10 +17,10 @@ class Comparison:
     """The outcome of `fleet compare`.
 
     Attributes:
-        where: What the models were served by.
-        notes: What the numbers do not say.
-        requests: How many requests the latencies are of.
-        concurrency: How many callers the throughput is for.
+        where: The server or endpoint.
+        notes: Limits of the numbers.
+        requests: Number of requests per model.
+        concurrency: Number of callers at once.
         models: Every model, in the order asked for; ratios are to the first.
     """
 
@@ -32,11 +32,11 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 if a model answers otherwise than its source: its speed is of no use."""
+        """1 if a model's answer differs from its source's."""
         return 0 if all(model.right for model in self.models) else 1
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, with the ratios to the first model."""
+        """Return it as JSON-ready data, with ratios to the first model."""
         first = self.models[0]
         return {
             "served_by": self.where,
@@ -54,7 +54,7 @@ class Comparison:
         }
 
     def lines(self) -> Iterator[str]:
-        """A table, times in milliseconds, and what it is of."""
+        """Yield a table, with times in milliseconds, and notes."""
         yield f"served by {self.where}"
         yield ""
         yield from table(self._rows())
@@ -107,7 +107,7 @@ class Comparison:
 
 
 def table(rows: Iterator[Sequence[str]]) -> Iterator[str]:
-    """Rows in columns: the first two to the left, numbers to the right."""
+    """Yield rows in columns: text left-aligned, numbers right-aligned."""
     given = list(rows)
     widths = [max(map(len, column)) for column in zip(*given, strict=True)]
     for row in given:

@@ -46,10 +46,10 @@ class Subject:
     """One model on this machine.
 
     Attributes:
-        name: As it was asked for.
+        name: As requested.
         build: Its declaration.
         artifact: The packed model.
-        known: What is known of it before it is served.
+        known: The measurement before serving.
         body: A request.
         content_type: Of the request.
     """
@@ -179,7 +179,7 @@ def _prepared(name: str, declared: ModelBuild, place: Path, models: Path | None)
 
 
 def _backends(root: Path) -> tuple[str, ...]:
-    """What the models of an artifact run in here; an ensemble's are those of its steps."""
+    """Return the backends of an artifact's models; an ensemble has those of its steps."""
     from triton_models.config.pbtxt import read_config
 
     found = [read_config(path).backend for path in sorted(root.glob("*/config.pbtxt"))]

@@ -1,7 +1,7 @@
-"""Models side by side: how large, how long until the first answer, how long for each one after.
+"""Measurements of models side by side: size, cold start, latency and throughput.
 
-All are measured in one run, a request of each in turn, so that whatever else the machine does hits all alike:
-what holds beyond the run are the ratios.
+One run measures all of them, a request of each in turn, so that other load on the machine affects all alike.
+Only the ratios hold beyond the run.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from statistics import median
 from typing import Any
 
 BLOCKS = 4
-"""How many times each model has its turn to be asked by many callers at once."""
+"""Number of blocks in which many callers at once ask each model."""
 
 Ask = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColdStart:
-    """The first answer of a model that nothing was there of before. Times in seconds.
+    """The first answer of a model on a new server. Times in seconds.
 
     Attributes:
         total_s: From the request to the answer.
-        unpack_s: Of it, download and unpack; None if nobody but the platform knows.
-        load_s: Of it, the load in Triton with its warm-up; None if nobody but the platform knows.
+        unpack_s: Of it, download and unpack; None if only the platform knows.
+        load_s: Of it, the load in Triton with its warm-up; None if only the platform knows.
     """
 
     total_s: float
@@ -37,15 +37,15 @@ class ColdStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What was measured of one model. Times in seconds.
+    """The measurement of one model. Times in seconds.
 
     Attributes:
         name: As it was asked for, such as "resnet50:torchscript".
-        backends: What its parts run in.
+        backends: The backends of its parts.
         size: Of the artifact, in bytes.
         cold: Each cold start.
         latencies_s: Each of the requests that followed one another.
-        throughput: Requests a second, of many callers at once.
+        throughput: Requests per second, with many callers at once.
         difference: The largest difference from the reference; None without a reference.
         allowed: The largest difference that the declaration accepts.
     """
@@ -61,7 +61,7 @@ class Measurement:
 
     @property
     def right(self) -> bool:
-        """Whether its answer is its source's."""
+        """True if its answer matches its source's."""
         return self.difference is None or self.allowed is None or self.difference <= self.allowed
 
     @property
@@ -96,13 +96,13 @@ class Measurement:
 def measure(
     models: Sequence[Measurement], ask: Mapping[str, Ask], *, requests: int, concurrency: int
 ) -> tuple[Measurement, ...]:
-    """Ask every model that is loaded, in turn, and note how long it takes.
+    """Measure latency and throughput of loaded models.
 
     Args:
-        models: What is known so far.
+        models: The measurements so far.
         ask: One request of each model, by its name.
-        requests: How many requests of each.
-        concurrency: How many callers at once, for the throughput.
+        requests: Number of requests per model.
+        concurrency: Number of callers at once, for the throughput.
     """
     latencies = interleaved(ask, requests)
     rates = throughputs(ask, concurrency=concurrency, requests=requests)
@@ -113,7 +113,7 @@ def measure(
 
 
 def interleaved(ask: Mapping[str, Ask], rounds: int) -> dict[str, list[float]]:
-    """Seconds of each request of each model: one of every model a round, another one first each time."""
+    """Return the seconds of each request of each model, one of every model per round."""
     taken: dict[str, list[float]] = {name: [] for name in ask}
     for number in range(rounds):
         for name in rotated(list(ask), number):
@@ -124,7 +124,7 @@ def interleaved(ask: Mapping[str, Ask], rounds: int) -> dict[str, list[float]]:
 
 
 def throughputs(ask: Mapping[str, Ask], *, concurrency: int, requests: int) -> dict[str, float]:
-    """Requests a second of each model: in blocks, by as many callers at once, one model after the other."""
+    """Return requests per second of each model, measured in blocks, one model after the other."""
     size = max(concurrency, math.ceil(requests / BLOCKS))
     taken = dict.fromkeys(ask, 0.0)
     with ThreadPoolExecutor(concurrency) as pool:
@@ -138,7 +138,7 @@ def throughputs(ask: Mapping[str, Ask], *, concurrency: int, requests: int) -> d
 
 
 def rotated(names: Sequence[str], number: int) -> list[str]:
-    """The names, begun somewhere else each round: whoever comes first may find another machine."""
+    """Return the names rotated by a number, so that each is first in turn."""
     start = number % len(names)
     return [*names[start:], *names[:start]]
 

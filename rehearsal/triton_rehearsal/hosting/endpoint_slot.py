@@ -1,4 +1,4 @@
-"""The place of one endpoint's instances: one for its fleet, and one for the fleet that is to follow."""
+"""The instances of one endpoint: those that serve, and those of a deployment in progress."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NEVER = float("-inf")
 
 
 class EndpointSlot:
-    """Keeps an endpoint's instances as it is deployed.
+    """Keeps the instances of an endpoint as it is deployed.
 
     Args:
-        look_up: Reads how the endpoint is deployed, given what is known.
+        look_up: Reads the endpoint's deployment, given the last one.
         start: Starts the instance of a fleet.
-        lookup_s: How long a description is used before it is looked up again.
+        lookup_s: Seconds for which a description is used.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class EndpointSlot:
         self._retiring: list[threading.Thread] = []
 
     def take(self) -> tuple[Variant, Instance]:
-        """The variant that the next request goes to, and its running instance.
+        """Return the variant for the next request, and its running instance.
 
         A new endpoint configuration gets a new instance with no model loaded, and so does a server that
         died; the old instance finishes what it is answering.
@@ -64,15 +64,15 @@ class EndpointSlot:
                 instance.close()
             self._refuse_closed()
             if variant.source in self._instances:
-                self._retire(variant.source)  # of a deployment before, which nobody has noticed to be over
+                self._retire(variant.source)  # of an earlier deployment whose end was not seen
             self._instances[variant.source] = instance
 
     def refresh(self) -> None:
-        """Use no description that was made before now."""
+        """Read the endpoint's deployment again before the next request."""
         self._looked_up = _NEVER
 
     def usage(self) -> dict[Source, Usage]:
-        """How the instances are used; empty where none runs."""
+        """Return the usage of the running instances."""
         running = tuple(self._instances.items())
         return {fleet: instance.usage() for fleet, instance in running if instance.alive}
 
@@ -144,5 +144,5 @@ class EndpointSlot:
 
 
 def closing() -> ApiError:
-    """What a request gets that comes too late."""
+    """Return the error of a request that comes too late."""
     return ApiError(503, "ServiceUnavailable", "The hosting is being closed.")

@@ -1,8 +1,8 @@
-"""One instance of a multi-model endpoint: what SageMaker's agent does next to the container.
+"""One instance of a multi-model endpoint, with the work of SageMaker's agent.
 
-It brings models from S3 when they are first asked for, has the container load them, and unloads the least
-recently used ones when the container reports that its memory is full. An artifact is taken as immutable:
-an object that changes under its key is not fetched again while a copy is on the disk.
+It fetches a model from S3 on its first request, has the container load it, and unloads the least recently
+used models when the container reports that its memory is full. Artifacts are immutable: an object that
+changes under its key is not fetched again while a copy is on the disk.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from triton_rehearsal.triton.contract import (
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.server import TritonServer
 
-# How long a request waits for a model before the platform answers that it is not ready, in seconds.
+# Seconds for which a request waits for a model before the platform answers that it is not ready.
 LOAD_WAIT_S = 60.0
 
 _CLOSE_LIMIT_S = 10.0
@@ -90,7 +90,7 @@ class _Model:
 
 
 class Instance:
-    """A Triton server with the models that were asked for.
+    """A Triton server with the requested models.
 
     Args:
         environment: The environment variables of the deployed container.
@@ -99,9 +99,9 @@ class Instance:
         s3: A boto3 S3 client.
         directory: A folder that the instance makes and owns; removed on close.
         report: Called with every event that has a metric.
-        load_wait_s: How long a request waits for a model.
+        load_wait_s: Seconds for which a request waits for a model.
         keep_models: False unloads and deletes a model after use, as ModelCacheSetting "Disabled" does.
-        machine: What the container runs on; see `TritonServer`.
+        machine: The machine of the container; see `TritonServer`.
 
     Raises:
         FleetError: The Triton server cannot be started.
@@ -138,7 +138,7 @@ class Instance:
 
     @property
     def alive(self) -> bool:
-        """Whether its server runs."""
+        """True if its server runs."""
         return self.server.alive
 
     @property
@@ -149,7 +149,7 @@ class Instance:
             return [model.target for model in sorted(ready, key=lambda model: model.last_used)]
 
     def usage(self) -> Usage:
-        """How it is used now."""
+        """Return its current usage."""
         return Usage(
             loaded_models=len(self.loaded),
             cpu_percent=self._meter.cpu_percent(),
@@ -289,7 +289,7 @@ class Instance:
                 raise ContainerError(answer)
 
     def _make_room(self, model: _Model) -> bool:
-        """Unload the least recently used other model; False if there is none."""
+        """Unload the least recently used other model; returns False if there is none."""
         with self._change:
             self._change.wait_for(
                 lambda: (

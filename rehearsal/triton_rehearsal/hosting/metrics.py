@@ -1,4 +1,4 @@
-"""What hosting reports to CloudWatch: SageMaker's own metrics, namespaces, dimensions and units."""
+"""The metrics of hosting in CloudWatch: SageMaker's own names, namespaces, dimensions and units."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """Where a metric is reported and in what unit."""
+    """The namespace, dimensions and unit of a metric."""
 
     namespace: str
     unit: str
@@ -48,8 +48,8 @@ def _instance(unit: str) -> Metric:
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html and
 # .../multi-model-endpoint-cloudwatch-metrics.html, read 2026-11-21. All have the dimensions EndpointName
-# and VariantName. Those of invocations come a second time with EndpointConfigName, which tells the fleets of
-# a deployment apart: .../deployment-guardrails-configuration.html. CPUUtilization counts 100 for every core.
+# and VariantName. Those of invocations also come with EndpointConfigName, which separates the fleets of a
+# deployment: .../deployment-guardrails-configuration.html. CPUUtilization counts 100 for every core.
 METRICS: Mapping[str, Metric] = {
     "Invocations": _invocation("None"),
     "InvocationsPerInstance": _invocation("None"),
@@ -77,7 +77,7 @@ class Invocation:
     Attributes:
         status: The container's HTTP status; 0 if it gave no answer.
         instances: How many instances the variant has.
-        model_s: From sending the request to the container to its whole answer; None if the model could
+        model_s: From sending the request to the container to its full answer; None if the model could
             not be loaded.
         overhead_s: The rest of the time that the caller waited.
         cache_hit: Whether the model was loaded when the request came.
@@ -144,7 +144,7 @@ class Unload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """How an instance is used at one moment; the percentages as SageMaker counts them."""
+    """The usage of an instance at one moment; percentages as SageMaker counts them."""
 
     loaded_models: int
     cpu_percent: float
@@ -166,7 +166,7 @@ Event = Invocation | Download | Load | Unload | Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Whose metrics they are: the dimensions, of which the configuration tells one fleet from the next."""
+    """The source of metrics: their dimensions. The configuration distinguishes two fleets of an endpoint."""
 
     endpoint: str
     variant: str

@@ -57,19 +57,19 @@ _TARGET_VARIANT = "x-amzn-sagemaker-target-variant"
 
 @runtime_checkable
 class DeployingAws(Aws, Protocol):
-    """An AWS that has the fleets of its deployments started, as `EmbeddedAws` does.
+    """An AWS that starts the instances of its deployments at a host, as `EmbeddedAws` does.
 
     Attributes:
-        door: Who may call it, and what serves its endpoints.
+        door: The access to it, and to the server of its endpoints.
     """
 
     door: Door
 
     def attach(self, host: Host) -> None:
-        """Start fleets there from now on."""
+        """Start instances at a host from now on."""
 
     def detach(self, host: Host) -> None:
-        """Start no more fleets there."""
+        """Start no more instances at a host."""
 
 
 class Hosting:
@@ -80,8 +80,8 @@ class Hosting:
             traffic; of any other, a new fleet is started by the first request that needs it.
         directory: Where instances put their files; a temporary folder by default.
         port: The port to answer on; 0 for a free one.
-        load_wait_s: How long a request waits for a model that is being loaded.
-        lookup_s: How long an endpoint's description is used before it is looked up again.
+        load_wait_s: Seconds for which a request waits for a model.
+        lookup_s: Seconds for which an endpoint's description is used.
 
     Attributes:
         url: The address for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME.
@@ -166,14 +166,14 @@ class Hosting:
         return self._slot(endpoint).take()[1]
 
     def flush_metrics(self) -> None:
-        """Return when the metrics of everything that was answered are in CloudWatch."""
+        """Return when the metrics of all answers are in CloudWatch."""
         self._metrics.flush()
 
     def invoke(self, endpoint: str, headers: Mapping[str, str], body: bytes) -> Reply:
         """InvokeEndpoint; header names in lower case.
 
         Raises:
-            ApiError: What the API answers instead of a prediction.
+            ApiError: The API's error.
         """
         started = time.monotonic()
         try:

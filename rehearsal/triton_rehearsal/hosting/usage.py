@@ -1,4 +1,4 @@
-"""How much of the machine a server and its folder use, from /proc."""
+"""The usage of a machine by a server and its folder, from /proc."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class UsageMeter:
         self._last = (time.monotonic(), self._totals()[0])
 
     def cpu_percent(self) -> float:
-        """Processor time since the last call; 100 for each core that was busy."""
+        """Return processor time since the last call; 100 per busy core."""
         now, ticks = time.monotonic(), self._totals()[0]
         (before, ticks_before), self._last = self._last, (now, ticks)
         seconds = (ticks - ticks_before) / os.sysconf("SC_CLK_TCK")
         return max(0.0, 100 * seconds / max(now - before, 1e-3))
 
     def memory_percent(self) -> float:
-        """Resident memory as a part of the machine's."""
+        """Return resident memory as a share of the machine's."""
         return 100 * self._totals()[1] * os.sysconf("SC_PAGE_SIZE") / self._memory
 
     def disk_percent(self) -> float:
-        """The folder's files as a part of the disk they are on."""
+        """Return the size of the folder as a share of its disk."""
         used = 0
         for folder, _, files in os.walk(self._directory):
             for name in files:
@@ -48,7 +48,7 @@ class UsageMeter:
         return 100 * used / shutil.disk_usage(self._directory).total if self._directory.exists() else 0.0
 
     def _totals(self) -> tuple[int, int]:
-        """Processor ticks and resident pages of all processes together."""
+        """Return processor ticks and resident pages of all processes."""
         ticks = pages = 0
         for path in Path("/proc").glob("[0-9]*/stat"):
             try:

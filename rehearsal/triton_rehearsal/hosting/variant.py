@@ -1,4 +1,4 @@
-"""What is deployed behind an endpoint's name, read from the AWS that it is deployed to."""
+"""The deployment behind an endpoint's name, read from the AWS that it is deployed to."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleets:
-    """What answers for an endpoint now.
+    """The variants that answer for an endpoint now.
 
     Attributes:
         blue: The fleet of its configuration.

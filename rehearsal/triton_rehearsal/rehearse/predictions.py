@@ -49,7 +49,7 @@ class Prediction:
 
     @property
     def passed(self) -> bool:
-        """Whether the values match the reference, if there is one."""
+        """True if the values match the reference, or there is none."""
         return self.difference is None or self.difference <= self.tolerance
 
 

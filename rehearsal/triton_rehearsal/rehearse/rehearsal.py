@@ -1,4 +1,4 @@
-"""The rehearsal itself: each part of the story, once, in its order, on this machine."""
+"""A rehearsal: each step once, in its order, on this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """What `cdk deploy` made, by the stacks' own outputs."""
+    """The outputs of the deployed stacks."""
 
     endpoint: str
     alias: str
@@ -81,7 +81,7 @@ def _own_temporary_folder() -> Iterator[Path]:
 
 
 class Rehearsal:
-    """Everything that a rehearsal runs on; closing it leaves nothing behind.
+    """A rehearsal with its processes and files; closing it removes all of them.
 
     Args:
         project: The repository's root, where cdk.json is.
@@ -95,7 +95,7 @@ class Rehearsal:
     def __init__(self, *, project: Path, port: int = 0, models: Sequence[str] = ()) -> None:
         self._project = project
         self._declarations = project / "model_builds" / "models"
-        find_runtime()  # what is missing at the end of the story is better told at its beginning
+        find_runtime()  # fail now, not at the end
         self._names = list(models)
         self.models = tuple(load_builds(models, self._declarations))
         self._open = ExitStack()
@@ -110,9 +110,9 @@ class Rehearsal:
         self._hosting: Hosting | None = None
 
     def deploy(self, report: Report) -> Deployed:
-        """Bootstrap and deploy every stack with the CDK command line, and see that nothing was skipped.
+        """Bootstrap and deploy every stack with the CDK command line, and check that every resource exists.
 
-        A deployment that starts a build does so here as well: it goes on while the rest is deployed.
+        A build that the deployment starts goes on while the rest is deployed.
 
         Raises:
             FleetError: The CDK failed, a resource of a template was not created, or the project builds a
@@ -143,7 +143,7 @@ class Rehearsal:
         return self._deployed
 
     def _built_by_default(self) -> list[str]:
-        """The models that the deployed project builds when nobody says which."""
+        """Return the models that the deployed project builds by default."""
         projects = self.aws.client("codebuild").batch_get_projects(names=[self.deployed.build_project])
         variables = projects["projects"][0]["environment"]["environmentVariables"]
         names: str = next(each["value"] for each in variables if each["name"] == "FLEET_MODELS")
@@ -155,7 +155,7 @@ class Rehearsal:
 
     @property
     def deployed(self) -> Deployed:
-        """What was deployed."""
+        """The deployment."""
         if self._deployed is None:
             msg = "deploy() comes first"
             raise RuntimeError(msg)
@@ -165,7 +165,7 @@ class Rehearsal:
         """Wait for the builds that the deployment started, or run one if it started none.
 
         Returns:
-            What became of each model. Those that failed are not served here from then on.
+            The result of each model. Failed models are not served.
 
         Raises:
             FleetError: A build failed before it came to a result.
@@ -189,7 +189,7 @@ class Rehearsal:
         return results
 
     def _run_build(self, project: str, report: Report) -> FleetError | None:
-        """Run the build project as a person starts it; why it failed, if it did."""
+        """Run the build project as a person does; returns the error if it fails."""
         overrides = {
             "FLEET_MODELS": " ".join(self._names),
             "FLEET_RESULTS": f"{self._runs()}rehearsal/results/0.json",
@@ -209,11 +209,11 @@ class Rehearsal:
                 moment.wait(_LOOK_S)
 
     def _runs(self) -> str:
-        """Where runs of builds keep what they have to say, a folder each."""
+        """Return the prefix under which build runs keep their documents."""
         return f"{self.deployed.repository.rstrip('/')}-builds/runs/"
 
     def _results(self) -> Results:
-        """What became of each model, by all documents of all runs."""
+        """Return the result of each model, from all documents of all runs."""
         bucket, _, prefix = self._runs().removeprefix("s3://").partition("/")
         s3 = self.aws.client("s3")
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
@@ -224,19 +224,19 @@ class Rehearsal:
         return merged(Results.from_json(text, where=key) for key, text in documents.items())
 
     def serve(self) -> str:
-        """Start the endpoint's instance; the address that AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME takes."""
+        """Start the endpoint's instance; returns the URL for AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME."""
         self._hosting = self._open.enter_context(Hosting(self.aws, directory=self._folder / "hosting"))
         self.aws.serve_elsewhere("sagemaker-runtime", self._hosting.url)
         self._hosting.start(self.deployed.endpoint)
         return self._hosting.url
 
     def exports(self) -> Mapping[str, str]:
-        """The variables that point any AWS SDK, and the AWS command line, at this rehearsal."""
+        """Return the variables that point any AWS SDK and the AWS command line at this rehearsal."""
         serving = {"AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self._hosting.url} if self._hosting else {}
         return {**self.aws.exports(), **serving}
 
     def predictions(self) -> Iterator[Prediction]:
-        """Invoke every model with its declared inputs and compare, one after the other."""
+        """Invoke every model with its declared inputs, and yield each comparison."""
         client = Client(
             alias=self.deployed.alias,
             repository=self.deployed.repository,
@@ -246,7 +246,7 @@ class Rehearsal:
             yield from predict(model, client)
 
     def inventory(self) -> Inventory:
-        """What was scaled, alarmed and charted, with the metrics of everything that was answered."""
+        """Return scaling, alarms and dashboard, after all metrics are written."""
         if self._hosting:
             self._hosting.flush_metrics()
         return read_inventory(self.aws, endpoint=self.deployed.endpoint, dashboard=self.deployed.dashboard)

@@ -39,7 +39,7 @@ _PATCH = "\n\nfrom numpy2 import patch as _patch\n\n_patch(globals())\n"
 
 
 def new_mark() -> str:
-    """What the name of everything begins with that one server makes outside its own folder."""
+    """Return a prefix for the names that one server creates outside its folder."""
     return "fleet" + "".join(secrets.choice(_MARK_LETTERS) for _ in range(5)) + "_"
 
 
@@ -99,7 +99,7 @@ def _write_stub(path: Path, runtime: Runtime) -> None:
 
 
 def _with_our_mark(library: bytes, mark: str) -> bytes:
-    """The backend's library with another folder name of the same length, which tells whose the folder is.
+    """The backend's library with another folder name of the same length, which identifies the folder's owner.
 
     A library that does not hold the name exactly once stays as it is; a killed server then leaves an empty
     folder behind.

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the server until it ends; SIGTERM and Ctrl-C stop it as they stop the real one.
 
     Args:
-        arguments: The server's own, as its `--help` tells them. They win over what is set here.
+        arguments: The server's own, as in its `--help`. They override those set here.
 
     Returns:
         The server's exit status, or 128 and the number of the signal that ended it.

@@ -1,4 +1,4 @@
-"""How the Triton container of SageMaker turns its environment into a command line."""
+"""The command line that SageMaker's Triton container makes of its environment."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def server_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _gpu_count() -> int:
-    """How many GPUs `nvidia-smi -L` lists; 0 where it is missing, as in the script."""
+    """Return the number of GPUs that `nvidia-smi -L` lists; 0 if it is missing, as in the script."""
     if not shutil.which("nvidia-smi"):
         return 0
     listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)

@@ -38,7 +38,7 @@ _CONNECTIONS = 1024  # kept open between calls: more than a rehearsal has caller
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the container answered.
+    """The container's answer.
 
     Attributes:
         status: The HTTP status.
@@ -52,7 +52,7 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether the status is 200, the only one that means success in this contract."""
+        """True if the status is 200, the only success in this contract."""
         return self.status == OK
 
     @property
@@ -88,7 +88,7 @@ class MultiModelContract:
         )
 
     def ping(self) -> bool:
-        """Whether the container says that it can take requests; False also if nothing listens."""
+        """Return whether the container accepts requests; False also if nothing listens."""
         try:
             return self._call("GET", "/ping", limit_s=_PING_LIMIT_S).ok
         except NoAnswerError:
@@ -116,7 +116,7 @@ class MultiModelContract:
         return self._call("GET", "/models", limit_s=INVOCATION_LIMIT_S)
 
     def describe(self, *, model_id: str, target_model: str) -> Answer:
-        """What the container knows about one model; 404 if it has not loaded it."""
+        """Return the container's description of a model; 404 if it is not loaded."""
         headers = {TARGET_MODEL: target_model}
         return self._call("GET", _path(model_id), headers=headers, limit_s=INVOCATION_LIMIT_S)
 

@@ -41,11 +41,11 @@ _LONGEST_REASON = 4096
 
 @dataclass(frozen=True)
 class Charge:
-    """What a guard looks after. Not slotted or keyword-only: it crosses a process border as JSON.
+    """The server and files of a guard. Not slotted or keyword-only: it crosses a process border as JSON.
 
     Attributes:
         command: The server's command line.
-        environment: The server's whole environment.
+        environment: The server's environment.
         directory: Its working folder, removed when the parent is gone.
         log: The file that takes its output; "" for the guard's own standard error.
         leftovers: Glob patterns of what it makes elsewhere, removed as soon as it has ended.
@@ -163,7 +163,7 @@ def main() -> None:
 
 
 def _prepare(libc: ctypes.CDLL, to: socket.socket) -> None:
-    """What the child does before it becomes the server."""
+    """Prepare the child before it becomes the server."""
     # If we are killed ourselves, the kernel takes the server along.
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     ask_about_own_calls(to)

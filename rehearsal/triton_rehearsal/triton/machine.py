@@ -48,7 +48,7 @@ done
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a container runs on, and in which image.
+    """The machine of a container, and its image.
 
     Attributes:
         gpu: The GPU model; None without one.

@@ -1,4 +1,4 @@
-"""Where the bundled Triton server, its Python stub and the stub's interpreter are on this machine."""
+"""The paths of the bundled Triton server, its Python stub and the stub's interpreter."""
 
 from __future__ import annotations
 

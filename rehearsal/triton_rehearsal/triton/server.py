@@ -146,7 +146,7 @@ class TritonServer:
 
     @property
     def alive(self) -> bool:
-        """Whether the server process runs."""
+        """True if the server process runs."""
         return not self._ended.is_set()
 
     def wait_for_end(self, limit_s: float) -> bool:
@@ -192,7 +192,7 @@ class TritonServer:
 
 
 def _process_environment(runtime: Runtime, machine: Machine | None, programs: Path) -> dict[str, str]:
-    """What a process needs at all, and what the image sets. Nothing else is inherited, as in a container."""
+    """Return the variables that a process needs and those of the image. No others exist."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "TZ") if name in os.environ}
     own = {**kept, **runtime.variables()}
     if machine is None:

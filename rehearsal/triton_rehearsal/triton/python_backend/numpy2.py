@@ -76,7 +76,7 @@ def patch(utilities: dict[str, Any]) -> None:
 def _sized(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
     """The array under a data type that has its element's size where the stub looks for it."""
     contiguous = np.ascontiguousarray(array).reshape(array.shape)
-    # Metadata makes a data type of its own: the usual ones are shared by the whole process.
+    # Metadata makes a data type of its own: the usual ones are shared by the process.
     kind = np.dtype(contiguous.dtype, metadata={"sized": True})
     view = contiguous.view(kind)
     flags = ctypes.c_uint64.from_address(id(view.dtype) + _FLAGS_OFFSET)

@@ -24,7 +24,7 @@ GPU_DEVICES = (b"\x05mixed", b"\x03gpu")
 
 
 class TritonPythonModel:
-    """What the Python stub calls: initialize once, execute for every batch, finalize once."""
+    """The methods that the Python stub calls: initialize once, execute for every batch, finalize once."""
 
     pipeline: Any = None
 

@@ -1,4 +1,4 @@
-"""What every stand-in does with requests: those that fit together run as one batch, and each gets its rows.
+"""Batches of requests: those that fit together run as one, and each gets its rows.
 
 It runs inside the server's Python stub, in an environment of its own, so it imports nothing of this
 repository.
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class BatchedModel:
-    """What the Python stub calls for a batch; a stand-in loads the model and runs it.
+    """The method that the Python stub calls for a batch; a stand-in loads the model and runs it.
 
     Attributes:
         runtime: What runs the model, as the real backend calls it in its errors.

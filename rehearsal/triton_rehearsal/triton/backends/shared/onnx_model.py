@@ -43,7 +43,7 @@ OPTIMIZATION_LEVELS = {
 
 
 class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the stub
-    """What the Python stub calls: initialize once, execute for every batch, finalize once."""
+    """The methods that the Python stub calls: initialize once, execute for every batch, finalize once."""
 
     runtime = "onnx runtime"
     session: onnxruntime.InferenceSession | None = None
@@ -109,7 +109,7 @@ def _options(config: Mapping[str, Any]) -> onnxruntime.SessionOptions:
 def _differences(
     model: str, kind: str, declared: Sequence[Any], actual: Mapping[str, Any], *, batched: bool
 ) -> list[str]:
-    """What the configuration says about the inputs or outputs and the file does not."""
+    """Return differences between the configuration's inputs or outputs and the file's."""
     found = []
     for entry in declared:
         name = entry["name"]
@@ -133,7 +133,7 @@ def _differences(
 
 
 def _fits(declared: Sequence[int], actual: Sequence[int | str | None]) -> bool:
-    """Whether both shapes have a tensor in common. A name or None stands for any size."""
+    """Return whether one tensor fits both shapes. A name or None stands for any size."""
     return len(declared) == len(actual) and all(
         size == -1 or not isinstance(real, int) or real == size
         for size, real in zip(declared, actual, strict=True)

@@ -37,7 +37,7 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
     """Runs the network in the stand-in for a plan, or the ONNX file at the place of the missing plan."""
 
     def find_network(self, folder: Path, config: Mapping[str, Any]) -> Path | bytes:
-        """What is in the plan's place; a real plan cannot be run here."""
+        """Return the stand-in of a plan; a real plan cannot run here."""
         plan = folder / _file_name(config)
         twins = [plan] if plan.suffix == ".onnx" else [plan.with_suffix(".onnx"), folder / "model.onnx"]
         if plan.suffix != ".onnx" and plan.exists():
