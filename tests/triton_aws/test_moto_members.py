@@ -39,7 +39,7 @@ def test_the_list_is_of_the_installed_moto() -> None:
     assert version("moto") == MOTO
 
 
-@pytest.mark.parametrize(("target", "name"), pairs(CALLED))
+@pytest.mark.parametrize(("target", "name"), [*pairs(CALLED)])
 def test_moto_has_the_private_member_that_is_called(target: str, name: str) -> None:
     assert hasattr(target_of(target), name), f"moto {version('moto')} has no {target}.{name} any more"
 
