@@ -1,4 +1,4 @@
-"""What tests of functions in the embedded AWS share: templates with functions, and waiting."""
+"""Templates with functions, and waiting, for tests of the embedded AWS."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import textwrap
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import WaiterError
@@ -116,3 +117,11 @@ def until(reached: Callable[[], bool]) -> None:
             return
         moment.wait(0.05)
     raise AssertionError(reached)
+
+
+def running(pid: int) -> bool:
+    """Return whether a process runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

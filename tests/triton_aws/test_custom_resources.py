@@ -22,6 +22,7 @@ from tests.triton_aws.deployed_functions import (
     functions,
     noted,
     outputs,
+    running,
     settle,
 )
 from triton_aws import EmbeddedAws
@@ -363,11 +364,3 @@ def test_nothing_runs_on_when_it_closes_while_a_stack_waits(tmp_path: Path) -> N
 
     assert time.monotonic() - began < 10
     assert [pid for pid in pids if running(pid)] == []
-
-
-def running(pid: int) -> bool:
-    """Whether a process runs; one that only waits for its parent does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
+import subprocess
+import sys
 import textwrap
 import zipfile
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.triton_aws.deployed_functions import function_arn, functions, noted, settle
+from tests.triton_aws.deployed_functions import function_arn, functions, noted, running, settle, until
 from triton_aws import EmbeddedAws
 
 ROLE = "arn:aws:iam::123456789012:role/functions"
@@ -309,3 +312,39 @@ def test_a_service_that_answers_elsewhere_is_reached_there(aws: EmbeddedAws) -> 
     aws.serve_elsewhere("sagemaker-runtime", "http://localhost:9")
 
     assert invoke(aws, "runtime")["Payload"] == "http://localhost:9"
+
+
+# An embedded AWS in a process of its own, whose function writes its process id to a pipe and sleeps.
+ENDLESS = """
+import sys
+from tests.triton_aws.test_functions import create, invoke
+from triton_aws import EmbeddedAws
+
+SOURCE = f'''
+import os, time
+
+def handler(event, context):
+    with open({sys.argv[1]!r}, "w") as pipe:
+        pipe.write(str(os.getpid()))
+    time.sleep(600)
+'''
+with EmbeddedAws() as aws:
+    aws.client("iam").create_role(RoleName="functions", AssumeRolePolicyDocument="{}")
+    create(aws, SOURCE, name="endless", Timeout=600)
+    invoke(aws, "endless")
+"""
+
+
+def test_a_function_ends_when_the_process_of_its_aws_is_killed(tmp_path: Path) -> None:
+    pipe = tmp_path / "pid"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, pipe], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    pid = int(pipe.read_text())
+    assert running(pid)
+
+    process.kill()
+    process.wait()
+
+    until(lambda: not running(pid))
