@@ -32,7 +32,7 @@ class Door:
     """The keys of one run.
 
     Args:
-        issued: Whether a key was made by a call in this run, as AssumeRole makes one.
+        issued: Returns whether a call in this run created a key, as AssumeRole does.
 
     Attributes:
         key: The id of the run's own access key.

@@ -48,7 +48,7 @@ class MissingResource:
         stack: The stack's name.
         logical_id: The resource's name in the template.
         type_name: Its type.
-        reason: Why it counts as missing.
+        reason: The reason why it counts as missing.
     """
 
     stack: str

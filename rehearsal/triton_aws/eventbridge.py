@@ -30,7 +30,7 @@ def matches(pattern: Mapping[str, Any], event: Any, *, passes: Filters, absent: 
         pattern: The pattern, or the part of one below a field.
         event: The event, or what it has at that field.
         passes: Compares a value with a list of filters.
-        absent: What `passes` gets for a field that the event does not have.
+        absent: The value that `passes` gets for a missing field.
     """
     if isinstance(event, list):
         return any(matches(pattern, element, passes=passes, absent=absent) for element in event)

@@ -74,7 +74,7 @@ class CustomResource(ResourceType):
         self._type_name = type_name
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Have the function create the resource.
+        """Create the resource through the function.
 
         Raises:
             PartiallyCreatedError: It failed. CloudFormation deletes such a resource all the same.
@@ -87,7 +87,7 @@ class CustomResource(ResourceType):
         return Identity(physical_id=response.physical_id, attributes=response.attributes)
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Have the function update the resource; with another physical id it is another resource."""
+        """Update the resource through the function; another physical id makes it another resource."""
         if before["ServiceToken"] != after["ServiceToken"]:
             msg = "Modifying service token is not allowed."
             raise CustomResourceError(msg)
@@ -101,11 +101,11 @@ class CustomResource(ResourceType):
         return Identity(physical_id=response.physical_id, attributes=response.attributes)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Have the function delete the resource."""
+        """Delete the resource through the function."""
         self._ask(call, "Delete", properties, PhysicalResourceId=identity.physical_id)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the function: what it made, nobody else knows."""
+        """Read the function; its resource is unknown to others."""
         call.client("lambda").get_function(FunctionName=properties["ServiceToken"])
 
     def _ask(self, call: Call, kind: str, properties: Properties, **more: Any) -> _Response:

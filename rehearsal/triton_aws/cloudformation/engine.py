@@ -2,7 +2,7 @@
 
 moto creates resources while it resolves references, updates a resource only when its own text in the template
 changed, and removes before it adds. CloudFormation itself resolves first, compares properties, replaces where
-its registry says create-only, passes the new identity on to whoever refers to it, and cleans up last. The
+its registry says create-only, passes the new identity on to all references, and cleans up last. The
 difference matters here: a changed model replaces its endpoint configuration and updates the endpoint.
 """
 
@@ -40,13 +40,13 @@ class Deployed:
     Attributes:
         logical_resource_id: Its name in the template.
         cf_resource_type: Its type.
-        kind: What works on it; None for a type that nobody registered, which is then not there at all.
-        identity: How it is known; None where it is not there.
+        kind: Its type; None for an unsupported one, whose resources do not exist.
+        identity: Its identity; None if it does not exist.
         properties: Its properties with every reference resolved.
-        retain: Whether it stays when it leaves the stack.
-        retain_created: Whether it stays when the operation that created it is rolled back.
-        retain_replaced: Whether it stays when another one replaces it.
-        failed: Whether its creation failed half-way, and nothing was rolled back.
+        retain: True if it stays when it leaves the stack.
+        retain_created: True if it stays when its creation is rolled back.
+        retain_replaced: True if it stays when another one replaces it.
+        failed: True if its creation failed without a rollback.
     """
 
     logical_resource_id: str
@@ -146,8 +146,8 @@ class Deployment:
     """One operation on the resources of one stack.
 
     Args:
-        resources: What the stack has.
-        types: Finds what works on a type; None if nobody registered it.
+        resources: The stack's resources.
+        types: Returns the implementation of a type; None for an unsupported one.
         call: Makes the call context of a logical id.
         journal: Records an event: keyword arguments logical_id, physical_id, resource_type, status, reason.
     """

@@ -36,7 +36,7 @@ class Operations:
         def operate() -> None:
             try:
                 work(answered.set)
-            except Exception as error:  # noqa: BLE001 (whoever called gets it)
+            except Exception as error:  # noqa: BLE001 (the caller gets it)
                 if answered.is_set():
                     _log.error("a stack operation of the embedded AWS failed", exc_info=error)
                 failures.append(error)

@@ -24,7 +24,7 @@ class Identity:
 
     Attributes:
         physical_id: The physical resource id, which is also what `Ref` returns.
-        attributes: What `Fn::GetAtt` returns, by attribute name.
+        attributes: The values for `Fn::GetAtt`, by attribute name.
     """
 
     physical_id: str
@@ -56,7 +56,7 @@ class Call:
 
         Args:
             limit: The longest name that the service takes.
-            stack: Whether the stack's name comes first.
+            stack: True to begin with the stack's name.
         """
         # Not a secret: it keeps names apart.
         suffix = "".join(random.choices(string.ascii_letters + string.digits, k=_SUFFIX_LETTERS))  # noqa: S311
@@ -136,7 +136,7 @@ class PartiallyCreatedError(Exception):
     """A resource could not be created, and has to be deleted all the same.
 
     Attributes:
-        identity: How the half of it is known.
+        identity: The identity of the created part.
     """
 
     def __init__(self, reason: str, identity: Identity) -> None:

@@ -60,11 +60,11 @@ class Function:
         handler: The module and the function in it, such as `index.handler`.
         code: The zip archive with its code.
         environment: Its own environment variables.
-        timeout: How long a call may take, in seconds.
+        timeout: The time limit of a call, in seconds.
         memory: Its memory in MB, which is shown to it but not limited.
         region: Its region.
-        log_group: Where it logs.
-        log_stream: Where in it this call logs.
+        log_group: Its log group.
+        log_stream: The log stream of this call.
         log: Takes each line that this call logs.
     """
 
@@ -134,7 +134,7 @@ class Functions:
         """Run a function and wait for its answer.
 
         Args:
-            function: What to run.
+            function: The function.
             event: The event, as JSON.
             trace: The trace header of the call, which a function's own calls carry on; empty from outside.
 
@@ -156,7 +156,7 @@ class Functions:
         """Run a function and return at once.
 
         Args:
-            function: What to run.
+            function: The function.
             event: The event, as JSON.
             trace: The trace header of the call, which a function's own calls carry on; empty from outside.
             on_end: Called with the last outcome when neither the function nor a call that it led to runs.

@@ -73,7 +73,7 @@ def call(folder: Path, *, ready: Callable[[], None]) -> dict[str, Any]:
     """Import the handler, call it with the event, and return its outcome.
 
     Args:
-        folder: Where the code is, under `task`, and the event, in `event.json`.
+        folder: The folder with the code, in `task`, and the event, in `event.json`.
         ready: Called when everything is imported: from then on the time counts.
 
     Returns:

@@ -46,7 +46,7 @@ def _register(
 
 
 def _scale_in_update(backend: ApplicationAutoscalingBackend, resource_id: str, least: int) -> None:
-    """Have an endpoint that is updated scaled to the bound of its target, which AWS does not do."""
+    """Scale an endpoint that is Updating to the bound of its target, as AWS does not."""
     endpoints = sagemaker_backends[backend.account_id][backend.region_name].endpoints
     endpoint = endpoints[resource_id.split("/")[1]]
     if endpoint.endpoint_status == "Updating":

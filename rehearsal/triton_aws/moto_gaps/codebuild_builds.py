@@ -90,7 +90,7 @@ _one_ended = threading.Condition(_lock)
 
 
 class BuildRecord:
-    """A build as the API shows it, for whoever runs it to write down how far it is.
+    """The record of a build, in which its runner writes its progress.
 
     Calls after the end of the build have no effect: it may have been stopped.
 
@@ -117,19 +117,19 @@ class BuildRecord:
             return copy.deepcopy(self._build)
 
     def logs_to(self, *, group: str, stream: str, arn: str) -> None:
-        """Say where in CloudWatch its log is."""
+        """Set the place of its log in CloudWatch."""
         with _lock:
             logs = {"groupName": group, "streamName": stream, "cloudWatchLogsArn": arn}
             self._build["logs"] = {**self._build.get("logs", {}), **logs}
 
     def exports(self, variables: Mapping[str, str]) -> None:
-        """Say what the variables are that the buildspec exports."""
+        """Set the variables that the buildspec exports."""
         with _lock:
             shown = [{"name": name, "value": value} for name, value in variables.items()]
             self._build["exportedEnvironmentVariables"] = shown
 
     def enter(self, phase: str) -> None:
-        """Begin a phase; the one before has succeeded if nobody said otherwise."""
+        """Begin a phase; the one before has succeeded if it was not left."""
         with _lock:
             if not self.complete:
                 self._close("SUCCEEDED")
@@ -141,7 +141,7 @@ class BuildRecord:
 
         Args:
             status: CodeBuild's status, as of a build.
-            code: What went wrong, such as COMMAND_EXECUTION_ERROR; empty if nothing did.
+            code: The error, such as COMMAND_EXECUTION_ERROR; empty without one.
             message: The same in CodeBuild's own sentence.
         """
         with _lock:
@@ -153,7 +153,7 @@ class BuildRecord:
 
         Args:
             status: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
-            phases: The phases that ran, as the API shows them, if nobody entered them one by one.
+            phases: The phases that ran, as the API shows them, if they were not entered one by one.
         """
         with _lock:
             if self.complete:
@@ -201,7 +201,7 @@ class _Connected:
 
 
 def connect(runner: Runner | None) -> None:
-    """Say what runs builds from now on; None for nobody."""
+    """Connect the runner of builds; None disconnects it."""
     _Connected.runner = runner
 
 
@@ -211,8 +211,8 @@ def wait_for_end(account: str, region: str, build_id: str, *, seconds: float) ->
     Args:
         account: Its account.
         region: Its region.
-        build_id: What StartBuild returned.
-        seconds: How long to wait.
+        build_id: The id from StartBuild.
+        seconds: The longest wait.
 
     Returns:
         The build as the API shows it; None if it has not ended.
@@ -231,7 +231,7 @@ def finish_build(
         backend: The CodeBuild of the build's account and region.
         build_id: The id that StartBuild returned.
         status: CodeBuild's word: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
-        phases: The phases that ran, as the API shows them; empty if nobody kept them.
+        phases: The phases that ran, as the API shows them; may be empty.
 
     Raises:
         LookupError: There is no such build.

@@ -43,7 +43,7 @@ def publish_event(
 
     Args:
         source: The service, such as `aws.sagemaker`.
-        detail_type: What happened, such as `SageMaker Endpoint State Change`.
+        detail_type: The kind of event, such as `SageMaker Endpoint State Change`.
         detail: The event's own fields, as JSON has them.
         resources: The ARNs of what it happened to.
         account: The account in which it happened.

@@ -78,7 +78,7 @@ def allows(function_arn: str, *, service: str, source_arn: str) -> bool:
     Args:
         function_arn: The function.
         service: The service's principal, such as `events.amazonaws.com`.
-        source_arn: What it acts for, such as a rule.
+        source_arn: The resource that it acts for, such as a rule.
     """
     try:
         found = _found(function_arn)

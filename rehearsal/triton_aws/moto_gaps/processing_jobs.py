@@ -49,7 +49,7 @@ _moto_stop = SageMakerResponse.stop_processing_job
 
 @contextlib.contextmanager
 def hosted(runner: Runner) -> Iterator[None]:
-    """Have jobs run by this; leaving stops those that still do."""
+    """Run jobs with this runner; leaving stops those that still run."""
     global _runner  # noqa: PLW0603 -- moto keeps what it has for the process
     _runner = runner
     try:

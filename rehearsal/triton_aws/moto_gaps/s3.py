@@ -8,7 +8,7 @@ moto's gaps:
 - It looks at a condition such as If-None-Match and then writes, with time for another writer in between. In
   AWS exactly one of several conditional writers wins.
 - It keeps the SHA-256 that a request states, and compares it with nothing.
-- HeadBucket answers whoever asks. Here a role that may not list the bucket gets 403, with the region in a
+- HeadBucket answers every caller. Here a role that may not list the bucket gets 403, with the region in a
   header; other permissions are enforced nowhere.
 """
 

@@ -168,7 +168,7 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
 
 
 def _log(backend: Any, endpoint_name: str) -> None:
-    """Have the host's agent log where it may: to a group that is there, if it does not ask to create it."""
+    """Let the host's agent log to an existing group, if it does not create one."""
     logs: Any = logs_backends[backend.account_id][backend.region_name]
     group = f"{_LOG_GROUPS}{endpoint_name}"
     if group in logs.groups and not holds("log_agent_creates_group"):

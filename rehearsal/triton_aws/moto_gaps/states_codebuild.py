@@ -125,7 +125,7 @@ class CodeBuildTask(state_task_service_callback.StateTaskServiceCallback):
 def _renamed(value: Any, case: Any) -> Any:
     """A request or an answer with the first letter of every name in another case.
 
-    CodeBuild's requests and answers have no map whose names are somebody's own.
+    CodeBuild's requests and answers have no map with names of a user.
     """
     if isinstance(value, list):
         return [_renamed(item, case) for item in value]

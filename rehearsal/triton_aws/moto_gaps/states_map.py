@@ -1,7 +1,7 @@
 """Step Functions' Distributed Map.
 
 moto's gaps:
-- However many children fail, the map succeeds: nobody looks at what is tolerated.
+- The map succeeds however many children fail: its tolerance is ignored.
 - A child has its parent's name, and takes a call more of Python's stack for each one before it.
 - An object that cannot be read fails the execution with States.Runtime, and not the map with an error of its
   own.
@@ -57,9 +57,9 @@ class _MapRun:
     """The children of one Distributed Map.
 
     Args:
-        component: What each child runs.
+        component: The part of the state machine that each child runs.
         env: The environment of the map's state.
-        asked: What the state gives: its items, its selector and what it tolerates.
+        asked: The state's items, selector and tolerance.
         items: The items.
     """
 

@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/codebuild/latest/userguide/build-spec-ref.html
 https://docs.aws.amazon.com/codebuild/latest/userguide/view-build-details-phases.html
 
 What a build leaves behind besides what its commands publish themselves is not kept: artifacts, reports and
-caches of a buildspec are read by nobody here, and the fleet's has none.
+caches of a buildspec are ignored here, and the fleet's has none.
 """
 
 from __future__ import annotations

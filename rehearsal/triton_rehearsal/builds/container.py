@@ -38,7 +38,7 @@ class BuildContainer:
     """One build.
 
     Args:
-        aws: Where it was started.
+        aws: The AWS in which it was started.
         record: The build's record, which gets its phases.
         log: Takes what it prints.
         lacking: Variables for what this machine lacks; they override all others.

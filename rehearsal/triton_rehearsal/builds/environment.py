@@ -66,10 +66,10 @@ def container_environment(
     """Return a container's own variables, and install the programs of its image.
 
     Args:
-        aws: What its calls are answered by.
-        machine: What it runs on.
+        aws: The AWS that it calls.
+        machine: Its machine.
         folder: A folder of its own.
-        requirements: What the requirements.txt of its source say, which is as good as installed.
+        requirements: The text of the requirements.txt of its source, whose packages it can import.
     """
     programs, home = folder / "bin", folder / "home"
     temporary, sockets = folder / "tmp", folder / "sockets"

@@ -1,4 +1,4 @@
-"""The log of one build: in CloudWatch as CodeBuild writes it, and for whoever follows it here."""
+"""The log of one build: in CloudWatch as CodeBuild writes it, and for a follower here."""
 
 from __future__ import annotations
 

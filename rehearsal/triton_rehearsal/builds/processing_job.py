@@ -39,7 +39,7 @@ def run_job(aws: EmbeddedAws, request: Mapping[str, Any], stop: threading.Event 
     gets the place here. What it prints goes where SageMaker puts it, a log stream of CloudWatch.
 
     Args:
-        aws: Where the job was asked for.
+        aws: The AWS that got the request.
         request: The request.
         stop: Ends the job when it is set.
 

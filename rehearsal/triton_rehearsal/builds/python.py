@@ -37,7 +37,7 @@ def install_python(programs: Path, *, home: Path, requirements: str) -> None:
     Args:
         programs: The folder for PATH.
         home: The folder that HOME and PYTHONUSERBASE name.
-        requirements: What the requirements.txt of the build's source say.
+        requirements: The text of the requirements.txt of the build's source.
     """
     programs.mkdir(parents=True, exist_ok=True)
     for name in NAMES:

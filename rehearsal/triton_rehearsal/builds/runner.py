@@ -57,7 +57,7 @@ class BuildRunner:
     CloudWatch, and can be stopped. Processing jobs run here as well.
 
     Args:
-        aws: Where projects are deployed.
+        aws: The AWS with the projects.
         at_most: The number of builds that run at a time. The others wait in order.
         lacking: Variables for what this machine lacks; they override all others.
         minute_s: Seconds here per minute of a build's time limit.
@@ -142,7 +142,7 @@ class BuildRunner:
         """Wait for the end of a build.
 
         Args:
-            build_id: What StartBuild returned.
+            build_id: The id from StartBuild.
             on_line: Called with each line that the build printed or prints.
 
         Raises:

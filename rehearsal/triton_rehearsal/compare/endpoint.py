@@ -36,8 +36,8 @@ def compare_on_endpoint(
         endpoint: The endpoint's name.
         repository: The repository behind it.
         wanted: The names that must be there; of the others, what is published is measured.
-        requests: How many requests of each.
-        concurrency: How many callers at once.
+        requests: Number of requests per model.
+        concurrency: Number of callers at once.
 
     Raises:
         FleetError: A model is not published, or AWS refuses.

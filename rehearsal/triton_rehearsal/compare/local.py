@@ -125,9 +125,9 @@ def compare_locally(
 
     Args:
         builds: The declarations, by the names that they were asked for with.
-        requests: How many requests of each.
-        concurrency: How many callers at once.
-        cold_starts: How many first answers of each, every time by another server.
+        requests: Number of requests per model.
+        concurrency: Number of callers at once.
+        cold_starts: Number of cold starts per model, each with a new server.
         models: The folder of model builds; by default the repository's.
 
     Raises:

@@ -64,9 +64,9 @@ class Invoked:
 
     Attributes:
         answer: The container's answer; status 0 if it gave none.
-        cache_hit: Whether the model was loaded when the request came.
-        loading_wait_s: How long the request waited for the model; None if it did not.
-        model_s: How long the container took; None if it was not asked.
+        cache_hit: True if the model was loaded when the request came.
+        loading_wait_s: The request's wait for the model; None if it did not wait.
+        model_s: The container's time; None if it was not asked.
     """
 
     answer: Answer

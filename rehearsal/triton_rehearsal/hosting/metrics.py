@@ -76,12 +76,12 @@ class Invocation:
 
     Attributes:
         status: The container's HTTP status; 0 if it gave no answer.
-        instances: How many instances the variant has.
+        instances: Number of the variant's instances.
         model_s: From sending the request to the container to its full answer; None if the model could
             not be loaded.
         overhead_s: The rest of the time that the caller waited.
-        cache_hit: Whether the model was loaded when the request came.
-        loading_wait_s: How long the request waited for the model; None if it did not.
+        cache_hit: True if the model was loaded when the request came.
+        loading_wait_s: The request's wait for the model; None if it did not wait.
     """
 
     status: int

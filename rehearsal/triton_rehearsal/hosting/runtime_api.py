@@ -45,7 +45,7 @@ class ApiError(Exception):
         status: The HTTP status of the error in the API model.
         kind: The exception class that an SDK raises.
         message: For people.
-        members: What the error's shape holds besides the message.
+        members: Members of the error's shape besides the message.
     """
 
     def __init__(self, status: int, kind: str, message: str, **members: object) -> None:
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.invoke(unquote(match[1]), headers, body)
 
     def _drain(self, length: int) -> None:
-        """Read a body that nobody wants: a client that is cut off while it sends sees no answer."""
+        """Read and drop a body: a client that is cut off while it sends sees no answer."""
         while length > 0 and (part := self.rfile.read(min(length, _READ_SIZE))):
             length -= len(part)
 

@@ -76,9 +76,9 @@ class Hosting:
     """Real-time hosting of the multi-model endpoints of an AWS.
 
     Args:
-        aws: Where the endpoints are deployed. One that deploys has new fleets started here before they take
+        aws: The AWS with the endpoints. One that deploys has new fleets started here before they take
             traffic; of any other, a new fleet is started by the first request that needs it.
-        directory: Where instances put their files; a temporary folder by default.
+        directory: The folder for the files of instances; a temporary one by default.
         port: The port to answer on; 0 for a free one.
         load_wait_s: Seconds for which a request waits for a model.
         lookup_s: Seconds for which an endpoint's description is used.

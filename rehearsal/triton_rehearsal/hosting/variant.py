@@ -29,12 +29,12 @@ class Variant:
         arn: The endpoint's ARN, which gives region and account.
         config: The name of its endpoint configuration.
         name: The variant's name.
-        instances: How many instances it has now.
+        instances: Current number of instances.
         bucket: The bucket of the model repository.
         prefix: The key prefix that target models are relative to, with its last slash.
         environment: The container's environment variables.
-        keep_models: Whether models stay in memory after use (ModelCacheSetting).
-        machine: What its containers run on, and in which image.
+        keep_models: True if models stay in memory after use (ModelCacheSetting).
+        machine: The machine of its containers, and their image.
     """
 
     endpoint: str
@@ -93,9 +93,9 @@ def look_up(aws: Aws, endpoint: str, known: Fleets | None = None) -> Fleets:
     """Read how an endpoint is deployed now.
 
     Args:
-        aws: Where it is deployed.
+        aws: The AWS with the endpoint.
         endpoint: Its name.
-        known: What it was before; spares reading a configuration that did not change.
+        known: The last result, which saves reading an unchanged configuration.
 
     Raises:
         ApiError: There is no such endpoint, or it is not a multi-model one.

@@ -56,7 +56,7 @@ def make_backends(
     Args:
         runtime: The server.
         folder: The folder to make.
-        mark: What the name of everything begins with that the server makes outside its own folder.
+        mark: The prefix of names that the server creates outside its folder.
         of_image: The backends that the image has; stand-ins for no others are made. None for any.
     """
     python = folder / "python"

@@ -74,7 +74,7 @@ class MultiModelContract:
 
     Args:
         server: The container's address, or its Unix socket.
-        invocation_limit_s: How long an invocation may take.
+        invocation_limit_s: The time limit of an invocation.
     """
 
     def __init__(self, server: str | Path, *, invocation_limit_s: float = INVOCATION_LIMIT_S) -> None:
@@ -100,7 +100,7 @@ class MultiModelContract:
         Args:
             model_id: The platform's name for the model, one path segment.
             target_model: The name that callers use, the artifact's key below the prefix.
-            folder: Where the container finds the unpacked artifact.
+            folder: The unpacked artifact, as a path in the container.
         """
         body = json.dumps({"model_name": model_id, "url": folder}).encode()
         headers = {TARGET_MODEL: target_model, "Content-Type": "application/json"}

@@ -49,7 +49,7 @@ class Charge:
         directory: Its working folder, removed when the parent is gone.
         log: The file that takes its output; "" for the guard's own standard error.
         leftovers: Glob patterns of what it makes elsewhere, removed as soon as it has ended.
-        start: Where it starts; in its working folder if "".
+        start: The folder in which it starts; its working folder if "".
         sockets: A folder of its user's for the ports that it listens on: each becomes a Unix socket there,
             of that name. If "", they are ports of the loopback interface.
     """
@@ -98,7 +98,7 @@ def started(guard: subprocess.Popen[bytes]) -> int:
         what=f"the Triton server cannot be kept off the network: {first or 'its guard ended'}",
         where=f"Linux {platform.release()} on {platform.machine()}",
         expected="Linux 5.9 or later on x86_64 or aarch64, which lets a process filter its own system calls",
-        why="Triton checks no identity, and whoever reaches it can run code as you",
+        why="Triton checks no identity, and anyone who reaches it can run code as you",
         fix="run this on such a machine; in a container, start it with a seccomp profile that allows "
         "seccomp(), pidfd_getfd() and ptrace of its own processes, as Docker's does from version 20.10",
         rule="open-port",

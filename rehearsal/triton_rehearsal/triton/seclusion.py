@@ -84,12 +84,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def ask_about_own_calls(to: socket.socket) -> None:
-    """Have this process and its children asked about from now on.
+    """Ask about the system calls of this process and its children from now on.
 
     For the child of a fork, before it becomes the server.
 
     Args:
-        to: Where the other end gets the descriptor that `answer_calls` takes.
+        to: The socket over which the other end gets the descriptor for `answer_calls`.
 
     Raises:
         OSError: The kernel refuses. The other end gets the reason.
@@ -106,7 +106,7 @@ def ask_about_own_calls(to: socket.socket) -> None:
 def _filtered_calls() -> int:
     """A descriptor from which the calls of this process are read."""
     calls = _calls()
-    # Whoever filters its calls must not gain rights by running a program of another user.
+    # A process that filters its calls must not gain rights by running a program of another user.
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     instructions = [
         (_LOAD, 0, 0, _OFFSET_OF_ARCHITECTURE),
@@ -127,7 +127,7 @@ def answer_calls(by: socket.socket, folder: Path | None, *, report: Callable[[st
 
     Args:
         by: The other end of what the child was given.
-        folder: Where the sockets go, each with its port for a name. Without one, ports stay ports, of the
+        folder: The folder of the sockets, each named by its port. Without one, ports stay ports, of the
             loopback interface.
         report: Called with why a call failed.
     """

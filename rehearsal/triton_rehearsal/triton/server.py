@@ -58,7 +58,7 @@ class TritonServer:
         directory: A folder that the server makes and owns: it holds the log and is removed on close, or
             when this process dies.
         triton: The virtual environment with the server.
-        machine: What the container runs on; without one, stand-ins for plans load for whatever GPU they are.
+        machine: The container's machine; without one, stand-ins for plans load for whatever GPU they are.
 
     Attributes:
         socket: The SageMaker port.
@@ -66,7 +66,7 @@ class TritonServer:
         pid: The server's process id.
         log: The file with the server's output.
         directory: As given.
-        mark: What the name of everything begins with that the server makes outside its directory.
+        mark: The prefix of names that the server creates outside its directory.
 
     Raises:
         FleetError: The server is not installed, this machine cannot keep it off the network, or it does not
@@ -179,7 +179,7 @@ class TritonServer:
         self._ended.wait(_STOP_LIMIT_S)
         if self._guard.stdout is not None and self._ended.is_set():
             self._guard.stdout.close()
-        # The guard did this too, unless somebody killed it.
+        # The guard did this too, unless it was killed.
         guard.remove_leftovers(self._leftovers)
 
     def __enter__(self) -> TritonServer:

@@ -90,7 +90,7 @@ def _sized(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
 
 @contextmanager
 def _table_that_computes_strides() -> Iterator[None]:
-    """While it lasts, whoever asks for NumPy's table of C functions gets our copy."""
+    """Replace NumPy's table of C functions by our copy inside the `with`."""
     # pybind11 looks in the one or the other, by its own version.
     homes: list[Any] = [import_module(f"numpy.{core}.multiarray") for core in ("_core", "core")]
 

@@ -20,8 +20,8 @@ class BatchedModel:
     """The method that the Python stub calls for a batch; a stand-in loads the model and runs it.
 
     Attributes:
-        runtime: What runs the model, as the real backend calls it in its errors.
-        batched: Whether tensors have a batch dimension.
+        runtime: The name of the runtime in the real backend's errors.
+        batched: True if tensors have a batch dimension.
     """
 
     runtime: str
