@@ -125,7 +125,7 @@ def test_a_folder_that_is_no_build_is_not_replaced(declare, models, tmp_path):
 def test_a_write_that_makes_no_model_is_refused(declare, models, tmp_path):
     path = declare("tiny")
     path.write_text(path.read_text().replace("def write(job):", "def write(job):\n    return"))
-    with pytest.raises(FleetError, match="made no model directory"):
+    with pytest.raises(FleetError, match="build-empty"):
         build("tiny", output=tmp_path / "out", models=models)
 
 

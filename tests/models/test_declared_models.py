@@ -183,7 +183,7 @@ def test_an_example_is_run_while_the_model_loads(declared, tmp_path):
 
 
 def test_an_example_that_does_not_exist_is_refused(declared):
-    with pytest.raises(FleetError, match="there is no example 'two text'"):
+    with pytest.raises(FleetError, match="the example 'two text' does not exist"):
         declared(PYTHON.replace("WARM", 'warm_up=WarmUp(example="two text")'))
 
 
@@ -193,7 +193,7 @@ def test_a_file_that_the_weights_lack_is_named(declared, tmp_path):
     weights = f"weights=LocalWeights(path={str(tmp_path / 'weights')!r}), "
     root = declared(weights + PYTHON.replace("WARM", 'weights_files=["vocabulary.txt"]'))
     assert (root / "m" / "1" / "vocabulary.txt").read_text() == "a\n"
-    with pytest.raises(FleetError, match=r"'vocab.txt' cannot be copied: No such file"):
+    with pytest.raises(FleetError, match=r"cannot copy 'vocab.txt': No such file"):
         declared(weights + PYTHON.replace("WARM", 'weights_files=["vocab.txt"]'))
 
 

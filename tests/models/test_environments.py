@@ -456,5 +456,5 @@ def test_a_packed_environment_with_two_contents_of_one_file_is_refused(packed: P
 def test_a_packed_environment_that_is_not_there_is_asked_for(packed: Path, make: Made) -> None:
     (problem,) = refused(make)
 
-    assert problem.what == f"there is no packed environment '{packed}'"
+    assert problem.what == f"the packed environment '{packed}' does not exist"
     assert "conda-pack" in problem.fix

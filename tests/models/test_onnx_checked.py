@@ -65,7 +65,7 @@ def built(tmp_path, declare, models):
 CONTRADICTIONS = {
     "no ONNX at all": (b"not a protobuf", "Unable to parse proto"),
     "cut off": (relu().SerializeToString()[:-5], "Unable to parse proto"),
-    "empty": (b"", "no valid ONNX"),
+    "empty": (b"", "not valid ONNX"),
     "an operator that ONNX has not": (
         model(helper.make_node("Nonsense", ["X"], ["Y"])).SerializeToString(),
         "No Op registered for Nonsense",
@@ -147,7 +147,7 @@ def test_a_file_is_optimised_ahead_of_time_if_that_is_asked_for(built):
 
 
 def test_what_cannot_be_read_is_not_optimised_but_refused(built):
-    with pytest.raises(FleetError, match="no valid ONNX"):
+    with pytest.raises(FleetError, match="not valid ONNX"):
         built(b"not a protobuf", optimize=True)
 
 

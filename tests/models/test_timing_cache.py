@@ -76,7 +76,7 @@ def test_times_of_another_gpu_or_tensorrt_are_left_aside(compile_once, tmp_path,
         file.write_bytes(b"times of an L4")
     (folder / "tensorrt-10.13.3.9-L4.cache").rename(folder / NAME)
     assert compile_once(str(folder)) == ""
-    assert "left aside" in capsys.readouterr().err
+    assert "ignored tensorrt-" in capsys.readouterr().err
     assert compile_once(str(folder)) == "measured\n"
 
 
@@ -128,14 +128,14 @@ def test_the_times_of_s3_are_fetched_and_kept(compile_once, bucket):
 def test_a_bucket_that_refuses_costs_time_and_not_the_build(compile_once, aws, bucket, capsys):
     assert compile_once("s3://no-such-bucket-anywhere/times/") == ""
     said = capsys.readouterr().err
-    assert f"{NAME} cannot be" in said
+    assert f"cannot read {NAME}" in said
     assert "NoSuchBucket" in said
 
 
 def test_a_folder_that_cannot_be_written_to_costs_time_and_not_the_build(compile_once, tmp_path, capsys):
     (tmp_path / "cache").write_text("a file")
     compile_once(str(tmp_path / "cache"))
-    assert "cannot be kept for the next build" in capsys.readouterr().err
+    assert "cannot save" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("where", ["s3://", "s3://Bad_Bucket/x", "https://example.com/x", "s3:///x"])

@@ -145,7 +145,7 @@ def test_a_trace_that_keeps_a_size_of_its_example_is_refused_and_scripting_takes
 
 
 def test_a_tensor_that_is_always_made_on_the_cpu_is_refused_unless_it_is_served_there(tmp_path):
-    with pytest.raises(FleetError, match="makes tensors on the CPU"):
+    with pytest.raises(FleetError, match="creates tensors on the CPU"):
         export(OnTheCpu(), tmp_path)
     export(OnTheCpu(), tmp_path, cpu=True)
 

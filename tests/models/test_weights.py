@@ -90,17 +90,17 @@ def test_a_missing_file_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
 def test_a_file_of_something_else_is_refused(name, tmp_path):
     (tmp_path / name).write_bytes(b"<html>404</html>")
-    assert refusal(tmp_path / name).startswith("no file of weights")
+    assert refusal(tmp_path / name).startswith("not a file of weights")
 
 
 def test_a_whole_pickled_network_is_refused_because_loading_it_would_run_its_code(tmp_path):
     torch.save(network(), tmp_path / "network.pth")
-    assert refusal(tmp_path / "network.pth").startswith("no file of weights")
+    assert refusal(tmp_path / "network.pth").startswith("not a file of weights")
 
 
 def test_a_file_of_numbers_without_tensors_is_refused(tmp_path):
     torch.save({"epoch": 3}, tmp_path / "checkpoint.pth")
-    assert "something else" in refusal(tmp_path / "checkpoint.pth")
+    assert "tensors by name" in refusal(tmp_path / "checkpoint.pth")
 
 
 def test_weights_of_the_hub_are_those_of_the_declared_commit(saved, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_hub_that_does_not_answer_is_the_users_to_know(monkeypatch):
 def test_a_package_that_is_not_installed_is_named_with_the_way_to_it():
     with pytest.raises(FleetError) as caught:
         fetch(PackageWeights(package="a_package_that_nobody_has"))
-    assert caught.value.problems[0].fix == "python -m triton_models.builds.locked build"
+    assert caught.value.problems[0].fix == "run python -m triton_models.builds.locked build"
 
 
 def test_a_folder_of_weights_has_one_digest_wherever_it_lies(tmp_path):

@@ -128,7 +128,7 @@ def test_a_name_becomes_the_artifact_that_the_manifest_names(client, runtime):
 
 
 def test_an_unknown_name_is_an_error_that_suggests_a_close_one(client, runtime):
-    with pytest.raises(FleetError, match="there is no model 'minilmm'") as error:
+    with pytest.raises(FleetError, match="unknown model 'minilmm'") as error:
         client.infer(model="minilmm", inputs=ROW)
     assert "did you mean minilm?" in str(error.value)
     assert runtime.requests == []
@@ -402,7 +402,7 @@ def test_half_an_alias_is_the_deployers_mistake(following, alias):
 
 def test_an_alias_that_is_not_there_is_the_callers_mistake(configured, session, repository):
     client = Client(alias="/no/such", repository=f"s3://{repository}/models/", session=session)
-    with pytest.raises(FleetError, match="there is no parameter /no/such"):
+    with pytest.raises(FleetError, match="the parameter /no/such"):
         client.infer(model="minilm", inputs=ROW)
 
 
@@ -410,7 +410,7 @@ def test_an_alias_that_is_not_there_is_the_callers_mistake(configured, session, 
     ("given", "what"),
     [
         ({}, "neither"),
-        ({"endpoint_name": "e", "alias": "/a"}, "both an endpoint"),
+        ({"endpoint_name": "e", "alias": "/a"}, "both endpoint_name and alias"),
         ({"alias": "/a", "target": "any"}, "both an alias and a target"),
     ],
 )

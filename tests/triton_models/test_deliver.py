@@ -150,13 +150,13 @@ def test_a_published_model_is_reported_with_its_artifact(mixed, s3):
 @pytest.mark.parametrize(
     ("model", "step", "rule", "what"),
     [
-        ("crashes", "build", "crashed", "its process ended with the exit code 7 in the middle of the work"),
+        ("crashes", "build", "crashed", "its process ended unexpectedly with the exit code 7"),
         ("exits", "read", "unexpected", "SystemExit: not today"),
-        ("hangs", "build", "timed-out", "it was not done after 2 seconds, and was killed"),
+        ("hangs", "build", "timed-out", "it was killed after the time limit of 2 seconds"),
         ("mistyped", "read", "bad-declaration", "build.py of model 'mistyped' cannot be read: SyntaxError"),
         ("raises", "build", "build-failed", "building 'raises' failed: RuntimeError: no such layer"),
         ("nobody", "read", "unknown-model", "unknown model 'nobody'"),
-        ("taken", "publish", "artifact-changed", "an object of that name holds something else"),
+        ("taken", "publish", "artifact-changed", "an object of that name has other content"),
         ("refused", "check", "model-file-missing", "model.py"),
     ],
 )
@@ -259,7 +259,7 @@ def test_a_model_that_s3_refuses_to_take_keeps_no_other_from_being_published(aws
         proxy.faults = Cursed(proxy, "PUT cursed-")
         results = deliver([*GOOD[:2], "cursed", GOOD[2]], delivery, s3=client(proxy.url))
     assert [result.model for result in results.failed] == ["cursed"]
-    assert results.failed[0].problems[0].what == "S3 asks to slow down, again and again"
+    assert results.failed[0].problems[0].what == "S3 throttles the requests"
     assert sorted(consistent_manifest(delivery.repository, s3).models) == list(GOOD)
 
 
@@ -277,24 +277,24 @@ class Cursed(dict[int, Any]):
 def test_a_repository_that_cannot_be_read_is_reported_before_anything_is_made(delivery, models, s3, tmp_path):
     declare(models, "good", body="open('/never', 'w')")
     place = Place(address=str(tmp_path / "results.json"))
-    with pytest.raises(FleetError, match="there is no such bucket"):
+    with pytest.raises(FleetError, match="the bucket does not exist"):
         deliver(["good"], replace(delivery, repository="s3://nowhere/models/"), place=place, s3=s3)
     (result,) = Results.from_json(place.read(), where="here").results
     assert (result.status, result.step) == ("failed", "wait")
-    assert result.reason == "there is no such bucket"
+    assert result.reason == "the bucket does not exist"
 
 
 def test_a_folder_of_logs_that_cannot_be_made_is_reported_first(delivery, models, s3, tmp_path):
     declare(models, "good")
     (tmp_path / "file").touch()
-    with pytest.raises(FleetError, match="cannot make the folder of logs"):
+    with pytest.raises(FleetError, match="unwritable"):
         deliver(["good"], replace(delivery, logs=tmp_path / "file" / "logs"), s3=s3)
 
 
 def test_a_machine_without_a_triton_server_cannot_verify(delivery, models, s3, monkeypatch, tmp_path):
     declare(models, "good")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FleetError, match="there is no tritonserver"):
+    with pytest.raises(FleetError, match="tritonserver not found"):
         deliver(["good"], replace(delivery, verify=True), s3=s3)
 
 
@@ -329,13 +329,13 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, model: str, step: str) -> None
     """Ctrl-C when a model comes to a step."""
     real = Worker.do
 
-    def do(self: Any, *given: Any, name: str, told: Callable[[str], None], **more: Any) -> Any:
-        def tell(reported: str) -> None:
-            told(reported)
+    def do(self: Any, *given: Any, name: str, on_step: Callable[[str], None], **more: Any) -> Any:
+        def interrupt(reported: str) -> None:
+            on_step(reported)
             if (name, reported) == (model, step):
                 raise KeyboardInterrupt
 
-        return real(self, *given, name=name, told=tell, **more)
+        return real(self, *given, name=name, on_step=interrupt, **more)
 
     monkeypatch.setattr(Worker, "do", do)
 
@@ -446,7 +446,7 @@ def test_in_codebuild_the_log_is_the_builds_own(environment, delivery, models, s
 def test_a_broken_manifest_is_reported_before_anything_is_made(delivery, models, s3):
     declare(models, "good")
     write_manifest(delivery.repository, {"version": 99}, s3)
-    with pytest.raises(FleetError, match="a manifest of version 99"):
+    with pytest.raises(FleetError, match="the manifest has version 99"):
         deliver(["good"], delivery, s3=s3)
 
 

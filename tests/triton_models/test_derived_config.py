@@ -116,7 +116,7 @@ def test_what_triton_has_no_type_for_is_refused(kind: str, tmp_path: Path) -> No
     )
     model.graph.output[0].type.CopyFrom(made)
     onnx.save(model, path)
-    assert refusal(path)[0] == ("network-type", f"output 'y' is of the type {kind}")
+    assert refusal(path)[0] == ("network-type", f"output 'y' has the type {kind}")
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_first_dimension_that_is_no_batch_is_refused(
     [
         (["b"], 8, "output 'y' has the shape [b], which leaves no dimension"),
         ([], 0, "output 'y' has the shape [], which leaves no dimension"),
-        (None, 8, "output 'y' has no number of dimensions"),
-        (["b", 0], 8, "output 'y' has the shape [b, 0], with nothing in it"),
+        (None, 8, "output 'y' has an unknown number of dimensions"),
+        (["b", 0], 8, "output 'y' has the shape [b, 0], which is empty"),
     ],
 )
 def test_a_shape_that_would_need_a_guess_is_refused(
@@ -178,7 +178,7 @@ def test_a_declaration_that_differs_from_the_network_is_refused(tmp_path: Path) 
     tokens = OpenSize(name="t", max=8)
     assert [what for _, what in refusal(path, declared=[Tensor("ids", "FP32", [tokens])])] == [
         "input 'ids' is declared as TYPE_FP32 [-1]",
-        "the network has an input 'more' that is not declared",
+        "the input 'more' of the network is not declared",
     ]
     served(path, declared=[Tensor("ids", "FP16", [tokens]), Tensor("more", "FP32", [1])])
 

@@ -229,7 +229,7 @@ def test_weights_in_s3_count_by_their_content(models):
             s3.put_object(Bucket="weights", Key="net.safetensors", Body=body)
             tags.append(with_objects(found, lambda address: entity_tag(address, s3))["weights"])
         assert tags[0] == tags[1] != tags[2]
-        with pytest.raises(FleetError, match="cannot be looked at"):
+        with pytest.raises(FleetError, match="the weights cannot be read"):
             entity_tag("s3://weights/other", s3)
 
 

@@ -66,7 +66,7 @@ def test_what_was_built_for_the_endpoint_or_needs_no_plan_passes(record: Artifac
         (
             _record(WITHOUT_PLAN, portable=True),
             G5,
-            "portable: built for no endpoint, so it lacks what a target decides, such as a plan",
+            "portable, so it lacks parts for an endpoint, such as a plan",
             "an artifact built for the endpoint",
         ),
     ],
@@ -95,7 +95,7 @@ def test_only_the_models_asked_for_are_compared() -> None:
     manifest = _manifest(a=_record(FOR_A10G), b=_record(WITHOUT_PLAN))
 
     assert preflight(manifest, G6, models=["b"]).models == ("b",)
-    with pytest.raises(FleetError, match="there is no model 'd'"):
+    with pytest.raises(FleetError, match="unknown model 'd'"):
         preflight(manifest, G6, models=["d"])
 
 
@@ -160,7 +160,7 @@ def test_an_image_of_ones_own_leaves_the_release_open(sagemaker: Any) -> None:
 
 
 def _arguments(repository: str, **given: Any) -> argparse.Namespace:
-    nothing = {"models": [], "endpoint": None, "instance_type": None, "release": None}
+    nothing = {"names": [], "endpoint": None, "instance_type": None, "release": None}
     return argparse.Namespace(**{**nothing, "repository": repository, **given})
 
 

@@ -346,8 +346,8 @@ def test_the_outcome_names_what_went_what_stayed_and_what_it_frees() -> None:
     assert rows == [
         "m-1.tar.gz: would be deleted (1.5 MB)",
         "m-2.tar.gz: would be deleted (0.5 MB)",
-        "m-3.tar.gz: kept, the SageMaker Model Single names it",
-        "m-4.tar.gz: an abandoned upload would be aborted",
+        "m-3.tar.gz: kept for the SageMaker Model Single",
+        "m-4.tar.gz: abandoned upload would be aborted",
     ]
     assert total == "2 artifacts, 2.0 MB would be deleted"
     assert "can be restored" in restorable

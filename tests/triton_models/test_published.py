@@ -108,7 +108,7 @@ def aws() -> Iterator[str]:
 def _run(aws: str, repository: str, monkeypatch: pytest.MonkeyPatch) -> Artifacts:
     for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
         monkeypatch.setenv(name, value)
-    return published_module.run(argparse.Namespace(models=[], repository=repository, verify=False))
+    return published_module.run(argparse.Namespace(names=[], repository=repository, verify=False))
 
 
 def test_the_command_reads_the_repository(aws: str, manifest: Manifest, monkeypatch) -> None:
@@ -138,4 +138,4 @@ def test_the_command_reads_the_repository(aws: str, manifest: Manifest, monkeypa
 def test_an_empty_repository_says_so(aws: str, monkeypatch) -> None:
     repository = new_repository(client(aws))
 
-    assert list(_run(aws, repository, monkeypatch).lines()) == [f"nothing is published in {repository}"]
+    assert list(_run(aws, repository, monkeypatch).lines()) == [f"no models are published in {repository}"]

@@ -46,7 +46,7 @@ def test_a_document_reads_back_as_it_was_written():
     "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "at": null, "by": "", "models": [{}]}']
 )
 def test_what_is_no_document_of_results_is_refused(text):
-    with pytest.raises(FleetError, match="not a document of results") as caught:
+    with pytest.raises(FleetError, match="not a results document") as caught:
         Results.from_json(text, where="s3://b/k.json")
     assert caught.value.problems[0].where == "s3://b/k.json"
 
@@ -79,7 +79,7 @@ def test_a_model_whose_build_never_began_has_failed(tmp_path):
     items = tmp_path / "items.json"
     items.write_text(json.dumps([{"models": "good lost"}]))
     (lost,) = summed(tmp_path / "runs", items).failed
-    assert (lost.model, lost.reason) == ("lost", "no run has a result on it")
+    assert (lost.model, lost.reason) == ("lost", "no run has a result for this model")
 
 
 def test_where_no_build_began_every_model_has_failed(tmp_path):
@@ -91,7 +91,7 @@ def test_where_no_build_began_every_model_has_failed(tmp_path):
 def test_a_document_that_cannot_be_read_is_an_error_and_not_left_out(tmp_path):
     write(tmp_path, "one", GOOD)
     (tmp_path / "two.json").write_text("{")
-    with pytest.raises(FleetError, match="not a document of results"):
+    with pytest.raises(FleetError, match="not a results document"):
         summed(tmp_path)
 
 
@@ -143,9 +143,9 @@ def test_documents_in_s3_are_summed_up_by_the_command(aws, monkeypatch, capsys):
 
 def test_a_bucket_that_is_not_there_is_reported_with_its_address(aws, monkeypatch):
     place = Place(address="s3://nowhere/runs/", s3=client(aws))
-    with pytest.raises(FleetError, match="there is no such bucket"):
+    with pytest.raises(FleetError, match="the bucket does not exist"):
         place.documents()
-    with pytest.raises(FleetError, match="there is no such bucket"):
+    with pytest.raises(FleetError, match="the bucket does not exist"):
         place.write("{}")
 
 

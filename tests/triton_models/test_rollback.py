@@ -101,7 +101,7 @@ def test_what_is_current_already_is_no_change(repository: str, s3: Any, versions
 
     done = rollback("minilm", repository=repository, to=versions[2].path.name, s3=s3)
 
-    assert list(done.lines()) == [f"minilm -> {repository}{versions[2].path.name} (as it was)"]
+    assert list(done.lines()) == [f"minilm -> {repository}{versions[2].path.name} (unchanged)"]
     assert consistent_manifest(repository, s3) == before
 
 

@@ -111,9 +111,9 @@ def test_without_a_log_what_is_printed_goes_to_standard_error(worker, capfd):
 
 
 def test_the_steps_of_a_task_are_reported_as_they_begin(worker):
-    told: list[str] = []
-    ended = done(worker, report_steps, told=told.append)
-    assert (told, ended.step) == (["first", "second"], "second")
+    steps: list[str] = []
+    ended = done(worker, report_steps, on_step=steps.append)
+    assert (steps, ended.step) == (["first", "second"], "second")
 
 
 def test_a_log_says_what_a_task_was_at(worker, tmp_path):
@@ -140,7 +140,7 @@ def test_a_process_that_a_task_may_have_spoilt_is_replaced(task, worker):
 def test_a_task_that_ends_the_process_is_reported_with_its_exit_code(worker):
     ended = done(worker, exit_at_once)
     (problem,) = ended.problems
-    assert problem.what == "its process ended with the exit code 3 in the middle of the work"
+    assert problem.what == "its process ended unexpectedly with the exit code 3"
     assert (problem.rule, ended.step) == ("crashed", "look")
     assert done(worker, answer_pid).answer
 
@@ -161,7 +161,7 @@ def test_a_task_that_hangs_is_killed_with_what_it_started(worker, tmp_path):
     assert done(worker, answer_pid).answer  # its process is there before the seconds count
     ended = done(worker, hang, str(tmp_path / "pid"), seconds=4.0)
     (problem,) = ended.problems
-    assert problem.what == "it was not done after 4 seconds, and was killed"
+    assert problem.what == "it was killed after the time limit of 4 seconds"
     assert (problem.rule, ended.step) == ("timed-out", "look")
     assert ends((tmp_path / "pid").read_text())
     assert done(worker, answer_pid).answer

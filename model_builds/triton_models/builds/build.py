@@ -1,4 +1,4 @@
-"""`fleet build`: from a declaration to an artifact root on disk, whole or not at all."""
+"""`fleet build`: build an artifact root on disk from a declaration, atomically."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from triton_models.facts.releases import DEFAULT_RELEASE
 from triton_models.facts.releases import release as release_named
 
 LOGS = ".logs"
-"""The folder beside the artifact roots with what compilers said, by model: a "*" does not match it."""
+"""The folder of compiler logs, by model, next to the artifact roots; a "*" does not match it."""
 
 
-# What exporters colour their messages with.
+# The escape codes that exporters colour their messages with.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """What a run of `fleet build` made.
+    """The result of `fleet build`.
 
     Attributes:
         roots: The artifact roots, in the order of the names given.
@@ -51,7 +51,7 @@ class Built:
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready: each artifact root with the content of its build.json."""
+        """Return each artifact root with the content of its build.json, as JSON-ready data."""
         return {
             "built": [
                 {"path": str(root), **json.loads((root / BUILD_FILE).read_text())} for root in self.roots
@@ -59,18 +59,18 @@ class Built:
         }
 
     def lines(self) -> Iterator[str]:
-        """The path of each artifact root."""
+        """Yield the path of each artifact root."""
         return map(str, self.roots)
 
 
 def run(arguments: argparse.Namespace) -> Built:
-    """Build every model named, one after the other in this process, so that frameworks are imported once.
+    """Build the named models one after the other in this process, so that frameworks are imported once.
 
-    All declarations are read first, so that a mistake in the last one is told before the first is exported.
-    A model that fails later does not keep the others from being built.
+    All declarations are read first, so an invalid one is reported before the first model is exported. A model
+    that fails later does not stop the others.
 
     Raises:
-        FleetError: What was wrong with each model that failed.
+        FleetError: The problems of each model that failed.
     """
     roots: list[Path] = []
     problems: list[Problem] = []
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> Built:
             )
         except FleetError as error:
             problems.extend(error.problems)
-    raise_if_any(dict.fromkeys(problems))  # an unknown GPU would otherwise be told once for each model
+    raise_if_any(dict.fromkeys(problems))  # report an unknown GPU once, not per model
     return Built(roots=tuple(roots))
 
 
@@ -112,23 +112,23 @@ def build(
 
     Args:
         name: The model: the name of its folder, or `folder:form`.
-        output: The folder that gets the artifact root, under the model's name. An earlier build there is
-            replaced once the new one is complete.
+        output: The folder to write the artifact root to, under the model's name. A complete build replaces
+            an earlier one there.
         release: The Triton release that will serve it.
         gpu: Compile plans for this GPU, which the machine must have. None makes a portable build: encoders
-            stay ONNX files, for a server that has a stand-in for TensorRT.
-        cpu: The model is served without a GPU: encoders stay ONNX files, and ONNX Runtime serves them.
-        models: The folder of model builds; by default the one beside this package.
-        timing_cache: Where TensorRT's measured times are kept: a folder, or s3://bucket/prefix/. None takes
-            the environment variable FLEET_TIMING_CACHE; without that there is none.
-        compile_timeout_s: For how long a plan may be compiled, in seconds.
+            stay ONNX files, for a server with a stand-in for TensorRT.
+        cpu: True if the model is served without a GPU: ONNX Runtime then serves encoders as ONNX files.
+        models: The folder of model builds; by default the one next to this package.
+        timing_cache: A folder or s3://bucket/prefix/ for TensorRT's measured times. None uses the environment
+            variable FLEET_TIMING_CACHE, if set.
+        compile_timeout_s: The time limit for compiling a plan, in seconds.
 
     Returns:
-        The artifact root. trtexec's logs are beside it, in .logs/.
+        The artifact root. trtexec's logs are next to it, in .logs/.
 
     Raises:
         FleetError: The model, release or GPU is unknown, the machine cannot compile for it, or the model's
-            own code failed. Nothing but logs is left behind then, and an earlier build stays as it was.
+            own code failed. Only logs remain then, and an earlier build is left unchanged.
     """
     declaration = load_build(name, models)
     served_by = release_named(release)
@@ -162,7 +162,7 @@ def build(
         )
         _write(declaration, job)
         if isinstance(declaration.weights, SeededWeights):
-            sys.stderr.write(f"warning: {name} has random weights, so its answers mean nothing\n")
+            sys.stderr.write(f"warning: {name} has random weights, so its answers are meaningless\n")
         (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")
         replace_folder(root, target, aside=staging / "earlier")
     return target
@@ -170,7 +170,7 @@ def build(
 
 def _write(declaration: ModelBuild, job: BuildJob) -> None:
     try:
-        # Exporters print; standard output belongs to the command's result.
+        # Exporters print, but standard output is reserved for the command's result.
         with contextlib.redirect_stdout(sys.stderr):
             make(declaration, job)
     except FleetError as error:
@@ -184,25 +184,25 @@ def _write(declaration: ModelBuild, job: BuildJob) -> None:
             what=f"building {declaration.name!r} failed: {type(error).__name__}: {said}",
             where=blame(error, job.source),
             expected="write() to fill the model directories",
-            fix="install what models are built with: python -m triton_models.builds.locked build"
+            fix="install the build requirements: python -m triton_models.builds.locked build"
             if isinstance(error, ModuleNotFoundError)
-            else "fix that line, then build again; nothing of this attempt was kept",
+            else "fix that line, then build again; this attempt left no files",
             rule="build-failed",
         ) from error
     if not any(job.root.glob("*/config.pbtxt")):
         raise FleetError.of(
-            what=f"write() of {declaration.name!r} made no model directory",
+            what=f"write() of {declaration.name!r} created no model directory",
             where=str(job.source / "build.py"),
             expected="at least one call of job.model(config)",
-            fix="make the model directory with job.model and put the model's file into the folder it returns",
+            fix="create the model directory with job.model and write the model's file to the returned folder",
             rule="build-empty",
         )
 
 
 def _about(declaration: ModelBuild, job: BuildJob) -> dict[str, Any]:
-    """What build.json says. Without a plan an artifact belongs to no GPU, whatever GPU was asked for.
+    """Return the content of build.json. An artifact without a plan has no GPU, even if one was requested.
 
-    Where something was left out, the artifact is portable: it belongs to no endpoint at all.
+    If something was left out, the artifact is portable and cannot be published for an endpoint.
     """
     return {
         "model": declaration.name,

@@ -1,6 +1,6 @@
-"""Configurations derived from what is served: a network's own inputs and outputs, an ensemble's steps.
+"""Configurations derived from a network's inputs and outputs, or from an ensemble's steps.
 
-Nothing is guessed: what Triton cannot serve as it is, is an error that says so before anything is loaded.
+Nothing is guessed: anything that Triton cannot serve unchanged is an error before the model is loaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from triton_models.facts.tensorrt import PLAN_TYPES, major
 if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
 
-# From here on a plan keeps the INT64 inputs of its ONNX file; before, they became INT32 (server issue 7307).
+# From this version a plan keeps the INT64 inputs of its ONNX file; older ones use INT32 (server issue 7307).
 _FIRST_WITH_INT64 = 10
 
 
@@ -33,20 +33,20 @@ def served_tensors(
     release: Release,
     declared: Sequence[Tensor] | None = None,
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """The inputs and outputs of config.pbtxt for a network.
+    """Derive the inputs and outputs of config.pbtxt from a network.
 
-    The batch dimension is found and left out, open sizes become -1, data types become Triton's.
+    The batch dimension is detected and omitted, open sizes become -1, and data types become Triton's.
 
     Args:
-        signature: What the network takes and makes.
+        signature: The network's inputs and outputs.
         name: The model's name, for errors.
-        backend: What runs it: TensorRT takes fewer types than ONNX Runtime.
+        backend: The backend that runs it; TensorRT supports fewer types than ONNX Runtime.
         max_batch_size: 0 if the tensors have no batch dimension.
-        release: The Triton release, for what its TensorRT takes.
-        declared: The inputs as the declaration says them, to be compared.
+        release: The Triton release, for the types of its TensorRT.
+        declared: The declared inputs, to compare with.
 
     Raises:
-        FleetError: Everything about the network that cannot be served like that.
+        FleetError: The network cannot be served like that; all problems are reported together.
     """
     problems = [
         *_types(signature, backend=backend, release=release),
@@ -60,19 +60,19 @@ def served_tensors(
 
 
 def type_problems(signature: Signature, *, name: str, backend: str, release: Release) -> Iterator[Problem]:
-    """The tensors of a network whose types a backend of a release cannot take.
+    """Yield a problem for each tensor whose type the backend of a release does not support.
 
     Args:
-        signature: What the network takes and makes, as far as it is known.
+        signature: The known inputs and outputs of the network.
         name: The model's name, for errors.
-        backend: What runs it.
+        backend: The backend that runs it.
         release: The Triton release.
     """
     yield from _located(_types(signature, backend=backend, release=release), name)
 
 
 def derived_ensemble(ensemble: Ensemble, models: Mapping[str, ModelConfig]) -> ModelConfig:
-    """The configuration of an ensemble, whose tensors are those of its steps.
+    """Derive the configuration of an ensemble, whose tensors are those of its steps.
 
     Args:
         ensemble: The ensemble.
@@ -134,9 +134,9 @@ def _types(signature: Signature, *, backend: str, release: Release) -> Iterator[
         if tensor.data_type not in TYPES.values():
             yield _problem(
                 "network-type",
-                f"{what} is of the type {tensor.data_type}",
-                expected="a tensor of a type that Triton has",
-                why="no configuration can name that type",
+                f"{what} has the type {tensor.data_type}",
+                expected="a data type that Triton supports",
+                why="a configuration cannot name that type",
                 fix="cast or unpack it inside the network, and export again",
             )
         elif on_tensorrt and tensor.data_type not in PLAN_TYPES:
@@ -144,7 +144,7 @@ def _types(signature: Signature, *, backend: str, release: Release) -> Iterator[
                 "network-type",
                 f"{what} is {tensor.data_type}",
                 expected=f"one of {', '.join(sorted(PLAN_TYPES))}",
-                why="a TensorRT plan has no tensor of that type",
+                why="a TensorRT plan does not support that type",
                 fix="cast it inside the network, or serve the model with ONNX Runtime",
             )
         elif on_tensorrt and tensor.data_type == "TYPE_INT64" and major(release) < _FIRST_WITH_INT64:
@@ -152,44 +152,44 @@ def _types(signature: Signature, *, backend: str, release: Release) -> Iterator[
                 "network-type",
                 f"{what} is TYPE_INT64, for TensorRT {release.tensorrt} of release {release.name}",
                 expected="TYPE_INT32",
-                why="TensorRT before 10 makes INT32 of it, and the plan would not fit the configuration",
-                fix="export it as INT32, which every TensorRT keeps",
+                why="TensorRT before 10 converts it to INT32, which contradicts the configuration",
+                fix="export it as INT32, which every TensorRT version keeps",
             )
 
 
 def _shape_problems(signature: Signature, *, batches: bool) -> Iterator[Problem]:
     for what, tensor in _sides(signature):
         if tensor.data_type not in TYPES.values():
-            continue  # told already, and has no shape
+            continue  # already reported, and has no shape
         if tensor.dims is None:
             yield _problem(
                 "network-shape",
-                f"{what} has no number of dimensions",
-                expected="a shape, open sizes included",
-                why="config.pbtxt says how many dimensions there are",
-                fix="run onnx.shape_inference.infer_shapes over the file, or export it with named dimensions",
+                f"{what} has an unknown number of dimensions",
+                expected="a shape, which may have open sizes",
+                why="config.pbtxt states the number of dimensions",
+                fix="run onnx.shape_inference.infer_shapes on the file, or export it with named dimensions",
             )
         elif len(tensor.dims) <= (1 if batches else 0):
             yield _problem(
                 "network-shape",
                 f"{what} has the shape {_shown(tensor)}, which leaves no dimension for the configuration",
                 expected="one more dimension",
-                why="dims cannot be empty, and a reshape is not guessed",
-                fix="unsqueeze it inside the network; or write the configuration yourself, with dims [1] and "
+                why="dims cannot be empty",
+                fix="unsqueeze it inside the network, or write the configuration yourself with dims [1] and "
                 "reshape { shape: [] }",
             )
         elif 0 in tensor.dims:
             yield _problem(
                 "network-shape",
-                f"{what} has the shape {_shown(tensor)}, with nothing in it",
+                f"{what} has the shape {_shown(tensor)}, which is empty",
                 expected="sizes of 1 or more",
                 why="Triton refuses a dimension of 0",
-                fix="export it with an example that has data in it",
+                fix="export it with an example that contains data",
             )
 
 
 def _batch_problems(signature: Signature) -> Iterator[Problem]:
-    """The first dimension of every tensor is open, and is the same one."""
+    """Yield a problem for each tensor whose first dimension is not the open batch dimension."""
     first = [tensor.dims[0] for tensor in signature.inputs if tensor.dims]
     batch = next((size for size in first if isinstance(size, str)), None)
     others = {
@@ -207,15 +207,15 @@ def _batch_problems(signature: Signature) -> Iterator[Problem]:
                 "network-batch",
                 f"{what} has the shape {_shown(tensor)}: its first size is fixed to {size}",
                 expected="an open first dimension, for the batch",
-                why="with a max_batch_size above 0 the first dimension is the batch, and must take any",
+                why="with a max_batch_size above 0 the first dimension is the batch size",
                 fix="export it with a dynamic first dimension, or declare max_batch_size 0",
             )
         elif isinstance(size, str) and (size in others or (is_input and size != batch)):
             yield _problem(
                 "network-batch",
                 f"the first size of {what} is {size!r}, not {batch!r}",
-                expected="one size, first in every input and output: the batch",
-                why="Triton joins requests along the first dimension of all tensors",
+                expected="the batch as the first dimension of every input and output",
+                why="Triton batches requests along the first dimension of all tensors",
                 fix="move the batch to the front inside the network, or declare max_batch_size 0",
             )
 
@@ -225,18 +225,18 @@ def _declared_problems(inputs: Sequence[Tensor], declared: Sequence[Tensor]) -> 
     for tensor in declared:
         own = by_name.pop(tensor.name, None)
         if own is None or own.full_type != tensor.full_type or own.sizes != tensor.sizes:
-            has = f"{own.full_type} {list(own.sizes)}" if own else "none of that name"
+            has = f"{own.full_type} {list(own.sizes)}" if own else "no input of that name"
             yield _problem(
                 "network-declared",
                 f"input {tensor.name!r} is declared as {tensor.full_type} {list(tensor.sizes)}",
-                expected=f"what the network has: {has}",
-                why="a request as declared would be refused",
+                expected=f"as in the network: {has}",
+                why="a request that follows the declaration would be refused",
                 fix="correct the declaration, or cast inside the network",
             )
     for name in by_name:
         yield _problem(
             "network-declared",
-            f"the network has an input {name!r} that is not declared",
+            f"the input {name!r} of the network is not declared",
             expected=f"inputs {', '.join(tensor.name for tensor in declared)}",
             why="a request without it would be refused",
             fix="declare it",

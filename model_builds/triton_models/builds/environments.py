@@ -1,9 +1,9 @@
-"""The environments of a declaration: checked for the release, laid into the artifact, and named to Triton.
+"""The environments of a declaration: checked for the release, added to the artifact, and configured.
 
-An environment lies in its model's directory. Steps of an ensemble that have equal ones share one, beside
-their directories: EXECUTION_ENV_PATH may lead up from a model's directory (tried with Triton 24.10, packed
-and unpacked), and SageMaker ignores a folder beside an ensemble. Beside a plain model it could take that
-folder for the model, so nothing is shared there.
+An environment is in its model's directory. Steps of an ensemble with equal environments share one next to
+their directories: EXECUTION_ENV_PATH may point outside a model's directory (tested with Triton 24.10, packed
+and unpacked), and SageMaker ignores a folder next to an ensemble. Next to a plain model, SageMaker could
+mistake the folder for the model, so plain models do not share environments.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slim:
-    """An environment to be made of wheels.
+    """An environment to create from wheels.
 
     Attributes:
-        wheels: As name==version.
-        python: The release's.
-        suffix: What its name ends with.
+        wheels: Requirements of the form name==version.
+        python: The release's Python version.
+        suffix: The suffix of its name.
     """
 
     wheels: tuple[str, ...]
     python: str
     suffix: str = ""
 
-    def lay(self, place: Path) -> None:
-        """Make it."""
+    def write(self, place: Path) -> None:
+        """Create the environment."""
         make_environment(place, wheels=self.wheels, python=self.python)
 
     def describe(self) -> str:
-        """What build.json says about it."""
+        """Return its description for build.json."""
         return ", ".join(self.wheels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Packed:
-    """An environment that is packed already.
+    """A packed environment.
 
     Attributes:
         archive: The file.
-        suffix: What its name ends with.
+        suffix: The suffix of its name.
     """
 
     archive: Path
     suffix: str = ".tar.gz"
 
-    def lay(self, place: Path) -> None:
-        """Copy it."""
+    def write(self, place: Path) -> None:
+        """Copy the environment."""
         shutil.copyfile(self.archive, place)
 
     def describe(self) -> str:
-        """What build.json says about it."""
+        """Return its description for build.json."""
         return f"sha256:{file_digest(self.archive)}"
 
 
@@ -78,19 +78,19 @@ _Content: TypeAlias = _Slim | _Packed
 
 
 def check_environments(build: ModelBuild, job: BuildJob) -> None:
-    """Check what can be checked before anything is exported or fetched.
+    """Check environments before anything is exported or downloaded.
 
     Raises:
-        FleetError: Environments that the release cannot run; all of them.
+        FleetError: The release cannot run some environments; all are reported together.
     """
     raise_if_any(problem for model in _with_environment(build) for problem in _problems(model, job))
 
 
-def lay_environments(build: ModelBuild, job: BuildJob) -> None:
-    """Lay the environments of a declaration whose model directories are made, and name them to Triton.
+def add_environments(build: ModelBuild, job: BuildJob) -> None:
+    """Add a declaration's environments to its finished model directories, and configure Triton to use them.
 
     Raises:
-        FleetError: pip cannot get a wheel.
+        FleetError: pip cannot download a wheel.
     """
     users: dict[_Content, list[str]] = {}
     for model in _with_environment(build):
@@ -100,14 +100,14 @@ def lay_environments(build: ModelBuild, job: BuildJob) -> None:
     for content, names in users.items():
         if len(names) > 1 and ensembles:
             name = f"{next(free)}{content.suffix}"
-            content.lay(job.root / name)
+            content.write(job.root / name)
             job.sources[f"environment:{name}"] = content.describe()
             for user in names:
                 _name(job.root / user, f"../{name}")
             continue
         for user in names:
             name = f"{FOLDER}{content.suffix}"
-            content.lay(job.root / user / name)
+            content.write(job.root / user / name)
             job.sources[f"environment:{user}"] = content.describe()
             _name(job.root / user, name)
 
@@ -119,7 +119,7 @@ def _with_environment(build: ModelBuild) -> Iterator[PythonModel]:
 
 
 def _free_names(taken: set[str]) -> Iterator[str]:
-    """Names for folders beside the models."""
+    """Yield unused names for folders next to the models."""
     number = 1
     while True:
         name = FOLDER if number == 1 else f"{FOLDER}-{number}"
@@ -141,10 +141,10 @@ def _content(model: PythonModel, job: BuildJob) -> _Content:
 
 
 def _wheels(model: PythonModel, job: BuildJob) -> Sequence[str]:
-    """The wheels that a declaration has for a job.
+    """Return the wheels declared for a job.
 
     Raises:
-        FleetError: It has none for the release's Python.
+        FleetError: No wheels are declared for the release's Python.
     """
     environment, python = model.environment, job.release.python
     if not isinstance(environment, Wheels):
@@ -157,8 +157,8 @@ def _wheels(model: PythonModel, job: BuildJob) -> Sequence[str]:
             what=f"no wheels for Python {python}, only for {', '.join(environment.wheels) or 'none'}",
             where=_where(model, job.release),
             expected=f"wheels for the Python of release {job.release.name}",
-            why="a package that is built for one Python does not load in another",
-            fix=f"add {python!r}: [...] to the wheels, or build for a release with the other Python",
+            why="a package built for one Python version does not load in another",
+            fix=f"add {python!r}: [...] to the wheels, or build for a release with another Python",
             rule="environment-python",
         )
     if callable(environment.wheels):
@@ -184,8 +184,8 @@ def _problems(model: PythonModel, job: BuildJob) -> Iterator[Problem]:
             what=f"numpy=={numpy} with release {job.release.name}",
             where=where,
             expected=f"numpy<{below}, such as numpy==1.26.4",
-            why="the model would load, and answer with empty tensors and status 200",
-            fix=f"pin an older one, or give each Python its own: Wheels({{{job.release.python!r}: [...]}})",
+            why="the model would load and answer with empty tensors and status 200",
+            fix=f"pin an older version, or one per Python: Wheels({{{job.release.python!r}: [...]}})",
             rule="environment-numpy",
         )
 

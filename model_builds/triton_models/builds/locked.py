@@ -1,12 +1,12 @@
-"""Installs what builds need from the locks: every file is checked against its hash.
+"""Installation of the build requirements from the locks, with every file checked against its hash.
 
-So no index, first or second, can answer with another file. PyTorch comes first, from its own index where that
-can be reached: a build exports networks and calculates references on the CPU, and PyPI's wheel brings 3 GB of
-CUDA's libraries that no build uses. Where it cannot be reached, as in a network with a mirror of PyPI alone,
-the lock of the CUDA build is installed. The environments of models are not touched.
+No index can therefore substitute another file. PyTorch comes first, from its own index if that is reachable:
+a build exports networks and computes references on the CPU, and PyPI's wheel adds 3 GB of CUDA libraries that
+builds do not use. If the index is unreachable, as in a network with only a mirror of PyPI, the lock of the
+CUDA build is installed. The environments of models are not affected.
 
-Requirements of a model's own have no lock. They are installed last, held to constraints.txt. A source folder
-without locks/ is installed so altogether.
+A model's own requirements have no lock. They are installed last, limited by constraints.txt. In a source
+folder without locks/, all requirements are installed this way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INDEX = "https://download.pytorch.org/whl/cpu"
 
 _SOURCE = Path(__file__).resolve().parents[2]
 _PIP = (sys.executable, "-m", "pip", "install", "--quiet")
-# A lock names all dependencies. Nothing is compiled: that would fetch tools without hashes.
+# A lock lists all dependencies. Source builds are disabled, because they download tools without hashes.
 _HASHED = ("--no-deps", "--require-hashes", "--only-binary=:all:")
 _CPU = ("--retries=1", "--timeout=10", f"--index-url={INDEX}")
 _CHANGED = ("boto3", "protobuf")
@@ -33,16 +33,16 @@ _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
 
 
 def torch_version(folder: Path = _SOURCE) -> str | None:
-    """The version of PyTorch that a source folder pins, such as "2.13.0"; None without."""
+    """Return the version of PyTorch that a source folder pins, such as "2.13.0"; otherwise None."""
     constraints = folder / "constraints.txt"
     found = _PIN.search(constraints.read_text()) if constraints.is_file() else None
     return found["version"] if found else None
 
 
 def torch_commands(folder: Path = _SOURCE) -> tuple[Sequence[str], ...]:
-    """The commands that install PyTorch: one for the CPU, and one in case it fails.
+    """Return the commands that install PyTorch: one for the CPU, and a fallback.
 
-    Empty where the folder's builds need no PyTorch, or its version is installed.
+    Empty if the folder's builds do not need PyTorch, or its version is already installed.
     """
     version = torch_version(folder)
     if (
@@ -60,10 +60,10 @@ def torch_commands(folder: Path = _SOURCE) -> tuple[Sequence[str], ...]:
 
 
 def build_commands(models: Sequence[str], folder: Path = _SOURCE) -> tuple[Sequence[str], ...]:
-    """The commands that install everything else.
+    """Return the commands that install everything else.
 
     Args:
-        models: The models to build, or forms of them such as "resnet50:torchscript".
+        models: The models to build, or their forms such as "resnet50:torchscript".
         folder: The source folder.
 
     Raises:
@@ -83,7 +83,7 @@ def build_commands(models: Sequence[str], folder: Path = _SOURCE) -> tuple[Seque
 
 
 def changed_commands(folder: Path = _SOURCE) -> tuple[Sequence[str], ...]:
-    """The command that installs what finding changed models needs: none of the frameworks."""
+    """Return the command that installs the requirements of `fleet diff`, without frameworks."""
     lock = folder / "locks" / "changed.txt"
     if lock.parent.is_dir():
         return ((*_PIP, *_HASHED, *_requirement(lock)),)
@@ -91,10 +91,10 @@ def changed_commands(folder: Path = _SOURCE) -> tuple[Sequence[str], ...]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Install PyTorch ("torch"), what builds need ("build"), or what finds changed models ("changed")."""
+    """Install PyTorch ("torch"), the build requirements ("build"), or those of `fleet diff` ("changed")."""
     what, *models = arguments
     if not (_SOURCE / "locks").is_dir():
-        sys.stderr.write("locks/ is missing: versions are those of constraints.txt, and no hash is checked\n")
+        sys.stderr.write("locks/ is missing: versions follow constraints.txt, and hashes are not checked\n")
     try:
         if what == "changed":
             return _run(changed_commands())
@@ -109,14 +109,12 @@ def main(arguments: Sequence[str]) -> int:
 def _install_torch(commands: Sequence[Sequence[str]]) -> int:
     if not commands or not _run(commands[:1]):
         return 0
-    sys.stderr.write(
-        f"{INDEX} does not offer PyTorch: it comes from the usual index, with CUDA's libraries\n"
-    )
+    sys.stderr.write(f"{INDEX} does not offer PyTorch: using the default index, with CUDA's libraries\n")
     return _run(commands[1:])
 
 
 def _run(commands: Sequence[Sequence[str]]) -> int:
-    """The first status other than 0; what comes after it is not run."""
+    """Run the commands up to the first failure, and return its exit status or 0."""
     return next(filter(None, (subprocess.run(each, check=False).returncode for each in commands)), 0)
 
 
@@ -125,13 +123,13 @@ def _requirement(path: Path) -> tuple[str, str]:
 
 
 def _held(folder: Path) -> tuple[str, ...]:
-    """The option that holds versions to the folder's constraints, where it has some."""
+    """Return the option that applies the folder's constraints, if it has any."""
     constraints = folder / "constraints.txt"
     return ("--constraint", str(constraints)) if constraints.is_file() else ()
 
 
 def _installed(name: str) -> str | None:
-    """The version of an installed package, without the name of its build."""
+    """Return the version of an installed package, without its local version label."""
     try:
         return importlib.metadata.version(name).partition("+")[0]
     except importlib.metadata.PackageNotFoundError:
@@ -139,7 +137,7 @@ def _installed(name: str) -> str | None:
 
 
 def _names(path: Path) -> set[str]:
-    """The packages that a file of requirements or a lock names."""
+    """Return the names of the packages in a requirements file or a lock."""
     return set(_normal(path.read_text()))
 
 
@@ -152,8 +150,8 @@ def _stale(lacking: Sequence[str], lock: Path) -> FleetError:
         what=f"the lock lacks {', '.join(lacking)}",
         where=str(lock),
         expected="every package of requirements.txt",
-        why="a package without a hash can be answered by any index",
-        fix="run `make lock`, and commit the locks with the requirements",
+        why="without a hash, any index could substitute the package",
+        fix="run `make lock` and commit the locks with the requirements",
         rule="lock-stale",
     )
 

@@ -1,4 +1,4 @@
-"""From a declaration to model directories: each declared model, then what its own write() adds."""
+"""Creation of the model directories of a declaration: its models, then its own write()."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.signature import Signature, onnx_signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.derived import derived_ensemble, served_tensors
-from triton_models.builds.environments import check_environments, lay_environments
+from triton_models.builds.environments import add_environments, check_environments
 from triton_models.builds.job import BuildJob
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
@@ -40,13 +40,13 @@ BATCH = "batch"
 
 
 def make(build: ModelBuild, job: BuildJob) -> None:
-    """Make every model directory of a declaration.
+    """Create every model directory of a declaration.
 
-    What needs no export is checked first: the precision and its tolerance, the environments, and that the
-    weights can be had.
+    Checks that need no export come first: the precision and its tolerance, the environments, and the
+    availability of the weights.
 
     Raises:
-        FleetError: A network cannot be served as declared, or its weights cannot be had.
+        FleetError: A network cannot be served as declared, or its weights are unavailable.
     """
     from triton_models.builds.export.weights import described, fetch
 
@@ -68,16 +68,16 @@ def make(build: ModelBuild, job: BuildJob) -> None:
             configs[model.name] = _MAKERS[type(model)](model, build, job)
     for ensemble in ensembles:
         job.model(derived_ensemble(ensemble, configs))
-    lay_environments(build, job)
+    add_environments(build, job)
     if build.write is not None:
         build.write(job)
         build.check_tolerance(job.precisions or ["fp32"])
 
 
 def _precisions(build: ModelBuild, job: BuildJob) -> set[Precision]:
-    """What the build will calculate in, as far as it is declared: without a GPU, FP32."""
+    """Return the declared precisions of the build; FP32 without a GPU."""
     declared = set(build.precisions) if job.compiler else set()
-    if job.rehearsed:  # what stands in for a plan calculates in FP32
+    if job.rehearsed:  # the stand-in for a plan computes in FP32
         declared.add("fp32")
     return declared or ({"fp32"} if build.write is None else set())
 
@@ -90,7 +90,7 @@ def _make_python(model: PythonModel, build: ModelBuild, job: BuildJob) -> ModelC
     for name in model.files:
         _copy(job.source / name, version / Path(name).name, model)
     for name in model.weights_files:
-        if build.weights is not None:  # a declaration without is refused when it is read
+        if build.weights is not None:  # a declaration without weights is refused when it is read
             _copy(fetch(build.weights) / name, version / Path(name).name, model)
     job.add_packages(version, *model.packages)
     parameters = {name: str(value) for name, value in model.parameters.items()}
@@ -207,9 +207,9 @@ def _copy(source: Path, target: Path, model: ServedModel) -> None:
         shutil.copyfile(source, target)
     except OSError as error:
         raise FleetError.of(
-            what=f"{source.name!r} cannot be copied: {error.strerror}",
+            what=f"cannot copy {source.name!r}: {error.strerror}",
             where=f"the files of the model {model.name!r}: {source}",
-            expected="a file that can be read",
+            expected="a readable file",
             fix="correct its name in the declaration, or add the file",
             rule="model-file",
         ) from error
@@ -264,14 +264,14 @@ def _configure(
 
 
 def _open_axes(tensor: Tensor, *, batches: bool) -> dict[int, str]:
-    """The dimensions of an input that vary, with their names."""
+    """Return the variable dimensions of an input, with their names."""
     sizes = enumerate(tensor.dims, start=1 if batches else 0)
     names = {axis: size.name for axis, size in sizes if isinstance(size, OpenSize)}
     return {0: BATCH, **names} if batches else names
 
 
 def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
-    """The shapes of one input that a plan takes: every batch, and every size from its smallest on."""
+    """Return the shapes of one input that a plan accepts: every batch size, and every declared size."""
     sizes = [size if isinstance(size, OpenSize) else _fixed(size) for size in tensor.dims]
     if model.max_batch_size:
         best = model.backend.opt_batch if isinstance(model.backend, TensorRt) else None

@@ -1,8 +1,8 @@
-"""`fleet merge`: one artifact root with plans for several GPU models, from a root for each.
+"""`fleet merge`: merge the artifact roots of several GPU models into one.
 
-Triton opens the plan of the GPU's compute capability (cc_model_filenames of NVIDIA's ModelConfig schema;
-BackendModelInstance of triton-inference-server/backend; read on 2026-11-21). So an endpoint can move to
-another GPU model without a moment at which its repository has no plan for it.
+Triton loads the plan for the GPU's compute capability (cc_model_filenames of NVIDIA's ModelConfig schema;
+BackendModelInstance of triton-inference-server/backend; read on 2026-11-21). An endpoint can thus move to
+another GPU model while its repository has a plan for both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from triton_models.facts.instances import gpu as gpu_named
 _CHUNK_BYTES = 1 << 20
 _FEWEST = 2
 
-# What of build.json may differ: that is what merging is for.
+# The fields of build.json that may differ between the roots.
 _OF_A_GPU = frozenset({"gpu", "plans"})
 
 
@@ -39,9 +39,9 @@ class Root:
     """An artifact root for one GPU model.
 
     Attributes:
-        where: The path that was given, for errors.
-        layout: What it holds.
-        record: What its build.json says.
+        where: The given path, for errors.
+        layout: Its content.
+        record: The content of its build.json.
         gpu: The GPU model.
         plans: The paths of its plans in the artifact.
     """
@@ -54,7 +54,7 @@ class Root:
 
     @property
     def others(self) -> dict[str, Path]:
-        """The files that are alike whatever the GPU: path in the artifact -> file."""
+        """Return the files that do not depend on the GPU, by path in the artifact."""
         return {
             path: source
             for path, source in self.layout.sources.items()
@@ -63,24 +63,24 @@ class Root:
 
 
 def run(arguments: argparse.Namespace) -> Built:
-    """`fleet merge ROOT ROOT... -o DIR`."""
+    """Run `fleet merge ROOT ROOT... -o DIR`."""
     return Built(roots=(merge(arguments.roots, output=arguments.output),))
 
 
 def merge(paths: Sequence[Path], *, output: Path) -> Path:
-    """Make one artifact root of roots that were built for different GPUs.
+    """Merge artifact roots that were built for different GPUs.
 
     Args:
-        paths: Artifact roots, or artifacts as `fleet pack` wrote them: one for each GPU model.
-        output: The folder that gets the merged root, under the model's name. An earlier build there is
-            replaced once the new one is complete.
+        paths: Artifact roots, or artifacts written by `fleet pack`: one per GPU model.
+        output: The folder to write the merged root to, under the model's name. A complete build replaces an
+            earlier one there.
 
     Returns:
         The merged root.
 
     Raises:
-        FleetError: The roots are not of one model, release and source, they differ in more than their plans,
-            or Triton could not tell their GPUs apart; everything at once.
+        FleetError: The roots have different models, releases or sources, differ in more than their plans, or
+            have GPUs that Triton cannot distinguish; all problems are reported together.
     """
     with contextlib.ExitStack() as stack:
         roots = _read(paths, stack)
@@ -100,7 +100,7 @@ def _read(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[Root]:
     if len(paths) < _FEWEST:
         problems.append(
             _problem(
-                "a single root", where="the command line", expected="a root for each GPU model, two or more"
+                "a single root", where="the command line", expected="two or more roots, one per GPU model"
             )
         )
     for path in paths:
@@ -123,14 +123,14 @@ def _root(path: Path, stack: contextlib.ExitStack) -> Root:
     gpus, plans = built_gpus(record), record.get("plans")
     if len(gpus) == 1 and isinstance(plans, Mapping) and plans and plans.keys() <= layout.files.keys():
         return Root(where=str(path), layout=layout, record=record, gpu=gpus[0], plans=plans)
-    what = f"plans for {', '.join(gpus)}" if len(gpus) > 1 else "no plan that build.json tells the GPU of"
+    what = f"plans for {', '.join(gpus)}" if len(gpus) > 1 else "no plan with a GPU in build.json"
     raise FleetError(
-        [_problem(what, where=str(path), expected="what `fleet build --gpu` made for one GPU model")]
+        [_problem(what, where=str(path), expected="a root built by `fleet build --gpu` for one GPU model")]
     )
 
 
 def _gpu_problems(roots: Sequence[Root]) -> Iterator[Problem]:
-    """What keeps Triton from telling the plans apart."""
+    """Yield a problem for each pair of roots whose plans Triton cannot distinguish."""
     by_capability: dict[str, Root] = {}
     for root in roots:
         capability = gpu_named(root.gpu).compute_capability
@@ -143,15 +143,15 @@ def _gpu_problems(roots: Sequence[Root]) -> Iterator[Problem]:
             if same
             else f"{first.gpu} and {root.gpu} both have compute capability {capability}",
             where=f"{first.where} and {root.where}",
-            expected="GPU models of different compute capabilities, once each",
-            why="Triton chooses the plan by compute capability: one of the GPUs would get the other's plan",
-            fix="leave one of them out" if same else "give each of these GPU models a repository of its own",
+            expected="one root per GPU model, each with a different compute capability",
+            why="Triton chooses the plan by compute capability, so one GPU would get the other's",
+            fix="remove one of them" if same else "use a separate repository for each of these GPU models",
             rule="merge-gpu",
         )
 
 
 def _difference_problems(roots: Sequence[Root]) -> Iterator[Problem]:
-    """What differs between the roots besides their plans."""
+    """Yield the differences between the roots other than their plans."""
     first = roots[0]
     for root in roots[1:]:
         where = f"{first.where} and {root.where}"
@@ -208,7 +208,7 @@ def _choose_by_capability(path: Path, roots: Sequence[Root], model: str) -> None
 
 
 def _named(path: str, gpu: str) -> str:
-    """Where a GPU's plan is kept, such as encoder/1/model-A10G.plan."""
+    """Return the path of a GPU's plan, such as encoder/1/model-A10G.plan."""
     stem, suffix = posixpath.splitext(path)
     return f"{stem}-{gpu}{suffix}"
 
@@ -217,9 +217,9 @@ def _difference(what: str, *, where: str) -> Problem:
     return Problem(
         what=what,
         where=where,
-        expected="roots that differ in their plans only",
-        why="the merged artifact has one of everything else, whatever the GPU",
-        fix="build them again from the same sources, for the same release",
+        expected="roots that differ only in their plans",
+        why="all GPUs share the rest of the merged artifact",
+        fix="rebuild them from the same sources for the same release",
         rule="merge-difference",
     )
 
@@ -229,7 +229,7 @@ def _problem(what: str, *, where: str, expected: str) -> Problem:
         what=what,
         where=where,
         expected=expected,
-        fix="fleet build NAME --gpu A10G -o a10g; the same on the other GPU; then fleet merge a10g/NAME "
+        fix="run fleet build NAME --gpu A10G -o a10g, the same on the other GPU, then fleet merge a10g/NAME "
         "l4/NAME -o merged",
         rule="merge-roots",
     )

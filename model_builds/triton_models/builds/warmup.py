@@ -1,6 +1,6 @@
-"""Triton's model_warmup, written from a declaration.
+"""Triton's model_warmup, generated from a declaration.
 
-A request of batch size N is N requests of one row that are run together, all of the same data
+A warm-up of batch size N runs N requests of one row together, all with the same data
 (GenerateWarmupData in src/backend_model_instance.cc of Triton core, main, read on 2026-11-21).
 """
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
 
 FOLDER = "warmup"
-"""Where Triton looks for the data, inside the model directory."""
+"""The folder for warm-up data inside the model directory."""
 
 
 def add_warm_up(
     model: ServedModel, config: ModelConfig, directory: Path, *, examples: Callable[[], list[Example]]
 ) -> None:
-    """Add a model's warm-up to its configuration, and the data of an example to its directory.
+    """Add a model's warm-up to its configuration, and the example's data to its directory.
 
     Raises:
-        FleetError: There is no such example, it does not fit the model's inputs, or a size is open that
-            nothing gives a value for.
+        FleetError: The example does not exist or does not fit the model's inputs, or an open size has no
+            value.
     """
     if model.warm_up is None:
         return
@@ -74,7 +74,7 @@ def _dims(tensor: Any, usual: Sequence[int] | None, model: ServedModel) -> list[
             model,
             f"input {tensor.name!r} has the dims {dims}",
             expected="a size for every dimension",
-            fix="use an OpenSize in its place, give a profile, or warm up with an example",
+            fix="use an OpenSize instead, give a profile, or warm up with an example",
         )
     return dims
 
@@ -84,9 +84,9 @@ def _find(model: ServedModel, name: str, examples: Sequence[Example]) -> Example
     if name not in known:
         raise _unfit(
             model,
-            f"there is no example {name!r}",
+            f"the example {name!r} does not exist",
             expected=f"one of {', '.join(known)}",
-            fix=did_you_mean(name, known, otherwise="name one of examples()"),
+            fix=did_you_mean(name, known, otherwise="use one of examples()"),
         )
     return known[name]
 
@@ -98,7 +98,7 @@ def _first_row(example: Example, config: ModelConfig, model: ServedModel) -> Ten
             model,
             f"the example {example.name!r} has no {', '.join(missing)}",
             expected=f"an example with {', '.join(names)}",
-            fix="warm up without an example: zeros of the usual sizes are sent",
+            fix="warm up without an example, which sends zeros of the usual sizes",
         )
     return {
         name: example.inputs[name][0] if config.max_batch_size else example.inputs[name] for name in names
@@ -109,17 +109,17 @@ def _data(tensor: Any, rows: Tensors | None) -> bytes | None:
     if rows is None:
         return None
     row = rows[tensor.name]
-    if row.dtype == object:  # text: each with its length in front, as in Triton's own binary requests
+    if row.dtype == object:  # strings, each prefixed with its length, as in Triton's binary requests
         return b"".join(struct.pack("<I", len(text)) + text for text in row.ravel())
     return bytes(row.tobytes())
 
 
 def _unfit(model: ServedModel, what: str, *, expected: str, fix: str) -> FleetError:
     return FleetError.of(
-        what=f"{model.name!r} cannot be warmed up: {what}",
+        what=f"cannot warm up {model.name!r}: {what}",
         where="WarmUp(...) of its declaration",
         expected=expected,
-        why="a warm-up that fails keeps the model from loading",
+        why="a model whose warm-up fails does not load",
         fix=fix,
         rule="warm-up-example",
     )

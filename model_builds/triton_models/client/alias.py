@@ -1,8 +1,8 @@
-"""An endpoint's alias: a name that stays, while the endpoint behind it is replaced by another.
+"""The alias of an endpoint: a stable name whose endpoint can be replaced.
 
-It holds the endpoint's name and its target in one value, so that no reader gets an old one with a new one:
-{"endpoint": "TritonFleet-g5-2xlarge-25-09", "target": "sm86-trt10.13.3"}. An endpoint's name alone is what
-aliases held before there were targets.
+It contains the endpoint's name and its target in one value, so that readers get a consistent pair:
+{"endpoint": "TritonFleet-g5-2xlarge-25-09", "target": "sm86-trt10.13.3"}. Older aliases contain only the
+endpoint's name.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from triton_models.base.errors import FleetError
 from triton_models.client.deadline import CLOCK, Clock, Deadline
 from triton_models.client.remembered import Remembered
 
-# For how long an alias is taken from memory, in seconds. Systems Manager answers 40 reads a second for an
-# account by default, which is a thousand clients at this age. Read on 2026-11-21:
+# The time for which an alias is cached, in seconds. By default, Systems Manager answers 40 reads per second
+# and account, which suffices for a thousand clients. Read on 2026-11-21:
 # https://docs.aws.amazon.com/general/latest/gr/ssm.html
 ALIAS_AGE_S = 30.0
 
 
 def alias_name(fleet: str) -> str:
-    """The name of a fleet's alias, which is a parameter of Systems Manager."""
+    """Return the name of a fleet's alias, a parameter of Systems Manager."""
     return f"/triton-fleet/{fleet}/endpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aliased:
-    """What an alias names.
+    """The value of an alias.
 
     Attributes:
         endpoint: The endpoint's name.
-        target: Its target; None if the alias does not say.
+        target: Its target; None if the alias does not contain one.
     """
 
     endpoint: str
@@ -41,10 +41,10 @@ class Aliased:
 
     @classmethod
     def parse(cls, value: str) -> Aliased:
-        """What the value of an alias names.
+        """Parse the value of an alias.
 
         Raises:
-            FleetError: It is not the value of an alias.
+            FleetError: The string is not the value of an alias.
         """
         if not value.startswith("{"):
             return cls(endpoint=value)
@@ -56,26 +56,26 @@ class Aliased:
                 what=f"{value!r} is not the value of an alias: {type(error).__name__} {error}",
                 where="the alias",
                 expected='{"endpoint": NAME, "target": TARGET}, or an endpoint\'s name',
-                fix="deploy the inference stack again, which writes it",
+                fix="deploy the inference stack again, which writes the alias",
                 rule="alias",
             ) from None
         return cls(endpoint=endpoint, target=ArtifactTarget.parse(target))
 
     def __str__(self) -> str:
-        """The value that `parse` reads."""
+        """Return the value for `parse`."""
         if self.target is None:
             return self.endpoint
         return json.dumps({"endpoint": self.endpoint, "target": str(self.target)})
 
 
 class Alias:
-    """An alias as a client follows it; safe to use from many threads.
+    """A cached alias for a client; safe to use from many threads.
 
     Args:
         name: The parameter's name.
         ssm: A boto3 client of Systems Manager.
-        age_s: For how long what it names is known before the alias is read again, in the background.
-        clock: The clock of its age.
+        age_s: The age, in seconds, from which the alias is read again in the background.
+        clock: The clock for the age.
     """
 
     def __init__(self, name: str, *, ssm: Any, age_s: float = ALIAS_AGE_S, clock: Clock = CLOCK) -> None:
@@ -85,34 +85,34 @@ class Alias:
         )
 
     def names(self, deadline: Deadline) -> Aliased:
-        """The endpoint that serves now, with its target.
+        """Return the current endpoint with its target.
 
         Raises:
-            FleetError: There is no such alias, or it cannot be read.
+            FleetError: The alias does not exist or cannot be read.
         """
         return self._named.get(deadline)
 
     def after(self, gone: str, deadline: Deadline) -> Aliased:
-        """The endpoint that took the place of one; the same one if none did.
+        """Return the endpoint that replaced another one; the same one if it was not replaced.
 
         Args:
-            gone: The endpoint that does not answer any more.
-            deadline: How long to wait.
+            gone: The endpoint that no longer answers.
+            deadline: The end of the wait.
 
         Raises:
             FleetError: As `names`.
         """
         known = self._named.value
-        if known is not None and known.endpoint != gone:  # another thread has found out first
+        if known is not None and known.endpoint != gone:  # another thread was faster
             return known
         return self._named.fresh(deadline)
 
 
 def read_alias(name: str, *, ssm: Any) -> Aliased:
-    """Read what an alias names.
+    """Read the value of an alias.
 
     Raises:
-        FleetError: There is no such alias, or it cannot be read.
+        FleetError: The alias does not exist or cannot be read.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -121,18 +121,18 @@ def read_alias(name: str, *, ssm: Any) -> Aliased:
     except ClientError as error:
         code = error.response["Error"]["Code"]
         raise FleetError.of(
-            what=_MISTAKES.get(code, "the parameter {name} cannot be read").format(name=name),
+            what=_MISTAKES.get(code, "cannot read the parameter {name}").format(name=name),
             where=f"the alias {name}",
             expected="the alias of a deployed fleet, and permission to read it",
             why=f"{code}: {error.response['Error'].get('Message', '')}",
-            fix="give the name that the inference stack puts out, and the role EndpointAlias.grant_read",
+            fix="use the name in the inference stack's outputs, and EndpointAlias.grant_read for the role",
             rule="alias",
         ) from None
     except BotoCoreError as error:
         raise FleetError.of(
-            what=f"the parameter {name} cannot be read",
+            what=f"cannot read the parameter {name}",
             where=f"the alias {name}",
-            expected="an answer of Systems Manager",
+            expected="a response of Systems Manager",
             why=str(error),
             fix="check the credentials, the network, the region, and AWS_ENDPOINT_URL if it is set",
             rule="alias",
@@ -140,7 +140,7 @@ def read_alias(name: str, *, ssm: Any) -> Aliased:
 
 
 _MISTAKES = {
-    "ParameterNotFound": "there is no parameter {name}",
-    "AccessDeniedException": "reading the parameter {name} is denied",
-    "ValidationException": "{name!r} is no name of a parameter",
+    "ParameterNotFound": "the parameter {name} does not exist",
+    "AccessDeniedException": "access to the parameter {name} is denied",
+    "ValidationException": "{name!r} is not a valid parameter name",
 }

@@ -1,4 +1,4 @@
-"""One call of a client, and the error that ends it."""
+"""A call of a client, and its error."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from triton_models.client.failures import DEADLINE, Again, Failure
 
 
 class InvocationError(FleetError):
-    """A request that was not answered, with all that is known about it.
+    """A failed request, with all details.
 
     Attributes:
-        model: The model's name, or the artifact that was asked for.
+        model: The requested model or artifact.
         artifact: The artifact; "" if the name was not resolved.
         endpoint: The endpoint; "" if the alias was not resolved.
-        attempts: How often the request was sent.
-        elapsed_s: How long the call took, in seconds.
-        code: The error's code as AWS has it, or the class of the SDK's exception; "" without one.
-        status: The status of the model's answer, otherwise that of SageMaker's; None without an answer.
-        message: What the model said, otherwise SageMaker, otherwise the SDK.
-        log_stream: The ARN of the container's log stream, where SageMaker names it.
-        retryable: Whether the same request may succeed later.
+        attempts: The number of attempts.
+        elapsed_s: The duration of the call, in seconds.
+        code: The error code of AWS, or the class of the SDK's exception; otherwise "".
+        status: The HTTP status of the model's response, otherwise of SageMaker's; None without a response.
+        message: The message of the model, otherwise of SageMaker, otherwise of the SDK.
+        log_stream: The ARN of the container's log stream, if SageMaker reports it.
+        retryable: True if the same request may succeed later.
     """
 
     def __init__(self, problems: Iterable[Problem], *, call: Call, failure: Failure | None = None) -> None:
@@ -44,22 +44,22 @@ class InvocationError(FleetError):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it as it is, for pools of processes."""
+        """Support pickling, for process pools."""
         return _restored, (self.args, vars(self))
 
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """A call that is under way.
+    """A call in progress.
 
     Attributes:
-        model: The model's name, or the artifact that was asked for.
+        model: The requested model or artifact.
         deadline: Its end.
-        artifact: The artifact that the request is sent for.
-        fixed: Whether the artifact was given, so that no name is resolved.
-        endpoint: The endpoint that it is sent to.
-        target: The endpoint's target, if it is known.
-        attempts: How often it was sent.
+        artifact: The artifact of the request.
+        fixed: True if the artifact was given, so that no name is resolved.
+        endpoint: The endpoint of the request.
+        target: The endpoint's target, if known.
+        attempts: The number of attempts so far.
         last: The last failure.
     """
 
@@ -74,12 +74,12 @@ class Call:
 
     @property
     def where(self) -> str:
-        """The request, for an error."""
+        """A description of the request, for errors."""
         artifact = f" ({self.artifact})" if self.artifact not in {"", self.model} else ""
-        return f"a request for {self.model}{artifact} of endpoint {self.endpoint or '(not known yet)'}"
+        return f"a request for {self.model}{artifact} of endpoint {self.endpoint or '(not resolved)'}"
 
     def error(self, failure: Failure, *, also: Iterable[Problem] = ()) -> InvocationError:
-        """The error of a call that ends with a failure, and with other problems after it."""
+        """Return the error of a call that ends with a failure, and optionally other problems."""
         return InvocationError(
             [
                 Problem(
@@ -97,11 +97,11 @@ class Call:
         )
 
     def error_of(self, error: FleetError) -> InvocationError:
-        """The error of a call that ends with other problems than a failed request."""
+        """Return the error of a call that ends without a failed request."""
         return InvocationError(error.problems, call=self)
 
     def late(self, failure: Failure) -> InvocationError:
-        """The error of a call whose deadline is over: what went wrong before is said as well."""
+        """Return the error of a call past its deadline, including the last failure."""
         before = self.last
         if before is None:
             return self.error(failure)

@@ -1,4 +1,4 @@
-"""Invokes the models behind an endpoint by their names."""
+"""A client that invokes the models behind an endpoint by name."""
 
 from __future__ import annotations
 
@@ -24,63 +24,63 @@ if TYPE_CHECKING:
 
     from triton_models.repository.preflight import Fit
 
-# SageMaker answers within 60 seconds; its documentation asks for a socket time-out of 70.
+# SageMaker answers within 60 seconds; its documentation recommends a socket timeout of 70.
 READ_TIMEOUT_S = 70
 CONNECT_TIMEOUT_S = 5
 
-# Parameters and manifests come within a second. Two attempts end long before a caller gives up.
+# Parameters and manifests arrive within a second. Two attempts end long before a caller's timeout.
 _LOOK_UP: dict[str, Any] = {
     "connect_timeout": 2,
     "read_timeout": 5,
     "retries": {"mode": "standard", "total_max_attempts": 2},
 }
 
-# A model that is not loaded within 60 seconds goes on loading for 360; the SDK's retries end long before.
+# A model that does not load within 60 seconds may load for 360; the SDK's retries end long before.
 READY_LIMIT_S = 360.0
 
-# How long a call may take, in seconds; as long as SageMaker lets a model load.
+# The time limit of a call in seconds: SageMaker's limit for loading a model.
 DEADLINE_S = 360.0
 
-# How often a request may fail.
+# The number of failures allowed per request.
 ATTEMPTS = 3
 
 
 class Client:
-    """A client of one endpoint, or of whichever an alias names; safe to use from many threads.
+    """A client of an endpoint or of the endpoint behind an alias; safe to use from many threads.
 
-    A model's name is resolved for the target of the endpoint that is called: `ModelRecord.on` says how. An
-    alias names endpoint and target together. Of an endpoint without an alias the target is an argument; while
-    each name stands for one artifact it is not needed, and what a name stood for last is kept until then.
+    A model's name is resolved for the target of the endpoint: see `ModelRecord.on`. An alias contains
+    endpoint and target. Without an alias, the target is an argument, which is optional while each name refers
+    to one artifact.
 
-    Alias and manifest are read again in the background. A request waits for them only if nothing is known
-    yet, the name is new, or the endpoint is gone.
+    Alias and manifest are refreshed in the background. A request waits for them only if they have not been
+    read yet, the name is new, or the endpoint no longer exists.
 
-    A request is sent again if it is throttled, the endpoint fails (5xx), the connection ends early, or Triton
-    does not know a model that it has just loaded; while the model loads it is sent until `ready_limit_s` is
-    over. Nothing is sent after the deadline.
+    A request is retried if it is throttled, the endpoint fails (5xx), the connection ends early, or Triton
+    does not find a model that it has just loaded. While a model loads, it is retried for `ready_limit_s`.
+    There are no attempts after the deadline.
 
-    As with boto3's clients, make one for each process.
+    Create one client per process, as with boto3.
 
     Args:
         endpoint_name: The endpoint. Either this or an alias.
-        alias: A fleet's alias, such as /triton-fleet/TritonFleet/endpoint. The client follows it: when the
-            fleet moves to another endpoint, requests go there from then on, and one that comes too late for
-            the old endpoint is sent again at once.
-        target: The target of `endpoint_name`, such as sm86-trt10.13.3; an alias names its own.
+        alias: A fleet's alias, such as /triton-fleet/TritonFleet/endpoint. When the fleet moves to another
+            endpoint, the client follows. A request that fails because the old endpoint no longer exists is
+            retried at once.
+        target: The target of `endpoint_name`, such as sm86-trt10.13.3; an alias contains its own.
         repository: The model repository behind it, such as s3://bucket/models/.
-        session: A boto3 session; the default one if None.
-        deadline_s: How long a call may take, in seconds: resolving the name, waiting for the model to load,
-            every attempt and reading the answer. Each call can have its own.
-        ready_limit_s: How long to wait for a model that is not loaded yet, within the deadline.
-        attempts: How often a request may fail before its error is raised.
-        manifest_age_s: For how long a model's name is known before the manifest is read again. The first
-            request after that time still goes to the known version; the next ones go to the new version.
-        alias_age_s: For how long the alias' endpoint is known before the alias is read again.
-        clock: The clock of deadlines and waits; tests have their own.
+        session: A boto3 session; None for the default one.
+        deadline_s: The default time limit of a call, in seconds. It covers resolving the name, waiting for
+            the model to load, all attempts and reading the response.
+        ready_limit_s: The time limit for loading a model, in seconds, within the deadline.
+        attempts: The number of attempts before the error is raised.
+        manifest_age_s: The age, in seconds, from which the manifest is read again. The first request after
+            that still uses the known version; later ones use the new version.
+        alias_age_s: The age, in seconds, from which the alias is read again.
+        clock: The clock for deadlines and waits, replaceable in tests.
 
     Raises:
-        FleetError: The repository is not such a URL, the target is no target, a limit is not positive, AWS is
-            not configured, or not exactly one of endpoint and alias is given.
+        FleetError: The repository URL or the target is invalid, a limit is not positive, AWS is not
+            configured, or not exactly one of endpoint and alias is given.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Client:
         )
         self.repository = Repository.parse(repository)
         config = Config(
-            user_agent=f"triton-fleet boto3/{boto3.__version__}",  # botocore's own is made anew for each call
+            user_agent=f"triton-fleet boto3/{boto3.__version__}",  # botocore recomputes its own for each call
             connect_timeout=CONNECT_TIMEOUT_S,
             read_timeout=READ_TIMEOUT_S,
             retries={"mode": "standard", "total_max_attempts": 1},
@@ -132,38 +132,38 @@ class Client:
 
     @property
     def endpoint_name(self) -> str:
-        """The endpoint that requests go to now.
+        """The current endpoint.
 
         Raises:
-            FleetError: There is no such alias, or it cannot be read.
+            FleetError: The alias does not exist or cannot be read.
         """
         return self._serving(self._deadline()).endpoint
 
     def target_model(self, model: str) -> str:
-        """The artifact that a model's name stands for on the endpoint that requests go to now.
+        """Return the artifact that a model's name refers to on the current endpoint.
 
         Raises:
-            FleetError: No model of the repository has that name, it has no artifact for the endpoint's
+            FleetError: The model is unknown, it has no artifact for the endpoint's
                 target, or the manifest cannot be read.
         """
         deadline = self._deadline()
         return self._names.artifact(model, self._serving(deadline).target, deadline)
 
     def preflight(self, models: Sequence[str] = ()) -> Fit:
-        """Compare what the models were built for with the endpoint, before the first request meets an error.
+        """Check that the endpoint can load the models, before the first request fails.
 
-        For deployments: it asks SageMaker what the endpoint is, which an application's role need not be
-        allowed (sagemaker:DescribeEndpoint, DescribeEndpointConfig and DescribeModel).
+        This is meant for deployments, because it needs permissions that an application's role should not have
+        (sagemaker:DescribeEndpoint, DescribeEndpointConfig and DescribeModel).
 
         Args:
-            models: Only these; all of the repository if empty.
+            models: The models to check; empty for all models of the repository.
 
         Returns:
-            The models that were looked at.
+            The models checked.
 
         Raises:
-            FleetError: Artifacts that the endpoint would refuse, all of them; no such model or endpoint, or
-                AWS refuses.
+            FleetError: The endpoint would refuse some artifacts, all of which are listed; a model or the
+                endpoint is unknown; or AWS refuses the request.
         """
         from triton_models.repository.preflight import preflight
         from triton_models.repository.s3 import aws_errors
@@ -183,24 +183,23 @@ class Client:
         content: Content = "binary",
         deadline_s: float | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Ask a model by its name.
+        """Invoke a model by name.
 
         Args:
             model: The model's name in the repository.
-            inputs: A tensor for each of the model's inputs, with the batch as first dimension where the
-                model has one. Text is an array of str or of bytes.
+            inputs: A tensor per input of the model, with the batch as first dimension if the model supports
+                batching. Strings are arrays of str or bytes.
             outputs: The outputs to return; all by default.
-            content: How tensors travel: "binary", or "json", which is several times larger and slower.
-            deadline_s: How long this call may take, in seconds; by default the client's limit.
+            content: The encoding of tensors: "binary" or "json", which is several times larger and slower.
+            deadline_s: The time limit of this call, in seconds; by default the client's limit.
 
         Returns:
-            The outputs by name. Text comes back as arrays of bytes.
+            The outputs by name. Strings are returned as arrays of bytes.
 
         Raises:
-            InvocationError: The request was not answered, or cannot be sent: there is no such model,
-                endpoint or alias, the inputs do not fit the model, the endpoint failed, or the deadline is
-                over.
-            FleetError: An input has a type that Triton lacks, or the deadline is not positive.
+            InvocationError: The request failed: the model, endpoint or alias is unknown, the inputs do not
+                fit the model, the endpoint failed, or the deadline expired.
+            FleetError: Triton does not support the type of an input, or the deadline is not positive.
         """
         call = Call(model=model, deadline=self._deadline(deadline_s))
         return self._ask(call, inputs=inputs, outputs=outputs, content=content)
@@ -214,7 +213,7 @@ class Client:
         content: Content = "binary",
         deadline_s: float | None = None,
     ) -> dict[str, np.ndarray[Any, Any]]:
-        """Ask a certain artifact, whatever the names stand for; otherwise as `infer`."""
+        """Invoke a specific artifact instead of a name; otherwise the same as `infer`."""
         call = Call(
             model=target_model, artifact=target_model, deadline=self._deadline(deadline_s), fixed=True
         )
@@ -224,7 +223,7 @@ class Client:
         self, call: Call, *, inputs: Tensors, outputs: Sequence[str] | None, content: Content
     ) -> dict[str, np.ndarray[Any, Any]]:
         try:
-            # An unknown name is found before anything is encoded.
+            # Detect an unknown name before encoding.
             self._address(call, self._serving(call.deadline))
             body, content_type = encode(inputs, outputs=outputs, content=content, where=call.where)
             if len(body) > PAYLOAD_LIMIT:
@@ -237,7 +236,7 @@ class Client:
             raise call.error_of(error) from error.__cause__
 
     def _answer(self, call: Call, request: Mapping[str, Any]) -> tuple[bytes, str]:
-        """The body and the content type of an answer; the request is sent as often as that takes."""
+        """Send the request with retries, and return the body and content type of the response."""
         retries = Retries(attempts=self._attempts, load_limit_s=self._ready_limit_s, deadline=call.deadline)
         while call.deadline.left_s:
             call.attempts += 1
@@ -265,19 +264,19 @@ class Client:
         )
         body = answer["Body"].read()
         if not body and "content-length" not in answer["ResponseMetadata"]["HTTPHeaders"]:
-            # The connection ended among the headers, which the SDK takes for the end of the answer.
+            # The connection ended within the headers, which the SDK takes for the end of the response.
             raise IncompleteReadError(actual_bytes=0, expected_bytes=1)
         return body, answer.get("ContentType", "")
 
     def _address(self, call: Call, to: Aliased) -> None:
-        """Address a call to an endpoint; the name is resolved for that very endpoint."""
+        """Address a call to an endpoint, and resolve the model's name for it."""
         call.endpoint = to.endpoint
         if not call.fixed:
             call.artifact = self._names.artifact(call.model, to.target, call.deadline)
         call.target = to.target
 
     def _address_again(self, call: Call, failure: Failure) -> bool:
-        """Address a call that was refused to what alias and name stand for by now; False if to the same."""
+        """Resolve alias and name of a refused call again; return False if nothing has changed."""
         try:
             return self._is_elsewhere(call, failure.message)
         except FleetError as error:
@@ -313,21 +312,23 @@ class Client:
 def _either(endpoint_name: str | None, alias: str | None, target: str | None) -> Iterator[Problem]:
     if alias and target and not endpoint_name:
         yield Problem(
-            what="both an alias and a target",
+            what="both an alias and a target are given",
             where="the arguments of Client",
             expected="a target with endpoint_name only",
-            why="an alias names the target of its endpoint",
-            fix="leave the target out",
+            why="an alias contains the target of its endpoint",
+            fix="omit the target",
             rule="client-endpoint",
         )
     if bool(endpoint_name) != bool(alias):
         return
     yield Problem(
-        what="both an endpoint's name and an alias" if alias else "neither an endpoint's name nor an alias",
+        what="both endpoint_name and alias are given"
+        if alias
+        else "neither endpoint_name nor alias is given",
         where="the arguments of Client",
         expected='one of alias="/triton-fleet/TritonFleet/endpoint", endpoint_name="Search-g5-2xlarge-25-09"',
         why="requests go to one endpoint",
-        fix="give the alias, which stays when the release or the GPU changes",
+        fix="pass the alias, which is stable across changes of the release or the GPU",
         rule="client-endpoint",
     )
 
@@ -337,10 +338,10 @@ def _not_positive(**limits: float) -> Iterator[Problem]:
         if not limit > 0:
             yield Problem(
                 what=f"{name} is {limit!r}",
-                where="the arguments of the client",
+                where="the arguments of Client",
                 expected="a number above 0",
-                why="nothing could be sent",
-                fix="leave it out for the default",
+                why="no request could be sent",
+                fix="omit it for the default",
                 rule="client-limit",
             )
 
@@ -357,5 +358,5 @@ def _too_long(size: int, content: Content, where: str) -> FleetError:
 
 
 def _about_the_endpoint(message: str) -> bool:
-    """Whether a refusal is about the endpoint itself, such as "Endpoint x of account y not found."."""
+    """Return whether an error is about the endpoint itself, such as "Endpoint x of account y not found."."""
     return message.startswith("Endpoint ")

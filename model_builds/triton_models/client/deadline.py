@@ -1,4 +1,4 @@
-"""The time that a call may take."""
+"""The time limit of a call."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 
 class Clock:
-    """A clock that does not go back, and waits by it."""
+    """A monotonic clock that can also wait."""
 
     def now(self) -> float:
-        """The time in seconds."""
+        """Return the time in seconds."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """Return after that many seconds."""
+        """Wait for a number of seconds."""
         time.sleep(seconds)
 
 
@@ -26,9 +26,9 @@ class Deadline:
     """The end of a call.
 
     Attributes:
-        limit_s: How long the call may take, in seconds.
+        limit_s: The time limit of the call, in seconds.
         clock: Its clock.
-        began: When the call began.
+        began: The start of the call.
     """
 
     limit_s: float
@@ -45,5 +45,5 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """The time that is left; 0 when it is over."""
+        """The remaining time; 0 after the deadline."""
         return max(0.0, self.limit_s - self.elapsed_s)

@@ -1,4 +1,4 @@
-"""Tensors as they travel: requests from arrays, and arrays from answers."""
+"""The encoding of requests from arrays, and the decoding of responses to arrays."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ JSON_TYPE = "application/json"
 _TEXT = "BYTES"
 _LENGTH_SIZE = 4
 
-# Up to this many bytes a copy is faster than what avoids it.
+# Up to this many bytes a copy is faster than avoiding it.
 _SMALL = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tensor:
-    """An input: its values are an array, or the entries of a text."""
+    """An input, whose values are an array or encoded strings."""
 
     name: str
     shape: list[int]
@@ -40,10 +40,10 @@ class _Tensor:
 def encode(
     inputs: Tensors, *, outputs: Sequence[str] | None, content: Content, where: str = "a request"
 ) -> tuple[bytes, str]:
-    """A request's body and content type.
+    """Return a request's body and content type.
 
     Raises:
-        FleetError: An input's element type has no counterpart in Triton; names every such input.
+        FleetError: Triton does not support the element type of some inputs; all are listed.
     """
     tensors = {name: _tensor(name, given) for name, given in inputs.items()}
     raise_if_any(_no_datatype(name, inputs[name], where) for name, found in tensors.items() if found is None)
@@ -88,7 +88,7 @@ def _encode_binary(tensors: list[_Tensor], outputs: Sequence[str] | None) -> tup
 
 
 def _bytes_of(values: np.ndarray[Any, Any] | list[bytes]) -> bytes | memoryview:
-    """The bytes of a tensor; those of a large array are not copied where they lie in order."""
+    """Return the bytes of a tensor, without a copy if it is a large contiguous array."""
     import numpy as np
 
     if isinstance(values, list):
@@ -120,21 +120,21 @@ def _plain(values: np.ndarray[Any, Any] | list[bytes]) -> list[Any]:
 
 
 def decode(body: bytes, content_type: str, *, where: str = "an answer") -> dict[str, np.ndarray[Any, Any]]:
-    """The tensors of an answer. Text is an array of bytes.
+    """Return the tensors of a response. Strings are arrays of bytes.
 
     Raises:
-        FleetError: It is an error, or not a complete answer of Triton.
+        FleetError: The response is an error, or not a complete response of Triton.
     """
     try:
         return dict(_decoded(body, content_type, where))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         kind = f"the content type {content_type!r}" if content_type else "no content type"
         raise FleetError.of(
-            what=f"{len(body)} bytes with {kind} are not an answer of Triton: {type(error).__name__} {error}",
+            what=f"{len(body)} bytes with {kind} are no Triton response: {type(error).__name__} {error}",
             where=where,
-            expected="a JSON document with outputs, and the bytes that it announces",
-            why=f"it begins with {body[:80]!r}",
-            fix="ask the model directly, and look for what answers in its place or cuts the answer",
+            expected="a JSON document with outputs, and the announced bytes",
+            why=f"it starts with {body[:80]!r}",
+            fix="invoke the model directly, and look for a proxy that replaces or truncates responses",
             rule="answer",
         ) from error
 
@@ -147,8 +147,8 @@ def _decoded(body: bytes, content_type: str, where: str) -> Iterator[tuple[str, 
             what=str(document["error"]),
             where=where,
             expected="tensors",
-            why="the server calls it an answer, and says this",
-            fix="correct the inputs, or the model",
+            why="the server returned this error with status 200",
+            fix="correct the inputs or the model",
             rule="answer-error",
         )
     at = size
@@ -181,7 +181,7 @@ def _array(values: Any, datatype: str, shape: Sequence[int]) -> np.ndarray[Any, 
 
     dtype = triton_to_np_dtype(datatype)
     if dtype is None:
-        msg = f"no such data type: {datatype}"
+        msg = f"unknown data type: {datatype}"
         raise ValueError(msg)
     if datatype == _TEXT:
         entries = list(_entries(values) if isinstance(values, memoryview) else _encoded(values))
@@ -203,7 +203,7 @@ def _entries(values: memoryview) -> Iterator[bytes]:
         start = at + _LENGTH_SIZE
         at = start + int.from_bytes(values[at:start], "little")
         if at > len(values):
-            msg = f"a text ends {at - len(values)} bytes after the answer"
+            msg = f"a string ends {at - len(values)} bytes after the response"
             raise ValueError(msg)
         yield values[start:at].tobytes()
 
@@ -218,8 +218,8 @@ def _no_datatype(name: str, given: np.ndarray[Any, Any], where: str) -> Problem:
     return Problem(
         what=f"input {name!r} has elements of type {np.asarray(given).dtype}",
         where=where,
-        expected="bool, int8 to int64, uint8 to uint64, float16 to float64, or text",
-        why="Triton has no such data type",
+        expected="bool, int8 to int64, uint8 to uint64, float16 to float64, or strings",
+        why="Triton does not support that type",
         fix="convert it with .astype()",
         rule="datatype",
     )

@@ -1,4 +1,4 @@
-"""Failures of requests: their reasons, and whether another attempt can help."""
+"""Failures of requests, with their reasons and whether to retry."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from enum import Enum
 from typing import Any
 
 DEADLINE = "deadline"
-"""The rule of the error of a call that takes too long."""
+"""The rule of the error of a call past its deadline."""
 
 
 class Again(Enum):
-    """Whether a request that failed is sent again."""
+    """The retry policy of a failed request."""
 
     NO = "no"
     SOON = "soon"
     WHEN_LOADED = "when the model is loaded"
-    ELSEWHERE = "if the endpoint, or the artifact of the name, is another one by now"
+    ELSEWHERE = "if the endpoint or the artifact of the name has changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +25,15 @@ class Failure:
     """The failure of one request.
 
     Attributes:
-        rule: The id of its kind.
-        what: What went wrong.
-        expected: What was expected.
-        fix: The next thing to do.
-        again: Whether the request is sent again.
-        code: The error's code; "" without one.
-        status: The status of the model's own answer, otherwise that of SageMaker's; None without an answer.
-        message: What the model said, otherwise SageMaker, otherwise the SDK.
-        log_stream: The log of the container, where SageMaker names it.
+        rule: The id of its rule.
+        what: The error.
+        expected: The expected result.
+        fix: The next step.
+        again: The retry policy.
+        code: The error code, or "".
+        status: The HTTP status of the model's response, otherwise of SageMaker's; None without a response.
+        message: The message of the model, otherwise of SageMaker, otherwise of the SDK.
+        log_stream: The log stream of the container, if SageMaker reports it.
     """
 
     rule: str
@@ -67,17 +67,17 @@ _THROTTLED = frozenset(
 )
 _TIMED_OUT = frozenset({"RequestTimeout", "RequestTimeoutException"})
 
-# What Triton says of a model that it has loaded a moment ago, while another one is loaded or unloaded.
+# Triton's message about a model it has just loaded, while another one is loaded or unloaded.
 _UNKNOWN_MODEL = "Request for unknown model"
 
 _BAD_REQUEST, _TOO_MANY, _SERVER_ERROR = 400, 429, 500
 _PASSING = frozenset({_TOO_MANY, 502, 503, 504})
 
-_LATER = "send the request again later; if it goes on, look at the endpoint's alarms and its log"
+_LATER = "retry later; if the error persists, check the endpoint's alarms and its log"
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """The failure that an exception of boto3, or of a connection, stands for; None for others."""
+    """Return the failure for an exception of boto3 or a connection; None for others."""
     import botocore.exceptions as aws
     from botocore.parsers import ResponseParserError
     from urllib3.exceptions import HTTPError
@@ -85,12 +85,12 @@ def failure_of(error: Exception) -> Failure | None:
     if isinstance(error, aws.ClientError):
         return _answered(error.response)
     sdk = (aws.HTTPClientError, aws.ConnectionError, aws.IncompleteReadError, ResponseParserError)
-    if isinstance(error, (*sdk, HTTPError, OSError)):  # the SDK passes some on as they are
+    if isinstance(error, (*sdk, HTTPError, OSError)):  # the SDK does not wrap all of them
         return Failure(
             rule="no-answer",
-            what=f"no complete answer: {_said(error)}",
-            expected="an answer of the endpoint",
-            fix="check the network, the region, and AWS_ENDPOINT_URL if it is set; then send it again",
+            what=f"incomplete response: {_said(error)}",
+            expected="a response of the endpoint",
+            fix="check the network, the region, and AWS_ENDPOINT_URL if it is set; then retry",
             again=Again.SOON,
             code=type(error).__name__,
             message=str(error),
@@ -98,7 +98,7 @@ def failure_of(error: Exception) -> Failure | None:
     if isinstance(error, aws.BotoCoreError):
         return Failure(
             rule="invoke",
-            what=f"the SDK does not send the request: {error}",
+            what=f"the SDK cannot send the request: {error}",
             expected="usable credentials, and names that SageMaker accepts",
             fix="check the AWS_* environment variables, ~/.aws/config and the request's names",
             again=Again.NO,
@@ -109,18 +109,18 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def late(limit_s: float) -> Failure:
-    """The failure of a request that is not answered before the deadline."""
+    """Return the failure of a request without a response before the deadline."""
     return Failure(
         rule=DEADLINE,
-        what=f"no answer within {limit_s:g} seconds",
-        expected="an answer before the deadline",
-        fix="look at the endpoint's latency alarms and its log, or give a longer deadline_s",
+        what=f"no response within {limit_s:g} seconds",
+        expected="a response before the deadline",
+        fix="check the endpoint's latency alarms and its log, or use a longer deadline_s",
         again=Again.NO,
     )
 
 
 def _answered(response: Mapping[str, Any]) -> Failure:
-    """The failure that an error of the API stands for."""
+    """Return the failure for an error of the API."""
     error = response.get("Error", {})
     code, message = str(error.get("Code", "")), str(error.get("Message", ""))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -132,7 +132,7 @@ def _answered(response: Mapping[str, Any]) -> Failure:
             rule="model-not-ready",
             what=message or "the model is not loaded yet",
             expected="a model that loads within SageMaker's 360 seconds",
-            fix="wait and send it again; if it goes on, look for the load in the endpoint's log",
+            fix="retry later; if the error persists, look for the model's load in the endpoint's log",
             again=Again.WHEN_LOADED,
             **facts,
         )
@@ -140,16 +140,16 @@ def _answered(response: Mapping[str, Any]) -> Failure:
         return Failure(
             rule="throttled",
             what=f"too many requests: {message or code}",
-            expected="fewer requests than the endpoint and the account allow",
-            fix="send fewer requests at a time, or raise the endpoint's capacity",
+            expected="requests within the limits of the endpoint and the account",
+            fix="send fewer requests at a time, or increase the endpoint's capacity",
             again=Again.SOON,
             **facts,
         )
     if code in _TIMED_OUT or (status is not None and status >= _SERVER_ERROR):
         return Failure(
             rule="endpoint-failed",
-            what=f"the endpoint fails: {message or code}",
-            expected="an answer of the model",
+            what=f"the endpoint failed: {message or code}",
+            expected="a response of the model",
             fix=_LATER,
             again=Again.SOON,
             **facts,
@@ -165,7 +165,7 @@ def _answered(response: Mapping[str, Any]) -> Failure:
 
 
 def _of_model(response: Mapping[str, Any], message: str) -> Failure:
-    """The failure that an error of the container stands for."""
+    """Return the failure for an error of the container."""
     status, said = response.get("OriginalStatusCode"), str(response.get("OriginalMessage") or message)
     facts: dict[str, Any] = {
         "code": "ModelError",
@@ -177,8 +177,8 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
         return Failure(
             rule="model-unloaded",
             what=said,
-            expected="the model that was loaded a moment ago",
-            fix="send the request again; if it goes on, the model calls one that is not in its artifact",
+            expected="the model that was just loaded",
+            fix="retry; if the error persists, check that every model it calls is in its artifact",
             again=Again.SOON,
             **facts,
         )
@@ -186,16 +186,16 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
         return Failure(
             rule="invoke",
             what=said,
-            expected="a model that loads, and inputs that fit its config.pbtxt",
-            fix="correct the inputs, or the model",
+            expected="a model that loads, and inputs that match its config.pbtxt",
+            fix="correct the inputs or the model",
             again=Again.NO,
             **facts,
         )
     return Failure(
         rule="model-failed",
         what=said,
-        expected="an answer of the model",
-        fix="read the container's log; correct the model, or give it more time or memory",
+        expected="a response of the model",
+        fix="check the container's log; correct the model, or give it more time or memory",
         again=Again.SOON if status in _PASSING else Again.NO,
         **facts,
     )

@@ -1,4 +1,4 @@
-"""A value that is read elsewhere, remembered, and read again in the background."""
+"""A cached value, refreshed in the background."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from triton_models.client.failures import DEADLINE
 
 T = TypeVar("T")
 
-# A reading that takes longer is given up; another may begin.
+# A read that takes longer is abandoned, so that another can start.
 _LOST_S = 60.0
 
 
 class Remembered(Generic[T]):
-    """A value of which there is always an answer once it was read; safe to use from many threads.
+    """A cached value that is always available after the first read; safe to use from many threads.
 
-    One thread at a time reads. Only callers without an answer, or that need a new one, wait for it.
+    One thread reads at a time. Only callers without a value, or that need a fresh one, wait for it.
 
     Args:
-        read: Reads the value; called with the last one, or None. It should take seconds at most.
-        what: The value, for an error.
-        age_s: For how long it is taken from memory before it is read again.
-        clock: The clock of its age.
+        read: The function that reads the value; its argument is the last value or None. It should take
+            seconds at most.
+        what: A description of the value, for errors.
+        age_s: The age, in seconds, from which it is read again.
+        clock: The clock for the age.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class Remembered(Generic[T]):
         self._changed = threading.Condition()
         self._value: T | None = None
         self._error: Exception | None = None
-        # Readings are numbered; the last that began, ended, and gave the value.
+        # Reads are numbered: the last one that started, that ended, and that gave the value.
         self._begun = self._ended = self._kept = 0
         self._begun_at = self._ended_at = self._kept_at = 0.0
 
@@ -54,22 +55,22 @@ class Remembered(Generic[T]):
         return self._clock.now() - self._kept_at
 
     def get(self, deadline: Deadline) -> T:
-        """The last value; an old one is read again in the background, whatever comes of that.
+        """Return the last value; refresh an old one in the background, ignoring errors.
 
         Raises:
-            FleetError: No value is known yet, and reading it fails or takes too long.
+            FleetError: There is no value yet, and reading it fails or takes too long.
         """
         with self._changed:
             if self._value is None:
-                # A reading that is under way is as good as another one.
+                # A read in progress is as good as another one.
                 return self._wait(max(self._begun, self._ended + 1), deadline)
             if self._clock.now() - self._ended_at >= self.age_s:
-                with contextlib.suppress(RuntimeError):  # no thread can be started, as when Python ends
+                with contextlib.suppress(RuntimeError):  # a thread cannot start while Python shuts down
                     self._begin()
             return self._value
 
     def fresh(self, deadline: Deadline) -> T:
-        """A value whose reading begins now or later.
+        """Return a value read from now on.
 
         Raises:
             FleetError: Reading it fails, or takes too long.
@@ -84,11 +85,11 @@ class Remembered(Generic[T]):
                 raise self._not_in_time(deadline)
         if self._error is not None:
             raise _again(self._error)
-        assert self._value is not None  # noqa: S101 (a reading without an error has one)
+        assert self._value is not None  # noqa: S101 (a read without an error has one)
         return self._value
 
     def _begin(self) -> None:
-        """Begin a reading unless one is under way."""
+        """Start a read unless one is in progress."""
         now = self._clock.now()
         if self._ended < self._begun and now - self._begun_at < _LOST_S:
             return
@@ -100,7 +101,7 @@ class Remembered(Generic[T]):
         value, error = None, None
         try:
             value = self._read(self._value)
-        except Exception as failed:  # noqa: BLE001 (it is raised where it is waited for)
+        except Exception as failed:  # noqa: BLE001 (raised in the waiting threads)
             error = failed
         with self._changed:
             if error is None and number > self._kept:
@@ -113,13 +114,13 @@ class Remembered(Generic[T]):
         return FleetError.of(
             what=f"{self._what} was not read within {deadline.limit_s:g} seconds",
             where=self._what,
-            expected="an answer of AWS in a second or two",
-            why="without it no request can be sent",
-            fix="check the network and the region, or give a longer deadline",
+            expected="a response of AWS within a second or two",
+            why="requests cannot be sent without it",
+            fix="check the network and the region, or use a longer deadline",
             rule=DEADLINE,
         )
 
 
 def _again(error: Exception) -> Exception:
-    """An error for one more thread: each has its own traceback."""
+    """Return a copy of an error for another thread, because each has its own traceback."""
     return FleetError(error.problems) if type(error) is FleetError else error

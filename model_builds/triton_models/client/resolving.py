@@ -1,4 +1,4 @@
-"""Resolves the names of models to artifacts, by the manifest of their repository."""
+"""Resolution of models' names to artifacts, by the manifest of their repository."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from triton_models.repository.stored_manifest import StoredManifest
 
-# For how long a name that the manifest lacks is not looked for again, in seconds.
+# The time for which an unknown name is not looked up again, in seconds.
 UNKNOWN_AGE_S = 5.0
 
-# Names are remembered as unknown up to this number; then all of them are forgotten.
+# The maximum number of cached unknown names; beyond that, all of them are dropped.
 _MOST_UNKNOWN = 10_000
 
 _Name = tuple[str, ArtifactTarget | None]
@@ -29,8 +29,8 @@ class Names:
     Args:
         repository: The repository.
         s3: A boto3 client of S3.
-        age_s: For how long the manifest is taken from memory before it is read again.
-        clock: The clock of its age.
+        age_s: The age, in seconds, from which the manifest is read again.
+        clock: The clock for the age.
     """
 
     def __init__(self, repository: Repository, s3: S3Client, *, age_s: float, clock: Clock) -> None:
@@ -44,12 +44,12 @@ class Names:
         self._last: dict[str, str] = {}
 
     def artifact(self, model: str, target: ArtifactTarget | None, deadline: Deadline) -> str:
-        """The artifact that a name stands for on a target.
+        """Return the artifact that a name refers to on a target.
 
-        A name that the manifest lacks is looked for in a new one at once, and then not for some seconds.
+        For an unknown name the manifest is read again at once, and then not for some seconds.
 
         Raises:
-            FleetError: No model has that name, it has no artifact for the target, or the manifest cannot be
+            FleetError: The model is unknown, it has no artifact for the target, or the manifest cannot be
                 read.
         """
         first = self._stored.value is None
@@ -64,7 +64,7 @@ class Names:
     def another_artifact(
         self, model: str, target: ArtifactTarget | None, than: str, deadline: Deadline
     ) -> str | None:
-        """The artifact that a name stands for by now; None if it is still the same.
+        """Return the artifact that a name now refers to; None if it has not changed.
 
         Raises:
             FleetError: As `artifact`.
@@ -75,10 +75,10 @@ class Names:
         return None if found == than else found
 
     def manifest(self, deadline: Deadline) -> Manifest:
-        """The manifest as it is now.
+        """Return the current manifest.
 
         Raises:
-            FleetError: It cannot be read.
+            FleetError: The manifest cannot be read.
         """
         return self._stored.fresh(deadline).manifest
 

@@ -1,4 +1,4 @@
-"""Retries: which requests are sent again, and after which pause."""
+"""Retries of failed requests, and the pauses between them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from triton_models.client.deadline import Deadline
 from triton_models.client.failures import Again, Failure
 
-# Before a request that failed is sent again: seconds at first, and how they grow.
+# The pause before a failed request is retried: the first one in seconds, and the growth factor.
 _FIRST_S, _LONGEST_S = 0.2, 5.0
 
-# Before a model that is not loaded is asked for again.
+# The same for a model that is not loaded yet.
 _FIRST_LOAD_S, _LONGEST_LOAD_S = 1.0, 30.0
 
-# A pause is shortened by up to this share, so that clients do not come back together.
+# A pause is shortened by up to this share, so that clients do not retry at the same time.
 _JITTER = 0.5
 
-# With less time left another attempt is useless, in seconds.
+# With less remaining time, in seconds, another attempt is pointless.
 _LEAST_S = 0.1
 
 
@@ -26,8 +26,8 @@ class Retries:
     """The retries of one call.
 
     Attributes:
-        attempts: How many requests may fail; those that find the model not loaded are not counted.
-        load_limit_s: How long to wait for the model to load, from the first answer that says so.
+        attempts: The number of failures allowed, not counting those while the model loads.
+        load_limit_s: The time limit for loading the model, from the first response that reports it.
         deadline: The end of the call.
     """
 
@@ -39,7 +39,7 @@ class Retries:
     _loading: Deadline | None = field(default=None, init=False)
 
     def pause(self, failure: Failure) -> float | None:
-        """The pause before the next attempt, in seconds; None if there must be none."""
+        """Return the pause before the next attempt, in seconds; None if the request must not be retried."""
         if failure.again is Again.WHEN_LOADED:
             return self._until_loaded()
         self._failed += 1
@@ -53,10 +53,10 @@ class Retries:
             self._loading = Deadline(self.load_limit_s, self.deadline.clock)
         pause = _shortened(min(_FIRST_LOAD_S * 2.0**self._loads, _LONGEST_LOAD_S))
         self._loads += 1
-        # The last attempts come before the end, not at it.
+        # The last attempt starts before the deadline, not at it.
         pause = min(pause, self._loading.left_s, self.deadline.left_s / 2)
         return pause if pause >= _LEAST_S else None
 
 
 def _shortened(pause: float) -> float:
-    return pause * (1 - _JITTER * random.random())  # noqa: S311 (nothing depends on who can guess it)
+    return pause * (1 - _JITTER * random.random())  # noqa: S311 (not for security)

@@ -1,7 +1,6 @@
-"""Threads that run what may hang, for callers that wait no longer than they want to.
+"""Threads for calls that may hang, so that callers can stop waiting at any time.
 
-A socket's timeout counts from byte to byte, and DNS and fetching credentials have no timeout. A caller
-that waits for another thread can leave at any moment.
+A socket's timeout applies between bytes, and DNS lookups and fetching credentials have no timeout.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-# A thread without work ends after this time, in seconds.
+# The time after which an idle thread ends, in seconds.
 _IDLE_S = 30.0
 
 
 class HungError(Exception):
-    """A call that did not end in time."""
+    """A call did not end in time."""
 
 
 class _Task(Generic[T]):
-    """A call, and what came of it."""
+    """A call and its result."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
@@ -37,7 +36,7 @@ class _Task(Generic[T]):
     def run(self) -> None:
         try:
             self._value = self._context.run(self._call)
-        except BaseException as error:  # noqa: BLE001 (the caller's to handle)
+        except BaseException as error:  # noqa: BLE001 (the caller handles it)
             self._error = error
 
     def end(self) -> None:
@@ -55,16 +54,16 @@ class _Task(Generic[T]):
 
 
 class Workers:
-    """Threads that are made when they are needed, kept while there is work, and left alone when they hang."""
+    """Threads that are created on demand, reused while there is work, and abandoned when they hang."""
 
     def __init__(self) -> None:
         self._forget()
 
     def run(self, call: Callable[[], T], *, limit_s: float) -> T:
-        """The result of a call in another thread, with this thread's context variables.
+        """Run a call in another thread with this thread's context variables, and return its result.
 
         Raises:
-            HungError: It did not end in time; it goes on without a caller.
+            HungError: The call did not end in time; it continues without a caller.
         """
         if os.getpid() != self._process:  # threads do not survive a fork
             self._forget()
@@ -91,7 +90,7 @@ class Workers:
                     if inbox in self._idle:
                         self._idle.remove(inbox)
                         return
-                continue  # a task is on its way
+                continue  # a task is about to arrive
             task.run()
             with self._lock:
                 self._idle.append(inbox)  # before its caller comes with the next call

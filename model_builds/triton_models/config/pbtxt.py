@@ -1,7 +1,7 @@
-"""config.pbtxt, read and written through NVIDIA's own protobuf schema, and typed builders for usual models.
+"""Reading and writing config.pbtxt through NVIDIA's protobuf schema, and typed builders for common models.
 
-The schema is `model_config_pb2` inside the installed tritonclient. It is loaded by file: importing
-`tritonclient.grpc` would need grpc, which nothing else here does.
+The schema is `model_config_pb2` inside the installed tritonclient. It is loaded by file, because importing
+`tritonclient.grpc` would require grpc.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from triton_models.declare.tensors import Tensor
 
 CONFIG_SYNTAX = Check(
     id="config-syntax",
-    source="ModelConfig of the tritonclient that is installed",
+    source="ModelConfig of the installed tritonclient",
 )
 
 CONFIG_FILE = "config.pbtxt"
 
-# NVIDIA's generated message. It has no type stubs, and its fields are set up at run time.
+# NVIDIA's generated message. It has no type stubs, and its fields are created at run time.
 ModelConfig: TypeAlias = Any
 
 
 @functools.cache
 def schema() -> ModuleType:
-    """NVIDIA's generated module `model_config_pb2`.
+    """Return NVIDIA's generated module `model_config_pb2`.
 
     Raises:
         FleetError: tritonclient is not installed.
@@ -49,26 +49,26 @@ def schema() -> ModuleType:
     raise FleetError.of(
         what="the package tritonclient is not installed",
         where="this Python environment",
-        expected="tritonclient, which carries the schema of config.pbtxt",
-        fix="python -m triton_models.builds.locked build",
+        expected="tritonclient, which contains the schema of config.pbtxt",
+        fix="run python -m triton_models.builds.locked build",
     )
 
 
 def data_types() -> tuple[str, ...]:
-    """Every data type a tensor can have, as config.pbtxt spells it."""
+    """Return every data type of a tensor, as spelled in config.pbtxt."""
     return tuple(name for name in schema().DataType.keys() if name != "TYPE_INVALID")  # noqa: SIM118 (an enum)
 
 
 def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
-    """An input or output, such as `tensor("input_ids", "INT32", [-1])`.
+    """Return an input or output, such as `tensor("input_ids", "INT32", [-1])`.
 
     Args:
         name: The tensor's name.
-        data_type: With or without the prefix "TYPE_".
+        data_type: Its data type, with or without the prefix "TYPE_".
         dims: The shape without the batch dimension; -1 for a variable size.
 
     Raises:
-        FleetError: There is no such data type.
+        FleetError: The data type does not exist.
     """
     full = data_type if data_type.startswith("TYPE_") else f"TYPE_{data_type}"
     known = data_types()
@@ -76,19 +76,19 @@ def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
         raise FleetError.of(
             what=f"unknown data type {data_type!r}",
             where=f"tensor {name!r}",
-            expected=f"one of {', '.join(known)}, the prefix may be left out",
+            expected=f"one of {', '.join(known)}; the prefix is optional",
             fix=did_you_mean(full, known, otherwise="use one of the data types above"),
         )
     return Tensor(name, full, tuple(dims))
 
 
 def step(model_name: str, *, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Step:
-    """One composing model of an ensemble.
+    """Return one composing model of an ensemble.
 
     Args:
         model_name: The composing model's name.
-        inputs: The composing model's input name -> the ensemble's tensor.
-        outputs: The composing model's output name -> the ensemble's tensor.
+        inputs: The ensemble's tensor by the composing model's input name.
+        outputs: The ensemble's tensor by the composing model's output name.
     """
     return Step(model_name=model_name, inputs=dict(inputs), outputs=dict(outputs))
 
@@ -105,22 +105,22 @@ def plain(
     dynamic_batching: DynamicBatching | None = None,
     parameters: Mapping[str, str] | None = None,
 ) -> ModelConfig:
-    """The configuration of a model that a backend runs.
+    """Return the configuration of a model that a backend runs.
 
     Args:
-        name: The model's name, which is its directory's.
-        backend: Such as "onnxruntime", "tensorrt" or "python".
+        name: The model's name, equal to its directory's.
+        backend: The backend, such as "onnxruntime", "tensorrt" or "python".
         max_batch_size: 0 if the model's tensors have no batch dimension.
         inputs: The model's inputs.
         outputs: The model's outputs.
-        instances: Copies that run at the same time, on each GPU or on the CPU.
-        kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU where there is one,
-            so the same artifact also runs on a host without.
-        dynamic_batching: None sends every request by itself.
-        parameters: What the backend reads from `parameters`.
+        instances: The number of parallel copies, on each GPU or on the CPU.
+        kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose a GPU if there is one, so
+            the same artifact also runs on a host without a GPU.
+        dynamic_batching: None executes every request separately.
+        parameters: The backend's `parameters`.
 
     Raises:
-        FleetError: `kind` is not one of Triton's.
+        FleetError: `kind` is not an instance kind of Triton.
     """
     message = _message(name=name, max_batch_size=max_batch_size, inputs=inputs, outputs=outputs)
     message.backend = backend
@@ -132,7 +132,7 @@ def plain(
                 what=f"unknown instance kind {kind!r}",
                 where=f"model {name!r}",
                 expected=f"one of {', '.join(kinds)}",
-                fix=did_you_mean(kind, kinds, otherwise="leave it out: the server chooses"),
+                fix=did_you_mean(kind, kinds, otherwise="omit it, so the server chooses"),
             )
         group.kind = schema().ModelInstanceGroup.Kind.Value(kind)
     if dynamic_batching is not None:
@@ -151,17 +151,17 @@ def ensemble(
     outputs: Iterable[Tensor],
     steps: Iterable[Step],
 ) -> ModelConfig:
-    """The configuration of an ensemble.
+    """Return the configuration of an ensemble.
 
     Args:
         name: The ensemble's name.
         max_batch_size: 0 if its tensors have no batch dimension.
         inputs: The ensemble's inputs.
         outputs: The ensemble's outputs.
-        steps: Its composing models; the order says nothing, the tensors' names do.
+        steps: Its composing models, linked by their tensors' names; the order does not matter.
     """
     message = _message(name=name, max_batch_size=max_batch_size, inputs=inputs, outputs=outputs)
-    # SageMaker's front end finds the ensemble in a tarball by this very field, not by `backend`.
+    # SageMaker's front end finds the ensemble in a tarball by this field, not by `backend`.
     message.platform = "ensemble"
     for each in steps:
         added = message.ensemble_scheduling.step.add(model_name=each.model_name, model_version=-1)
@@ -171,7 +171,7 @@ def ensemble(
 
 
 def parse_config(text: str, *, where: str) -> ModelConfig:
-    """The message that a config.pbtxt's text says.
+    """Parse the text of a config.pbtxt.
 
     Args:
         text: The content.
@@ -191,7 +191,7 @@ def parse_config(text: str, *, where: str) -> ModelConfig:
 
 
 def read_config(path: Path) -> ModelConfig:
-    """The message in a config.pbtxt.
+    """Read and parse a config.pbtxt.
 
     Raises:
         FleetError: The file is missing or not valid, with line and column.
@@ -208,10 +208,10 @@ def read_config(path: Path) -> ModelConfig:
 
 
 def decode(content: bytes, *, where: str) -> str:
-    """A config.pbtxt's bytes as text.
+    """Decode the bytes of a config.pbtxt.
 
     Raises:
-        FleetError: It is not UTF-8.
+        FleetError: The content is not UTF-8.
     """
     try:
         return content.decode()
@@ -221,20 +221,20 @@ def decode(content: bytes, *, where: str) -> str:
             what=f"a byte that is not UTF-8: 0x{content[error.start]:02x}",
             where=f"{where}:{line}",
             expected="a text file in UTF-8",
-            why="names and texts of another encoding would not be what they look like here",
+            why="names and strings in another encoding would change",
             fix="save the file as UTF-8",
         ) from None
 
 
 def to_text(message: ModelConfig) -> str:
-    """The text of a configuration: the same message always gives the same text."""
+    """Return the text of a configuration; equal messages give equal texts."""
     from google.protobuf import text_format
 
     return str(text_format.MessageToString(message))
 
 
 def write_config(message: ModelConfig, path: Path) -> None:
-    """Write a configuration to a file, whose folder is made if missing."""
+    """Write a configuration to a file; create its folder if missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(to_text(message), encoding="utf-8", newline="\n")
 
@@ -253,14 +253,14 @@ def _message(
 def _syntax_problem(error: Any, *, where: str) -> Problem:
     line, column = error.GetLine(), error.GetColumn()
     place = where if line is None else f"{where}:{line}" if column is None else f"{where}:{line}:{column}"
-    # The parser's own message begins with the line and column, which `where` already says.
+    # The parser's message starts with the line and column, which `where` already contains.
     said = str(error).removeprefix(f"{line}:{column}").lstrip(" :")
     return CONFIG_SYNTAX.problem(
         what=said.rstrip("."),
         where=place,
         expected="the text format of NVIDIA's ModelConfig message",
         why="Triton refuses the model",
-        fix="fix the file there; docs.nvidia.com names every field under 'Model Configuration'",
+        fix="fix the file there; docs.nvidia.com lists every field under 'Model Configuration'",
     )
 
 

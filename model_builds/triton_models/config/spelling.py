@@ -1,8 +1,7 @@
-"""Reads a config.pbtxt as Triton does, where Python's text format and C++'s differ.
+"""A reader of config.pbtxt that follows Triton where the text formats of Python and C++ differ.
 
-Tried on the bundled server, release 24.10, on 2026-11-21: C++ takes bytes that are not UTF-8, and a space
-between a minus and its number, which Python refuses; and it refuses an escape that it does not know, which
-Python takes.
+Tested on the bundled server, release 24.10, on 2026-11-21: C++ accepts bytes that are not UTF-8, and a space
+between a minus and its number; Python refuses both. C++ refuses an unknown escape, which Python accepts.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from triton_models.base.errors import FleetError
 from triton_models.config.pbtxt import CONFIG_SYNTAX, ModelConfig, parse_config
 
-# A comment, or a string: what is in one is not the other.
+# A comment or a string; neither can start inside the other.
 _COMMENT_OR_STRING = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
 _ESCAPE = re.compile(r"\\(.)")
 _KNOWN_ESCAPES = frozenset("abfnrtv\\?'\"01234567xXuU")
@@ -20,7 +19,7 @@ _SPACED_MINUS = re.compile(r"-([ \t]+)(?=[0-9.])")
 
 
 def text_of(content: bytes) -> str:
-    """A configuration's text; if it is not UTF-8, read as Latin-1, in which every byte is a character."""
+    """Decode a configuration from UTF-8, otherwise from Latin-1, in which every byte is a character."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -28,7 +27,7 @@ def text_of(content: bytes) -> str:
 
 
 def read_text(text: str, *, where: str) -> ModelConfig:
-    """The message that a config.pbtxt's text says to Triton.
+    """Parse the text of a config.pbtxt as Triton does.
 
     Raises:
         FleetError: Triton refuses the text, with line and column.
@@ -53,9 +52,9 @@ def _refuse_unknown_escape(text: str, *, where: str) -> None:
                 at = token.start() + escape.start()
                 line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
                 problem = CONFIG_SYNTAX.problem(
-                    what=f"an unknown escape {escape[0]}",
+                    what=f"unknown escape {escape[0]}",
                     where=f"{where}:{line}:{column}",
-                    expected="an escape of C, or two backslashes for one",
+                    expected="an escape of C, or two backslashes for a backslash",
                     why="Triton refuses the model",
                     fix="write \\\\ for a backslash",
                 )

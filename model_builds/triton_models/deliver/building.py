@@ -1,4 +1,4 @@
-"""One model built and checked, and the server of the process that verifies it; in a `Worker`."""
+"""The build and the check of one model, and the Triton server that verifies it, inside a `Worker`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What to make.
+    """A model to build.
 
     Attributes:
         name: The model, or `folder:form`.
         release: The Triton release that will serve it.
         gpu: The GPU to compile for; None for a portable build or one for CPUs.
-        cpu: It is served without a GPU.
+        cpu: True if the model is served without a GPU.
         models: The folder of model builds; None for the one next to this package.
-        output: The folder that gets the artifact root and the artifact.
-        verify: Whether a Triton server must answer as the declaration says.
+        output: The folder to write the artifact root and the artifact to.
+        verify: True if a Triton server must answer as declared.
     """
 
     name: str
@@ -41,12 +41,12 @@ class Order:
 
 
 def built(order: Order, report: Report) -> Path:
-    """Build one model and check it; returns its artifact root.
+    """Build and check one model, and return its artifact root.
 
     Raises:
-        FleetError: What is wrong with it, in the step that was reported last.
+        FleetError: The model is invalid; the step reported last is the one that failed.
     """
-    # The probes of a GPU begin without a package installed.
+    # GPU probes start without any package installed.
     from triton_models.check.check import check_path
 
     report("build")
@@ -65,7 +65,7 @@ def built(order: Order, report: Report) -> Path:
 
 @functools.cache
 def process_server() -> Server:
-    """The Triton server of this process, for all models that it makes; it is started when it is needed."""
+    """Return the Triton server that all models of this process share; it starts on first use."""
     from triton_models.verify.serving import serving
 
     stack = contextlib.ExitStack()

@@ -1,14 +1,13 @@
-"""`fleet diff`: which models must be built again, by what their builds depend on.
+"""`fleet diff`: list the models to rebuild, by comparing the inputs of their builds.
 
-The inputs of each declaration, see `triton_models.builds.inputs`, are compared with those that the manifest
-noted when an artifact was published. A model has not changed if they are those of its current artifact.
+The inputs of each declaration (see `triton_models.builds.inputs`) are compared with those that the manifest
+recorded when the artifact was published. A model is unchanged if both are equal.
 
-After a `fleet rollback` the sources are still those of the artifact that was rolled back from, and building
-them again would silently undo the rollback. Such a model is held until its declaration or its weights change,
-or the release or the hardware it is built for; better tools do not fix it. `fleet deliver` with its name
-builds it at any time.
+After a `fleet rollback` the sources are still those of the artifact that was withdrawn. Building them again
+would silently undo the rollback. Such a model is held until its declaration, its weights, the release or the
+target hardware changes; newer build tools do not release it. `fleet deliver NAME` builds it at any time.
 
-Declarations are read in a worker process: one that hangs or ends it is broken, and the others are read.
+Declarations are read in a worker process. One that hangs or crashes is reported as broken; the rest are read.
 """
 
 from __future__ import annotations
@@ -40,15 +39,15 @@ from triton_models.repository.stored_manifest import read
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# A declaration is read in milliseconds, but for the digest of local weights that are gigabytes.
+# Reading a declaration takes milliseconds, unless gigabytes of local weights must be hashed.
 READ_SECONDS = 600.0
 
-# A process begins in the time of so many declarations.
+# Starting a process takes as long as reading this many declarations.
 _READ_BY_ONE = 200
 
-# What may change and leaves a model that was rolled back the one that it was rolled back from.
+# A change of these inputs does not release a model that was rolled back.
 _HOLDS = frozenset({"tools", "packages"})
-# What differs between builds of the same sources for two targets.
+# These inputs differ between builds of the same sources for two targets.
 _OF_A_TARGET = frozenset({"release", "hardware"})
 
 State = Literal["changed", "unchanged", "held", "broken"]
@@ -56,14 +55,14 @@ State = Literal["changed", "unchanged", "held", "broken"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelState:
-    """Whether a model must be built again.
+    """The state of a model: must it be built again?
 
     Attributes:
-        model: Its name as it is built: `resnet50`, or `resnet50:torchscript`.
-        state: "changed"; "unchanged"; "held", if it was rolled back and its sources are still those of what
-            it was rolled back from; or "broken", if its inputs cannot be found out.
-        differs: What has changed: topics of the inputs, or "new".
-        problems: Why it is broken.
+        model: Its name, as in `resnet50` or `resnet50:torchscript`.
+        state: "changed"; "unchanged"; "held", if it was rolled back and its sources have not changed since;
+            or "broken", if its inputs cannot be determined.
+        differs: The inputs that changed, or "new".
+        problems: The reasons why it is broken.
     """
 
     model: str
@@ -72,7 +71,7 @@ class ModelState:
     problems: tuple[Problem, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the state as JSON-ready data."""
         return {
             "model": self.model,
             "state": self.state,
@@ -86,8 +85,8 @@ class Changed:
     """The outcome of `fleet diff`.
 
     Attributes:
-        states: Each model.
-        reported: Whether the broken ones are told elsewhere, in a document of results.
+        states: One per model.
+        reported: True if a results document reports the broken models.
     """
 
     states: tuple[ModelState, ...]
@@ -95,44 +94,44 @@ class Changed:
 
     @property
     def exit_code(self) -> int:
-        """1 if a declaration is broken and no document of results says so, else 0."""
+        """1 if a declaration is broken and no results document reports it, otherwise 0."""
         return 1 if self.having("broken") and not self.reported else 0
 
     def having(self, state: State) -> list[ModelState]:
-        """The models in a state."""
+        """Return the models in a state."""
         return [each for each in self.states if each.state == state]
 
     def items(self, *, models_per_build: int = 1) -> list[dict[str, str]]:
-        """What to build, as the ItemReader of a Step Functions map takes it: an array of objects.
+        """Return the models to build as an array of objects, for the ItemReader of a Step Functions map.
 
         Args:
-            models_per_build: The most models in one item, with spaces between. There are as few items as that
-                allows, with about as many models in each.
+            models_per_build: The maximum number of models per item, separated by spaces. Models are spread
+                evenly over as few items as possible.
         """
         names = [each.model for each in self.having("changed")]
         builds = -(-len(names) // models_per_build)
         return [{"models": " ".join(names[first::builds])} for first in range(builds)]
 
     def as_dict(self) -> dict[str, Any]:
-        """Every model."""
+        """Return the states of all models as JSON-ready data."""
         return {"models": [each.as_dict() for each in self.states]}
 
     def lines(self) -> Iterator[str]:
-        """What is broken in full, each model to build with what has changed, what is held, and the counts."""
+        """Yield each broken, held and changed model with its details, then the counts."""
         for each in self.having("broken"):
             for problem in each.problems:
                 yield from (f"{each.model}: broken: {problem}", "")
         for each in self.having("held"):
-            yield f"{each.model}: held: its sources are those of the artifact that was rolled back from"
+            yield f"{each.model}: held: its sources have not changed since its rollback"
         for each in self.having("changed"):
             yield f"{each.model}: changed: {', '.join(each.differs)}"
         counts = {state: len(self.having(state)) for state in ("changed", "unchanged", "held", "broken")}
-        told = ", ".join(f"{count} {state}" for state, count in counts.items() if count or state == "changed")
-        yield f"{len(self.states)} model{'s' * (len(self.states) != 1)}: {told}"
+        summary = ", ".join(f"{n} {state}" for state, n in counts.items() if n or state == "changed")
+        yield f"{len(self.states)} model{'s' * (len(self.states) != 1)}: {summary}"
 
 
 def run(arguments: argparse.Namespace) -> Changed:
-    """`fleet diff NAME... | --all`."""
+    """Run `fleet diff NAME... | --all`."""
     where = Repository.parse(wanted_repository(arguments.repository))
     names = arguments.names or model_names(arguments.models)
     with aws_errors(where.url):
@@ -167,22 +166,22 @@ def changed(
     s3: S3Client | None = None,
     read_seconds: float = READ_SECONDS,
 ) -> list[ModelState]:
-    """Which models must be built again.
+    """Return the state of each model: must it be built again?
 
     Args:
-        names: The models, or `folder:form`.
-        manifest: What is published.
+        names: The models, each a folder or `folder:form`.
+        manifest: The manifest of the published models.
         release: The release to build for.
         gpu: The GPU to build for.
-        cpu: Built for CPUs.
-        models: The folder of model builds; None for the one beside this package.
-        s3: The client that looks at weights in S3; one from the environment if None.
-        read_seconds: How long reading one declaration, with its local weights, may take.
+        cpu: True to build for CPUs.
+        models: The folder of model builds; None for the one next to this package.
+        s3: The client that reads weights in S3; None creates one from the environment.
+        read_seconds: The time limit for reading one declaration and its local weights, in seconds.
 
     Raises:
         FleetError: The release or the GPU is unknown.
     """
-    tools_digest(release=release, gpu=gpu)  # what is wrong for all is told once
+    tools_digest(release=release, gpu=gpu)  # report an error common to all models once
     orders = [
         Order(name=name, release=release, gpu=gpu, cpu=cpu, models=models, output=Path())
         for name in dict.fromkeys(names)
@@ -194,7 +193,7 @@ def changed(
 
 
 def _found(orders: Sequence[Order], *, seconds: float) -> dict[str, Ended[Found]]:
-    """What the build of each model depends on; by as many processes as there are cores, for thousands."""
+    """Return the build inputs of each model; for thousands, read them in one process per core."""
     readers = min(os.cpu_count() or 1, 1 + len(orders) // _READ_BY_ONE)
 
     def read_some(first: int) -> list[Ended[Found]]:
@@ -232,7 +231,7 @@ def _state(
 
 def _compared(name: str, inputs: Inputs, record: ModelRecord, target: ArtifactTarget) -> ModelState:
     moved = record.moved_for(target)
-    if moved is None:  # what runs there as well serves until the target's own is built
+    if moved is None:  # a portable artifact serves until one for the target is built
         held = any(_held(inputs, record, each, also=_OF_A_TARGET) for each in record.current)
         return ModelState(
             model=name, state="held" if held else "changed", differs=() if held else ("target",)
@@ -249,7 +248,7 @@ def _compared(name: str, inputs: Inputs, record: ModelRecord, target: ArtifactTa
 
 
 def _newest(record: ModelRecord, target: ArtifactTarget) -> ArtifactRecord:
-    """What was published last for a target; after a rollback the sources have moved on from that."""
+    """Return the artifact published last for a target, even if it was rolled back since."""
     published = record.by_publication(target) or (record.on(target) or "",)
     return record.artifacts[published[-1]]
 
@@ -257,7 +256,7 @@ def _newest(record: ModelRecord, target: ArtifactTarget) -> ArtifactRecord:
 def _held(
     inputs: Inputs, record: ModelRecord, target: ArtifactTarget, *, also: frozenset[str] = frozenset()
 ) -> bool:
-    """Whether a build would make again what was rolled back from on a target."""
+    """Return whether a build would only recreate the artifact that was rolled back on a target."""
     newest = _newest(record, target)
     if newest is record.artifacts.get(record.on(target) or "") or not newest.inputs:
         return False
@@ -269,7 +268,7 @@ def _objects(ended: Ended[Found]) -> tuple[str, ...]:
 
 
 def _tags(addresses: Sequence[str], s3: S3Client | None) -> dict[str, str | FleetError]:
-    """The entity tag of each object, or why there is none; many at a time."""
+    """Return the ETag of each object, or the error for it; requests run in parallel."""
     if not addresses:
         return {}
     client = s3 if s3 is not None else repository_client()
@@ -292,7 +291,7 @@ def _tag(tags: dict[str, str | FleetError], address: str) -> str:
 
 
 def _report(broken: Sequence[ModelState], place: Place) -> None:
-    """Write results on what is not going to be built, for the summary of the builds."""
+    """Write results for models that cannot be built, for the summary of the builds."""
     record = Record([each.model for each in broken], place)
     for each in broken:
         record.give(ModelResult(model=each.model, status="failed", step="read", problems=each.problems))

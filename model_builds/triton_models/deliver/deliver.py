@@ -1,8 +1,8 @@
-"""`fleet deliver`: from declarations to published models, each on its own.
+"""`fleet deliver`: build and publish models from their declarations, each independently.
 
-Every model is built, checked, verified and packed in a worker process, and published. One that raises, hangs
-or crashes is one failed model with its reason and its log; the others go on. There is a result on every
-model, whatever ends the run.
+A worker process builds, checks, verifies and packs each model, which is then published. A model that raises,
+hangs or crashes fails with its reason and its log; the others continue. Every model gets a result, even if
+the run is interrupted.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from triton_models.repository.stored_manifest import read
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Frameworks keep a little of every export. A new process costs their import, seconds, once in so many models.
+# Frameworks leak a little memory with every export. Replacing the process costs seconds to import them again.
 _MODELS_PER_PROCESS = 200
 
 MODEL_SECONDS = 3600.0
-"""How long the making of one model may take, unless it is said. TensorRT takes minutes for most networks."""
+"""The default time limit per model. TensorRT takes minutes for most networks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What a run is to do with each model.
+    """The settings of a run.
 
     Attributes:
         repository: The model repository, such as s3://bucket/models/.
         release: The Triton release that will serve the models.
-        gpu: Compile plans for this GPU, which the machine must have. None makes portable builds.
-        cpu: The models are served without a GPU.
-        models: The folder of model builds; None for the one beside this package.
-        portable: Whether artifacts may be portable: no endpoint on AWS serves this repository.
-        verify: Whether a Triton server of this machine must answer as the declaration says.
-        model_seconds: How long the making of one model may take.
-        output: The folder that keeps artifact roots and artifacts. None keeps nothing once it is published.
-        logs: The folder that gets a log for each model, where no service keeps what is printed.
+        gpu: Compile plans for this GPU, which the machine must have. None builds portable artifacts.
+        cpu: True if the models are served without a GPU.
+        models: The folder of model builds; None for the one next to this package.
+        portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
+        verify: True if a Triton server on this machine must answer as declared.
+        model_seconds: The time limit per model, in seconds.
+        output: The folder to keep artifact roots and artifacts in. None removes them once published.
+        logs: The folder for one log per model, used where no service collects the output.
     """
 
     repository: str
@@ -80,11 +80,11 @@ class Delivery:
 
     @property
     def target(self) -> ArtifactTarget | None:
-        """The target of the endpoint that is built for; None if it is built for none."""
+        """The target of the endpoint to build for; None if there is no endpoint."""
         return built_target(release=self.release, gpu=self.gpu, cpu=self.cpu)
 
     def order(self, name: str, output: Path) -> Order:
-        """What is to be made of a model."""
+        """Return the order to build a model."""
         return Order(
             name=name,
             release=self.release,
@@ -97,7 +97,7 @@ class Delivery:
 
 
 def run(arguments: argparse.Namespace) -> Results:
-    """`fleet deliver NAME...`."""
+    """Run `fleet deliver NAME...`."""
     delivery = Delivery(
         repository=wanted_repository(arguments.repository),
         release=arguments.release,
@@ -118,20 +118,19 @@ def run(arguments: argparse.Namespace) -> Results:
 def deliver(
     names: Sequence[str], delivery: Delivery, *, place: Place | None = None, s3: S3Client | None = None
 ) -> Results:
-    """Make and publish models, one after the other.
+    """Build and publish models, one after the other.
 
-    A model's publication goes on while the next one is made. The document of results is written before the
-    first model, now and then, and at the end: also when the run is interrupted, once all that was ready by
-    then is published.
+    A model is published while the next one is built. The results document is written before the first model,
+    at intervals, and at the end. An interrupted run first publishes the models that are ready.
 
     Args:
-        names: The models, or `folder:form`; each is made once.
-        delivery: What to do with each.
-        place: Where the document of results is written.
-        s3: The client to publish with, for many threads; one from the environment if None.
+        names: The models, each a folder or `folder:form`; duplicates are built once.
+        delivery: The settings of the run.
+        place: The place to write the results document to.
+        s3: The client to publish with, safe for threads; None creates one from the environment.
 
     Raises:
-        FleetError: Nothing was begun: the release or the GPU is unknown, the machine cannot compile or
+        FleetError: The run did not start: the release or the GPU is unknown, the machine cannot compile or
             verify for them, or the repository cannot be read. Or the results cannot be written.
     """
     record = Record(dict.fromkeys(names), place)
@@ -151,7 +150,7 @@ def deliver(
 
 
 class _Run:
-    """One run over its models."""
+    """A run over all its models."""
 
     def __init__(self, delivery: Delivery, record: Record, s3: S3Client, output: Path) -> None:
         self._delivery, self._record, self._s3, self._output = delivery, record, s3, output
@@ -161,7 +160,7 @@ class _Run:
         self._step: Step = "read"
 
     def all(self) -> None:
-        """Make and publish every model; whatever interrupts it, what is ready is published."""
+        """Build and publish every model; an interruption still publishes the models that are ready."""
         publisher = Publisher(self._publish, self._published)
         try:
             with Worker(most_tasks=_MODELS_PER_PROCESS) as worker:
@@ -170,7 +169,7 @@ class _Run:
                     self._record.write_if_due()
         except BaseException:
             with contextlib.suppress(FleetError):
-                self._record.write(finished=False)  # publishing may take longer than whoever ends this waits
+                self._record.write(finished=False)  # publishing may outlast the grace period
             raise
         finally:
             publisher.close()
@@ -189,7 +188,7 @@ class _Run:
                 name=name,
                 seconds=self._delivery.model_seconds,
                 log=log,
-                told=self._begins,
+                on_step=self._begins,
             )
         except BaseException:
             self._failed(name, Ended(problems=(_interrupted(name),)))
@@ -204,7 +203,7 @@ class _Run:
         publisher.add(ended.answer)
 
     def _begins(self, step: str) -> None:
-        self._step = cast("Step", step)  # `make` reports no other
+        self._step = cast("Step", step)  # `make` reports only these
 
     def _failed(self, name: str, ended: Ended[Made]) -> None:
         self._record.give(
@@ -246,7 +245,7 @@ class _Run:
             made.artifact.path.unlink(missing_ok=True)
 
     def _take_compiler_logs(self, log: Path | None) -> None:
-        """Add what compilers have said to the model's log, before it is removed with what was built."""
+        """Append the compilers' output to the model's log, before it is removed with the build."""
         for path in sorted((self._output / LOGS).rglob("*")):
             if path.is_file():
                 text = f"{path.name}:\n{path.read_text(errors='replace')}\n"
@@ -257,11 +256,11 @@ class _Run:
                         file.write(text)
 
     def _clean(self) -> None:
-        """Remove what is left of a model or a killed build, but for what waits to be published."""
+        """Remove the files of a model or a killed build, except artifacts waiting to be published."""
         for path in self._output.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.name.startswith("."):  # an artifact that was not packed to its end
+            elif path.name.startswith("."):  # a partially packed artifact
                 path.unlink(missing_ok=True)
 
     def _log(self, name: str) -> str:
@@ -269,10 +268,10 @@ class _Run:
 
 
 def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
-    """A client for the repository, when all that the models share is there.
+    """Check everything the models share, and return a client for the repository.
 
     Raises:
-        FleetError: It is not.
+        FleetError: A check failed.
     """
     release = release_named(delivery.release)
     if service_log() is None:
@@ -298,28 +297,28 @@ def _make(logs: Path) -> None:
         logs.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FleetError.of(
-            what=f"cannot make the folder of logs: {error.strerror}",
+            what=f"cannot create the log folder: {error.strerror}",
             where=str(logs),
-            expected="a folder that can be written to",
-            fix="give another one with --logs",
+            expected="a writable folder",
+            fix="choose another folder with --logs",
             rule="unwritable",
         ) from None
 
 
 def _interrupted(name: str) -> Problem:
     return Problem(
-        what="the run was interrupted while this model was made",
+        what="the run was interrupted while it built this model",
         where=f"model {name!r}",
-        expected="a run that comes to its end",
-        why="nothing of it was published",
-        fix="find out what ended the run, and deliver this model again",
+        expected="a complete run",
+        why="the model was not published",
+        fix="find the cause of the interruption, then deliver this model again",
         rule="interrupted",
     )
 
 
 @contextlib.contextmanager
 def _folder(delivery: Delivery) -> Iterator[Path]:
-    """The folder that is built in: the one that keeps everything, or one that is gone in the end."""
+    """Yield the folder to build in: the one to keep, or a temporary one."""
     if delivery.output is not None:
         yield delivery.output
         return

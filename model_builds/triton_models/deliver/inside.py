@@ -1,4 +1,4 @@
-"""What runs inside the process of a `Worker`: one task after the other, until nobody asks any more."""
+"""The program of a `Worker` process: it runs one task after the other until the connection closes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _OUT, _ERROR = 1, 2
 
 
 def main(descriptor: int) -> None:
-    """Do the tasks that come over a connection.
+    """Run the tasks that arrive over a connection.
 
     Args:
-        descriptor: The connection's file descriptor, which what this starts must not hold open.
+        descriptor: The connection's file descriptor; child processes must not inherit it.
     """
-    os.set_inheritable(descriptor, False)  # noqa: FBT003  it takes it so
+    os.set_inheritable(descriptor, False)  # noqa: FBT003  positional only
     os.dup2(_ERROR, _OUT)  # standard output belongs to the result of the command
     signal.signal(signal.SIGTERM, _stop)
-    faulthandler.enable()  # a crash is told with the line of Python that led to it, in the log
+    faulthandler.enable()  # on a crash, log the line of Python that led to it
     connection = Connection(descriptor)
     folder, variables = Path.cwd(), dict(os.environ)
     while True:
@@ -40,9 +40,9 @@ def main(descriptor: int) -> None:
             reply = _done(task, argument, connection)
         try:
             connection.send(reply)
-        except OSError:  # nobody waits for it any more
+        except OSError:  # the parent has stopped waiting
             return
-        # What one model's code changes must not reach the next one's.
+        # One model's code must not affect the next one's.
         os.chdir(folder)
         if dict(os.environ) != variables:
             os.environ.clear()
@@ -51,7 +51,7 @@ def main(descriptor: int) -> None:
 
 def _done(task: Any, argument: Any, connection: Connection) -> Reply:
     def report(step: str) -> None:
-        sys.stderr.write(f"{step} ...\n")  # a log that ends says what it was at
+        sys.stderr.write(f"{step} ...\n")  # the last line of a log shows the step that failed
         sys.stderr.flush()
         connection.send(step)
 
@@ -60,7 +60,7 @@ def _done(task: Any, argument: Any, connection: Connection) -> Reply:
     except FleetError as error:
         traceback.print_exc()
         return Reply(problems=error.problems, sound=not _ran_out_of_memory(error))
-    except BaseException as error:  # noqa: BLE001  whatever it is, it is this task's end and not the others'
+    except BaseException as error:  # noqa: BLE001  any error ends only this task
         traceback.print_exc()
         return Reply(problems=(_unexpected(error),), sound=False)
 
@@ -74,13 +74,13 @@ def _ran_out_of_memory(error: BaseException | None) -> bool:
 
 
 def _stop(*_: object) -> None:
-    """End the task, and with the connection closed the process, so that what it has running is ended too."""
+    """End the task and the process, and with it everything it started."""
     sys.exit("stopped")
 
 
 @contextlib.contextmanager
 def _speaking_into(log: Path | None) -> Iterator[None]:
-    """Let all that is printed go into a file, by what this process starts as well."""
+    """Redirect the output of this process and its children to a file."""
     if log is None:
         yield
         return
@@ -96,7 +96,7 @@ def _speaking_into(log: Path | None) -> Iterator[None]:
 
 def _redirect(descriptor: int) -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # a model's code may have put anything there
+        with contextlib.suppress(Exception):  # a model's code may have replaced it
             stream.flush()
     os.dup2(descriptor, _OUT)
     os.dup2(descriptor, _ERROR)
@@ -107,9 +107,9 @@ def _unexpected(error: BaseException) -> Problem:
     return Problem(
         what=f"{type(error).__name__}: {said}" if said else type(error).__name__,
         where=_last_line(error),
-        expected="code that returns, or raises an Exception that says what is wrong",
-        why="the model could not be made",
-        fix="read its log, which has the whole traceback",
+        expected="code that returns, or raises an Exception",
+        why="the model could not be built",
+        fix="read the full traceback in its log",
         rule="unexpected",
     )
 

@@ -1,4 +1,4 @@
-"""Where what the making of a model prints is to be read."""
+"""The location of a model's build log."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 LOG_GROUP_VARIABLE = "FLEET_LOG_GROUP"
-"""Names the log group of a build; CodeBuild tells a build its stream and not its group."""
+"""The variable with the log group of a build; CodeBuild itself sets only the stream."""
 
-# What a Processing job is told about itself, and the group that all of them log to; its streams begin with
-# the job's name. Known from examples, and not read on AWS's own page: where the file is not there, or says
-# something else, a result names the log less exactly.
+# The file that describes a Processing job, and the log group of all jobs; stream names begin with the job's
+# name. Known from examples, not from AWS. Without the file, a result names the log less exactly.
 PROCESSING_CONFIG = Path("/opt/ml/config/processingjobconfig.json")
 _PROCESSING_GROUP = "/aws/sagemaker/ProcessingJobs"
 
@@ -21,9 +20,9 @@ _PROCESSING_GROUP = "/aws/sagemaker/ProcessingJobs"
 def service_log(
     environment: Mapping[str, str] = os.environ, *, processing: Path = PROCESSING_CONFIG
 ) -> str | None:
-    """The log of CloudWatch Logs that this process writes to; None on a person's own machine.
+    """Return the CloudWatch Logs stream of this process; None on a developer's machine.
 
-    Where there is one, what models print belongs there: files are gone with the machine.
+    Models print to this stream if there is one, because files are lost with the machine.
     https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html, read 2026-11-21:
     CODEBUILD_LOG_PATH is the name of the log stream.
     """
@@ -39,7 +38,7 @@ def service_log(
 
 
 def log_file(folder: Path, model: str) -> Path:
-    """The log of a model on a person's own machine. Any text can be asked for as a model's name."""
+    """Return the log file of a model on a developer's machine; the name may be any string."""
     return folder / f"{quote(model, safe=':')}.log"
 
 

@@ -1,4 +1,4 @@
-"""A document in a file or in S3, by one address."""
+"""Documents addressed by a path or an S3 URL."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _S3 = "s3://"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a document is, or a folder of documents.
+    """The place of a document or of a folder of documents.
 
     Attributes:
         address: A path, or s3://bucket/key.
-        s3: The client to use; one from the environment if None.
+        s3: The client to use; None creates one from the environment.
     """
 
     address: str
@@ -33,16 +33,16 @@ class Place:
 
     @property
     def in_s3(self) -> bool:
-        """Whether it is in S3, where writing takes longer and costs."""
+        """True if the place is in S3, where each write takes time and costs money."""
         return self.address.startswith(_S3)
 
     def write(self, text: str) -> None:
-        """Put a document there, whole or not at all.
+        """Write a document atomically.
 
         Raises:
             FleetError: It cannot be written.
         """
-        with _told(self.address):
+        with _located(self.address):
             if self.in_s3:
                 bucket, key = self._parts()
                 body = text.encode()
@@ -58,33 +58,33 @@ class Place:
                 temporary.unlink(missing_ok=True)
 
     def read(self) -> bytes:
-        """The document there.
+        """Read the document.
 
         Raises:
-            FleetError: There is none, or it cannot be read.
+            FleetError: The document is missing or cannot be read.
         """
-        with _told(self.address):
+        with _located(self.address):
             if self.in_s3:
                 return _get(self._client(), *self._parts())
             return Path(self.address).read_bytes()
 
     def documents(self) -> dict[str, bytes]:
-        """Every .json below it by its address, sorted; the document itself if it is one.
+        """Read every .json below the place, by address and sorted; for a document, read it alone.
 
         Raises:
-            FleetError: There is none, or they cannot be read.
+            FleetError: No document is there, or one cannot be read.
         """
         if self.address.endswith(".json"):
             return {self.address: self.read()}
-        with _told(self.address):
+        with _located(self.address):
             found = self._below_in_s3() if self.in_s3 else self._below()
         if found:
             return found
         raise FleetError.of(
             what="no document is there",
             where=self.address,
-            expected="a folder or prefix with at least one .json in it",
-            fix="give the address that the runs were given with --results, without the file name",
+            expected="a folder or prefix that holds at least one .json file",
+            fix="pass the address given to --results, without the file name",
             rule="no-results",
         )
 
@@ -116,8 +116,8 @@ def _get(s3: S3Client, bucket: str, key: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _told(address: str) -> Iterator[None]:
-    """What keeps a document from being read or written, about its address."""
+def _located(address: str) -> Iterator[None]:
+    """Report errors of reading or writing with the document's address."""
     try:
         if address.startswith(_S3):
             with aws_errors(address):
@@ -126,13 +126,13 @@ def _told(address: str) -> Iterator[None]:
             yield
     except FleetError as error:
         raise FleetError(
-            replace(problem, expected="an object that can be read and written") for problem in error.problems
+            replace(problem, expected="a readable and writable object") for problem in error.problems
         ) from None
     except OSError as error:
         raise FleetError.of(
             what=f"{error.strerror or error}",
             where=address,
-            expected="a file that can be read and written",
-            fix="give another path, or s3://bucket/key",
+            expected="a readable and writable file",
+            fix="choose another path, or s3://bucket/key",
             rule="unwritable",
         ) from None

@@ -1,13 +1,12 @@
-"""Publishing what is ready while the next model is made: all that has become ready since, in one go.
+"""Publication of finished models, in batches, while the next model is built.
 
-A publication replaces the manifest, which for thousands of models is megabytes, and one replaces it at a
-time. So what is made while a publication is under way waits, and goes with the next one: a model that took
-minutes is published by itself at once, and hundreds that take a second each share a few publications. Nothing
-waits for a number or a time to be reached. What a machine that dies can lose is what was made during the
-publication under way; `fleet diff` names it again.
+A publication replaces the manifest, which is megabytes for thousands of models, and only one runs at a time.
+Models that become ready meanwhile wait and share the next publication. A model that took minutes is therefore
+published at once, and hundreds that take a second each share a few publications. There is no batch size or
+delay to configure. If the machine dies, only the models finished during the current publication are lost;
+`fleet diff` lists them again.
 
-If artifacts are refused together, they are published in halves, so that what is wrong with one keeps back
-no other.
+If a batch is refused, its halves are published separately, so one bad artifact does not block the others.
 """
 
 from __future__ import annotations
@@ -21,39 +20,39 @@ from triton_models.deliver.steps import Made
 from triton_models.repository.publish import Published
 from triton_models.repository.s3 import CONTENDED
 
-# What may wait to be published. Making waits when it is more: a disk holds so much and not more.
+# The most models that may wait; beyond that, building waits, because disk space is limited.
 _MOST_BYTES = 4 << 30
 
 
-# Of publications that others were faster than, every time. Halves would only be more publications.
+# The source of the problem when other publishers won every race. Splitting the batch would not help.
 _ATTEMPTS = 3
 
 
 class Publish(Protocol):
-    """Publishes artifacts, all or none."""
+    """A function that publishes all given artifacts or none."""
 
     def __call__(self, made: Sequence[Made]) -> Published:
-        """Publish them.
+        """Publish the artifacts.
 
         Raises:
-            FleetError: Why none of them is published.
+            FleetError: None of them was published.
         """
 
 
-Told = Callable[[Made, Published | None, tuple[Problem, ...]], None]
-"""Called for each model with its publication, or with what kept it from being published."""
+Report = Callable[[Made, Published | None, tuple[Problem, ...]], None]
+"""A callback that receives each model with its publication, or with the problems that prevented it."""
 
 
 class Publisher:
-    """A thread that publishes.
+    """A thread that publishes models.
 
     Args:
-        publish: Publishes artifacts.
-        told: Called in that thread for each model.
+        publish: The function that publishes artifacts.
+        report: The callback for each model, called in that thread.
     """
 
-    def __init__(self, publish: Publish, told: Told) -> None:
-        self._publish, self._told = publish, told
+    def __init__(self, publish: Publish, report: Report) -> None:
+        self._publish, self._report = publish, report
         self._waiting: list[Made] = []
         self._closing = False
         self._changed = threading.Condition()
@@ -61,14 +60,14 @@ class Publisher:
         self._thread.start()
 
     def add(self, made: Made) -> None:
-        """Publish a model as soon as may be; returns when there is room for another one."""
+        """Queue a model for publication; return when there is room for another one."""
         with self._changed:
             self._waiting.append(made)
             self._changed.notify_all()
             self._changed.wait_for(lambda: sum(each.artifact.size for each in self._waiting) <= _MOST_BYTES)
 
     def close(self) -> None:
-        """Return when everything is published or refused."""
+        """Wait until every queued model is published or refused."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -89,25 +88,25 @@ class Publisher:
         if not problems:
             return
         if len(batch) == 1:
-            self._told(batch[0], None, problems)
+            self._report(batch[0], None, problems)
             return
         middle = len(batch) // 2
         self._together(batch[:middle])
         self._together(batch[middle:])
 
     def _problems(self, batch: Sequence[Made]) -> tuple[Problem, ...]:
-        """Publish artifacts together, and tell; or why none of them is published."""
+        """Publish artifacts together and report each; otherwise return the problems."""
         problems: tuple[Problem, ...] = ()
         for _ in range(_ATTEMPTS):
             try:
                 published = self._publish(batch)
             except FleetError as error:
                 problems = error.problems
-            except Exception as error:  # noqa: BLE001  it must not end the thread, and is told
+            except Exception as error:  # noqa: BLE001  reported, and must not end the thread
                 return (_unexpected(error),)
             else:
                 for made in batch:
-                    self._told(made, published, ())
+                    self._report(made, published, ())
                 return ()
             if any(problem.rule != CONTENDED for problem in problems):
                 break
@@ -118,8 +117,8 @@ def _unexpected(error: Exception) -> Problem:
     return Problem(
         what=f"publishing failed: {type(error).__name__}: {error}",
         where="the publication",
-        expected="an answer of S3 that this Triton Fleet knows",
-        why="the model's name stands for what it stood for before",
-        fix="report it, with the log; `fleet publish` may say more",
+        expected="an S3 response that Triton Fleet can handle",
+        why="the model's name still points to its previous artifact",
+        fix="report this error with the log; `fleet publish` may show more",
         rule="unexpected",
     )

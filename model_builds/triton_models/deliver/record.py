@@ -1,4 +1,4 @@
-"""The results of a run that goes on: kept, shown as they come, and written where they are wanted."""
+"""The results of a current run: collected, printed as they arrive, and written to a document."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from triton_models.deliver.places import Place
 from triton_models.deliver.results import ModelResult, Results
 from triton_models.repository.s3 import publisher
 
-# How often the document is written while the run goes on; every write holds all results.
+# Seconds between two writes of the document during a run; every write contains all results.
 _EVERY_S = 2.0
 _EVERY_S_IN_S3 = 30.0
 
 
 class Record:
-    """The results. Every model has one from the beginning: that the run did not come to it.
+    """The results of a run. Every model starts with the result that the run did not reach it.
 
-    So whatever ends the run, even the power of the machine, the document says what is true.
+    The document is therefore correct at any time, even after a power failure.
 
     Args:
         models: The models of the run.
-        place: Where the document is written; nowhere if None.
+        place: The place to write the document to; None writes no document.
     """
 
     def __init__(self, models: Iterable[str], place: Place | None) -> None:
@@ -41,7 +41,7 @@ class Record:
         self.write(finished=False)
 
     def give(self, result: ModelResult) -> None:
-        """Record a result and show it, on standard error; the first one of a model counts."""
+        """Record a result and print it to standard error; only the first result of a model counts."""
         with self._lock:
             if result.model in self._given:
                 return
@@ -50,7 +50,7 @@ class Record:
         say(result.line())
 
     def refuse(self, problems: tuple[Problem, ...]) -> None:
-        """Record that no model can be made, and write it: what is wrong is the same for all.
+        """Record the same problems for all models, and write the document.
 
         Raises:
             FleetError: The document cannot be written.
@@ -63,12 +63,12 @@ class Record:
         self.write(finished=True)
 
     def without(self) -> list[str]:
-        """The models that no result was given on."""
+        """Return the models without a result so far."""
         with self._lock:
             return [model for model in self._results if model not in self._given]
 
     def results(self, *, finished: bool) -> Results:
-        """The document as it is now."""
+        """Return the current results."""
         with self._lock:
             return Results(
                 results=tuple(self._results.values()),
@@ -88,7 +88,7 @@ class Record:
             self._written_at = time.monotonic()
 
     def write_if_due(self) -> None:
-        """Write the document, unless it was a moment ago; what is in the way is an error only at the end."""
+        """Write the document if the interval has passed; ignore errors, which the last write reports."""
         every = _EVERY_S_IN_S3 if self._place is not None and self._place.in_s3 else _EVERY_S
         if self._place is None or time.monotonic() - self._written_at < every:
             return
@@ -100,7 +100,7 @@ class Record:
 
 
 def say(line: str) -> None:
-    """Write a line of the run's own log, whether anybody reads it or not."""
+    """Write a line to standard error; ignore a closed pipe."""
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
@@ -108,10 +108,10 @@ def say(line: str) -> None:
 
 def _not_reached(model: str) -> Problem:
     return Problem(
-        what="the run ended before it came to this model",
+        what="the run ended before it reached this model",
         where=f"model {model!r}",
-        expected="a run that comes to its end",
-        why="nothing of it was made",
-        fix="find out what ended the run, and deliver this model again",
+        expected="a complete run",
+        why="the model was not built",
+        fix="find the cause of the interruption, then deliver this model again",
         rule="not-reached",
     )

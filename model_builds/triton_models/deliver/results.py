@@ -1,4 +1,4 @@
-"""What became of each model of a run: one document, written while the run goes on, and read by summaries."""
+"""The results document of a run: it is written during the run and read by summaries."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Step = Literal["wait", "read", "build", "check", "verify", "pack", "publish"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelResult:
-    """What became of a model.
+    """The result of a model.
 
     Attributes:
-        model: Its name, as the run was given it: `resnet50`, or `resnet50:torchscript`.
-        status: "published"; "unchanged" if its name stood for that very artifact already; or "failed".
-        step: What it was at when it failed; "wait" if the run did not come to it. Else "publish".
-        problems: Why it failed.
-        seconds: How long it took to make, from reading its declaration to the packed artifact.
-        artifact: The artifact's file name; "" if none was made.
-        log: Where what its making printed is to be read: a file, or a stream of CloudWatch Logs.
+        model: Its name, as in `resnet50` or `resnet50:torchscript`.
+        status: "published"; "unchanged" if its name already pointed to that artifact; or "failed".
+        step: The step that failed; "wait" if the run did not reach the model; otherwise "publish".
+        problems: The reasons why it failed.
+        seconds: The time from reading its declaration to the packed artifact.
+        artifact: The artifact's file name; "" if it was not built.
+        log: The location of its log: a file or a CloudWatch Logs stream.
     """
 
     model: str
@@ -41,26 +41,26 @@ class ModelResult:
 
     @property
     def failed(self) -> bool:
-        """Whether the model could not be made or published."""
+        """True if the model could not be built or published."""
         return self.status == "failed"
 
     @property
     def reason(self) -> str:
-        """Why it failed, in one line; "" if it did not."""
+        """The failure in one line; "" if the model did not fail."""
         if not self.problems:
             return ""
         more = len(self.problems) - 1
         return self.problems[0].what + (f" (and {more} more)" if more else "")
 
     def line(self) -> str:
-        """The result as a line of a log."""
+        """Return the result as a log line."""
         if not self.failed:
             return f"{self.model}: {self.status} as {self.artifact} ({self.seconds:.1f} s)"
         log = f"; log: {self.log}" if self.log else ""
         return f"{self.model}: failed in {self.step}: {self.reason}{log}"
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as JSON-ready data."""
+        """Return the result as JSON-ready data."""
         return {
             "model": self.model,
             "status": self.status,
@@ -73,10 +73,10 @@ class ModelResult:
 
     @classmethod
     def of(cls, document: dict[str, Any]) -> ModelResult:
-        """The result in JSON-ready data.
+        """Return the result from JSON-ready data.
 
         Raises:
-            KeyError, TypeError, ValueError: It is none.
+            KeyError, TypeError, ValueError: The data is not a result.
         """
         known = {**document, "problems": tuple(Problem(**each) for each in document["problems"])}
         result = cls(**known)
@@ -91,10 +91,10 @@ class Results:
     """The results of a run, or of several.
 
     Attributes:
-        results: One for each model.
-        by: Who ran it: the build of a build job, else the user.
-        at: When this was written, in UTC; None while it is not.
-        finished: Whether the run came to its end. If not, models that it had not done are failed.
+        results: One per model.
+        by: The build of a build job, otherwise the user who ran it.
+        at: The time of writing, in UTC; None until then.
+        finished: True if the run completed; otherwise the models it did not reach have failed.
     """
 
     results: tuple[ModelResult, ...]
@@ -109,16 +109,16 @@ class Results:
 
     @property
     def exit_code(self) -> int:
-        """0 if every model is published or was, else 1."""
+        """0 if every model is published or unchanged, otherwise 1."""
         return 1 if self.failed else 0
 
     def counts(self) -> dict[str, int]:
-        """How many models have each status."""
+        """Return the number of models per status."""
         statuses = [result.status for result in self.results]
         return {status: statuses.count(status) for status in get_args(Status)}
 
     def as_dict(self) -> dict[str, Any]:
-        """The document."""
+        """Return the document as JSON-ready data."""
         return {
             "version": VERSION,
             "by": self.by,
@@ -129,11 +129,11 @@ class Results:
         }
 
     def to_json(self) -> str:
-        """The document as text."""
+        """Return the document as a JSON string."""
         return json.dumps(self.as_dict(), indent=1) + "\n"
 
     def lines(self) -> Iterator[str]:
-        """The counts, then each failed model with its reason and the log to read."""
+        """Yield the counts, then each failed model with its reason and its log."""
         total = len(self.results)
         counted = ", ".join(f"{count} {status}" for status, count in self.counts().items())
         yield f"{total} model{'s' * (total != 1)}: {counted}"
@@ -141,10 +141,10 @@ class Results:
 
     @classmethod
     def from_json(cls, text: str | bytes, *, where: str) -> Results:
-        """The results in a document.
+        """Return the results from a document.
 
         Raises:
-            FleetError: It is not such a document.
+            FleetError: The content is not a results document.
         """
         try:
             document = json.loads(text)
@@ -160,23 +160,23 @@ class Results:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise FleetError.of(
-                what=f"not a document of results: {type(error).__name__} {error}",
+                what=f"not a results document: {type(error).__name__} {error}",
                 where=where,
-                expected=f"the JSON document, version {VERSION}, that `fleet deliver --results` writes",
-                why="what became of its models is not known",
-                fix="run the models again, or give a folder that holds nothing else",
+                expected=f"the JSON document (version {VERSION}) that `fleet deliver --results` writes",
+                why="the results of its models are unknown",
+                fix="deliver the models again, or use a folder that holds only results documents",
                 rule="results",
             ) from None
 
 
 def merged(runs: Iterable[Results], *, expected: Sequence[str] = ()) -> Results:
-    """One summary of several runs.
+    """Merge several runs into one summary.
 
-    Of a model that several runs had, the newest result counts: a build that is tried again writes another.
+    The newest result of a model counts, because a retried build writes another document.
 
     Args:
         runs: The runs, in any order.
-        expected: The models that were to be made. One that no run had has failed: its build never began.
+        expected: The models that were due. One without a result has failed: its build never started.
     """
     ordered = sorted(runs, key=lambda run: in_json(run.at) if run.at else "")
     latest = {result.model: result for run in ordered for result in run.results}
@@ -188,11 +188,11 @@ def merged(runs: Iterable[Results], *, expected: Sequence[str] = ()) -> Results:
 
 def _never_begun(model: str) -> ModelResult:
     problem = Problem(
-        what="no run has a result on it",
-        where="the documents of results",
-        expected="one on each model that was to be made",
-        why="its build never began, or ended before it could write",
-        fix="read the build's own log: a quota, the image, or the source may have kept it from starting",
+        what="no run has a result for this model",
+        where="the results documents",
+        expected="a result for each model that was due",
+        why="its build never started, or ended before it could write",
+        fix="check the build's own log: a quota, the image or the source may have prevented its start",
         rule="no-result",
     )
     return ModelResult(model=model, status="failed", step="wait", problems=(problem,))

@@ -1,4 +1,4 @@
-"""What one model goes through before it is published: read, build, check, verify, pack; in a `Worker`."""
+"""The steps of one model before publication: read, build, check, verify, pack; inside a `Worker`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Made:
     """A model that is ready to be published.
 
     Attributes:
-        name: As it was ordered.
+        name: The name in the order.
         artifact: The packed model.
-        inputs: What its build depended on, as it was before the build began: what changes meanwhile may or
-            may not be in it, and shows as a change.
+        inputs: The inputs of its build, taken before the build started. An input that changes during the
+            build therefore counts as changed.
     """
 
     name: str
@@ -28,10 +28,10 @@ class Made:
 
 
 def make(order: Order, report: Report) -> Made:
-    """Make one model.
+    """Build, check, verify and pack one model.
 
     Raises:
-        FleetError: What is wrong with it, in the step that was reported last.
+        FleetError: The model is invalid; the step reported last is the one that failed.
     """
     report("read")
     declaration = load_build(order.name, order.models)
@@ -47,10 +47,10 @@ def make(order: Order, report: Report) -> Made:
 
 
 def find(order: Order, report: Report) -> Found:
-    """What the build of a model depends on, without a request.
+    """Return the inputs of a model's build, without a network request.
 
     Raises:
-        FleetError: Its declaration has a mistake.
+        FleetError: Its declaration is invalid.
     """
     report("read")
     return _found(order)

@@ -1,4 +1,4 @@
-"""`fleet summarize`: one summary of many runs, which ran side by side or one after the other."""
+"""`fleet summarize`: sum up many runs, parallel or successive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from triton_models.deliver.results import Results, merged
 
 
 def run(arguments: argparse.Namespace) -> Results:
-    """`fleet summarize URL [--items FILE] [--summary FILE]`."""
+    """Run `fleet summarize URL [--items FILE] [--summary FILE]`."""
     items = Place(address=arguments.items) if arguments.items else None
     found = summary(Place(address=arguments.place), items=items)
     if arguments.summary:
@@ -20,15 +20,15 @@ def run(arguments: argparse.Namespace) -> Results:
 
 
 def summary(place: Place, *, items: Place | None = None) -> Results:
-    """The results in all documents of a folder.
+    """Merge the results in all documents of a folder.
 
     Args:
-        place: A folder or a prefix of documents that `fleet deliver --results` wrote, or one of them.
-        items: What `fleet diff --items` wrote. A model of it that no document has a result on has failed.
+        place: A folder or prefix of documents that `fleet deliver --results` wrote, or a single document.
+        items: The output of `fleet diff --items`. A model listed there without a result has failed.
 
     Raises:
-        FleetError: A document cannot be read, or is none: what became of its models is not known. Or there
-            is none at all, and nothing says which models were to be made.
+        FleetError: A document is unreadable or invalid, so the results of its models are unknown. Or there is
+            no document, and `items` is None.
     """
     expected = _expected(items) if items is not None else []
     documents = _documents(place, none_will_do=items is not None)
@@ -57,7 +57,7 @@ def _expected(items: Place) -> list[str]:
         raise FleetError.of(
             what=f"not a list of models: {type(error).__name__} {error}",
             where=items.address,
-            expected='[{"models": "minilm resnet50"}, ...], as `fleet diff --items` writes it',
-            fix="give the address that `fleet diff` was given with --items",
+            expected='the output of `fleet diff --items`: [{"models": "minilm resnet50"}, ...]',
+            fix="pass the address given to `fleet diff --items`",
             rule="items",
         ) from None

@@ -1,9 +1,8 @@
-"""A process of its own for what may hang or die: it does one task after the other, and is replaced.
+"""A separate process for code that may hang or crash; it runs one task after the other.
 
-The making of a model runs the model's own code and whole frameworks. That may never come back, may end the
-process, or may be ended by the kernel for want of memory. In a process of its own, all of these are a
-reason for one model. The process stays for the next task, so that frameworks are imported once and not
-once for each of thousands of models.
+Building a model runs the model's own code and entire frameworks. They may hang, end the process, or be killed
+by the kernel when memory runs out. In a separate process, any of these fails only one model. The process is
+kept for the next task, so frameworks are imported once and not for each of thousands of models.
 """
 
 from __future__ import annotations
@@ -31,17 +30,16 @@ if TYPE_CHECKING:
 Argument = TypeVar("Argument")
 Answer = TypeVar("Answer")
 Report: TypeAlias = Callable[[str], None]
-"""Called by a task with the name of what it begins now."""
+"""A callback that a task calls with the name of each step it starts."""
 
-# How often it is looked whether the process is still there: a child of its may hold the pipe open.
+# Seconds between checks that the process is alive; a child of it may hold the pipe open.
 _LOOK_S = 0.5
 _CLOSE_S = 10.0
 
-# A process is replaced when its folder for temporary files has grown so large: downloaded weights stay there
-# until it ends.
+# A process is replaced when its temporary folder, which keeps downloaded weights, exceeds this size.
 _MOST_TEMPORARY_BYTES = 10 << 30
 
-# The path of this process replaces the one that -c begins with, before anything is imported from a file.
+# sys.path of the parent replaces the one that -c starts with, before any import from a file.
 _PROGRAM = (
     "import sys; descriptor, *sys.path = sys.argv[1:]; "
     "from triton_models.deliver.inside import main; main(int(descriptor))"
@@ -50,13 +48,13 @@ _PROGRAM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Generic[Answer]):
-    """How a task ended.
+    """The outcome of a task.
 
     Attributes:
-        answer: What the task returned; None if it failed.
-        problems: Why it failed; empty if it did not.
-        step: What it reported last; "" if nothing.
-        seconds: How long it took.
+        answer: The return value of the task; None if it failed.
+        problems: The reasons why it failed; empty if it succeeded.
+        step: The last step it reported; "" if there was none.
+        seconds: The time it took.
     """
 
     answer: Answer | None = None
@@ -67,12 +65,12 @@ class Ended(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the process says at the end of a task.
+    """The message of the process at the end of a task.
 
     Attributes:
-        answer: What the task returned; None if it failed.
-        problems: Why it failed.
-        sound: Whether the process can be given another task.
+        answer: The return value of the task; None if it failed.
+        problems: The reasons why it failed.
+        sound: True if the process can run another task.
     """
 
     answer: Any = None
@@ -81,10 +79,10 @@ class Reply:
 
 
 class Worker:
-    """The process. It is started with the first task; use it from one thread, which lives as long.
+    """The parent's handle of the process, which starts with the first task. Use it from one thread only.
 
     Args:
-        most_tasks: After how many tasks it is replaced, for what frameworks never give back; None for never.
+        most_tasks: Replace the process after this many tasks, to free leaked memory; None for never.
     """
 
     def __init__(self, *, most_tasks: int | None = None) -> None:
@@ -111,17 +109,17 @@ class Worker:
         name: str,
         seconds: float,
         log: Path | None = None,
-        told: Report = lambda step: None,
+        on_step: Report = lambda step: None,
     ) -> Ended[Answer]:
-        """Do a task there, and say how it ended.
+        """Run a task in the process, and return its outcome.
 
         Args:
-            task: A function of a module, which the process imports by its name.
-            argument: What it is given; pickled, as the answer is.
-            name: What the task is about, for errors.
-            seconds: How long it may take. After that the process is killed, with all that it has started.
-            log: A file that gets what the task prints; what it prints goes to standard error without one.
-            told: Called with each step that the task reports.
+            task: A module-level function, which the process imports by name.
+            argument: Its argument; pickled, as is the return value.
+            name: The subject of the task, for errors.
+            seconds: The time limit. When it expires, the process is killed with all its children.
+            log: The file for the task's output; None for standard error.
+            on_step: Called with each step that the task reports.
         """
         begun = time.monotonic()
         connection = self._started()
@@ -130,9 +128,9 @@ class Worker:
         def step(reported: str) -> None:
             nonlocal last
             last = reported
-            told(reported)
+            on_step(reported)
 
-        with contextlib.suppress(OSError):  # it has just died: that is seen below
+        with contextlib.suppress(OSError):  # it has just died, which is handled below
             connection.send((task, argument, log))
         reply = self._awaited(begun + seconds, seconds, name, step)
         self._tasks += 1
@@ -144,16 +142,16 @@ class Worker:
         return Ended(answer=reply.answer, problems=reply.problems, step=last, seconds=took)
 
     def close(self) -> None:
-        """Let the process end what it has running, and end it; the next task gets a new one."""
+        """End the process after its cleanup; the next task starts a new one."""
         if self._connection is not None:
-            self._connection.close()  # it looks for the next task there
+            self._connection.close()  # it waits there for the next task
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=_CLOSE_S)
         self.kill()
 
     def kill(self) -> None:
-        """End the process and all that it has started, whatever it does; the next task gets a new one."""
+        """Kill the process and all its children; the next task starts a new one."""
         if self._connection is not None:
             self._connection.close()
         if self._process is not None:
@@ -181,7 +179,7 @@ class Worker:
         return ours
 
     def _awaited(self, until: float, seconds: float, name: str, step: Report) -> Reply:
-        """The answer of the task, or why there is none."""
+        """Wait for the reply of the task; return the problem if there is no reply."""
         while True:
             left = until - time.monotonic()
             if left <= 0:
@@ -196,7 +194,7 @@ class Worker:
                 return Reply(problems=(_died(name, self._process.returncode),), sound=False)
 
     def _message(self, wait_s: float) -> Any:
-        """What the process says next; None if it says nothing for a while, or never again."""
+        """Return the next message of the process; None after a pause or at its end."""
         if self._connection is None or self._process is None:
             return None
         try:
@@ -213,7 +211,7 @@ class Worker:
 
 
 def _size(folder: Path) -> int:
-    """The bytes in a folder, from which files may go meanwhile."""
+    """Return the bytes in a folder whose files may disappear meanwhile."""
     total = 0
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
@@ -223,24 +221,24 @@ def _size(folder: Path) -> int:
 
 def _too_long(name: str, seconds: float) -> Problem:
     return Problem(
-        what=f"it was not done after {seconds:g} seconds, and was killed",
+        what=f"it was killed after the time limit of {seconds:g} seconds",
         where=f"model {name!r}",
-        expected="an end within the time that a model is given",
-        why="a build that hangs would keep all later ones from being made",
-        fix="read in its log what it was at; give it longer with --model-timeout if it needs that",
+        expected="a build within the time limit per model",
+        why="a build that hangs would block all later ones",
+        fix="find its last step in the log; raise --model-timeout if it needs more time",
         rule="timed-out",
     )
 
 
 def _died(name: str, status: int) -> Problem:
     how = f"with the exit code {status}" if status >= 0 else f"of signal {_signal_name(-status)}"
-    memory = ": often the kernel, when the machine's memory is full" if status == -signal.SIGKILL else ""
+    memory = " (often the kernel, when memory is full)" if status == -signal.SIGKILL else ""
     return Problem(
-        what=f"its process ended {how} in the middle of the work{memory}",
+        what=f"its process ended unexpectedly {how}{memory}",
         where=f"model {name!r}",
-        expected="code that returns, or raises what is wrong",
-        why="nothing it had made is whole",
-        fix="read the end of its log: a library crashed, memory ran out, or its code ended the process",
+        expected="code that returns or raises an exception",
+        why="its output is incomplete",
+        fix="check the end of its log: a library crashed, memory ran out, or its code ended the process",
         rule="crashed",
     )
 

@@ -1,20 +1,19 @@
-"""Python packages that travel inside an artifact, for a Python model that needs more than its image has.
+"""Python packages inside an artifact, for a Python model that needs more than its image contains.
 
-A package is laid beside the model's model.py, copied from the environment that builds the model. Nothing else
-is needed to import it: Triton's Python stub puts the version folder of a model on sys.path (StubSetup in
-pb_stub.cc of python_backend). So there is no conda, no archive that is unpacked into /tmp at every load and
-never removed, no download, and the version is the one that the build itself ran with.
+Each package is copied from the environment that builds the model, next to the model's model.py. Triton's
+Python stub puts the version folder of a model on sys.path (StubSetup in pb_stub.cc of python_backend), so the
+import works without further setup. This needs no conda, no download, and no archive that every load unpacks
+into /tmp and never removes. The version is the one the build itself ran with.
 
-EXECUTION_ENV_PATH, the other way, replaces the image's whole environment: it must then bring its own NumPy,
-which has to match the stub (NumPy 2 gives empty tensors before release 24.12), and it belongs to one Python
-version. With packages laid beside the model, NumPy stays the image's own, and what is copied has to load in
-any CPython that may serve it: a pure Python package or one built for the stable ABI loads in the release's
-Python and in the rehearsal's alike, from the same bytes. A package built for a single Python version is taken
-if that is the release's.
+The alternative, EXECUTION_ENV_PATH, replaces the image's entire environment. It must then include a NumPy
+that matches the stub (NumPy 2 gives empty tensors before release 24.12), and it fits one Python version.
+Packages next to the model keep the image's NumPy, but must load in any CPython that may serve them. A pure
+Python package, or one built for the stable ABI, loads in the release's Python and in the rehearsal's from the
+same bytes. A package built for a single Python version is accepted if the release has that version.
 
-Neither way outranks PYTHONPATH. The images with DALI set it to the folder of DALI's packages, and its
-packages come before an environment's, before those next to the model, and before the image's others. A
-build job prints which NumPy that gives: see `verifying.program.numpy_of_models`.
+PYTHONPATH takes precedence over both. The images with DALI set it to the folder of DALI's packages, which
+therefore precede those of an environment, those next to the model, and the image's others. A build job prints
+the resulting NumPy: see `verifying.program.numpy_of_models`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from pathlib import Path, PurePosixPath
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.facts.releases import Release
 
-# What an installer adds or rewrites: it differs between two installations of one wheel.
+# Files that an installer adds or rewrites; they differ between installations of the same wheel.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"})
 
 _PYTHON = re.compile(r"(?:cp|py)(\d)(\d*)")
@@ -37,12 +36,12 @@ _PYTHON = re.compile(r"(?:cp|py)(\d)(\d*)")
 def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str, str]:
     """Copy installed packages into a folder.
 
-    Their dependencies are not followed: name each package that the model imports. (Following them would
-    bring in, with `tokenizers`, a download client that tokenizing never calls.)
+    Dependencies are not included: name each package that the model imports. (Including them would
+    add, with `tokenizers`, a download client that tokenizing never calls.)
 
     Args:
         names: Names of distributions, such as "tokenizers".
-        folder: The version folder of a model, where model.py lies.
+        folder: The version folder of a model, which holds model.py.
         release: The release whose Python must be able to import them.
 
     Returns:
@@ -50,7 +49,7 @@ def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str
 
     Raises:
         FleetError: A package is not installed here as a wheel, or that wheel does not load in the release;
-            all of them together.
+            all such packages are reported together.
     """
     found = {name: _distribution(name) for name in names}
     raise_if_any(
@@ -58,7 +57,7 @@ def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str
     )
     versions = {}
     for name, installed in found.items():
-        if installed is not None:  # _problems has refused those that are
+        if installed is not None:  # _problems has refused those that are missing
             for source, relative in _payload(installed):
                 target = folder / relative
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +67,7 @@ def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str
 
 
 def loads_in(tag: str, python: str) -> bool:
-    """Whether a wheel of that tag can be imported by the CPython of a Triton image.
+    """Return whether the CPython of a Triton image can import a wheel with that tag.
 
     Args:
         tag: A compatibility tag as in a WHEEL file, such as "cp310-abi3-manylinux_2_17_x86_64".
@@ -102,9 +101,9 @@ def _problems(name: str, installed: metadata.Distribution | None, release: Relea
         yield Problem(
             what=f"the package {name!r} is not installed here from a wheel",
             where=where,
-            expected="a package that the build's own environment has",
-            why="the artifact gets a copy of it",
-            fix="add it to model_builds/requirements.txt and install that; an editable install cannot travel",
+            expected="a package in the build's own environment",
+            why="the artifact contains a copy of it",
+            fix="add it to model_builds/requirements.txt and install that, not as editable",
             rule="package-absent",
         )
         return
@@ -122,7 +121,7 @@ def _problems(name: str, installed: metadata.Distribution | None, release: Relea
 
 
 def _payload(installed: metadata.Distribution) -> Iterator[tuple[Path, PurePosixPath]]:
-    """The files of the wheel itself: no scripts, nothing that the installer or the interpreter wrote."""
+    """Yield the files of the wheel itself, without scripts and files written after installation."""
     for file in installed.files or ():
         if ".." in file.parts or "__pycache__" in file.parts:
             continue

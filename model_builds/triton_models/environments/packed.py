@@ -1,4 +1,4 @@
-"""An environment that conda-pack or venv-pack packed: whether a release can run it, without unpacking it."""
+"""Checks of an environment packed by conda-pack or venv-pack, without unpacking it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _NUMPY = re.compile(
 
 @dataclass(kw_only=True)
 class _Found:
-    """What an archive holds of an environment.
+    """The contents of an archive that matter for an environment.
 
     Attributes:
-        activate: Where a bin/activate is.
-        pythons: The versions of Python that it has packages for.
+        activate: The paths of each bin/activate.
+        pythons: The Python versions it has packages for.
         numpy: The versions of NumPy.
-        may_have_numpy: It has NumPy, or a .pth file that may lead to it.
-        unequal: The files that are there again with other content.
+        may_have_numpy: True if it has NumPy, or a .pth file that may lead to it.
+        unequal: The files that occur twice with different content.
     """
 
     activate: set[str] = field(default_factory=set)
@@ -42,7 +42,7 @@ class _Found:
     _contents: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, member: Member) -> None:
-        """Note what a member says about the environment."""
+        """Record what a member reveals about the environment."""
         path = member.path
         if posixpath.basename(path) == "activate" and path.endswith(_ACTIVATE):
             self.activate.add(path)
@@ -65,10 +65,10 @@ def _checksum(member: Member) -> int:
 
 
 def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[Problem]:
-    """What keeps a release from running a packed environment.
+    """Yield the reasons why a release cannot run a packed environment.
 
     Args:
-        archive: The .tar.gz; it is read once, which takes seconds for each gigabyte.
+        archive: The .tar.gz; it is read once, which takes seconds per gigabyte.
         release: The release that would serve it.
         where: The place in the declaration, for the errors.
     """
@@ -78,20 +78,20 @@ def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[
     except FileNotFoundError:
         yield _problem(
             where,
-            what=f"there is no packed environment {str(archive)!r}",
-            expected="the .tar.gz, beside the declaration or at an absolute path",
-            fix="pack it: conda-pack -n NAME -o environment.tar.gz",
+            what=f"the packed environment {str(archive)!r} does not exist",
+            expected="a .tar.gz next to the declaration or at an absolute path",
+            fix="create it: conda-pack -n NAME -o environment.tar.gz",
         )
 
 
 def problems_of(content: IO[bytes], *, name: str, release: Release | None, where: str) -> Iterator[Problem]:
-    """The same of an archive that is open.
+    """Yield the same for an open archive.
 
     Args:
         content: The archive's content; it is read once, from front to back.
         name: Its name.
-        release: The release that would serve it; None if it is not known.
-        where: Where it is, for the errors.
+        release: The release that would serve it; None if it is unknown.
+        where: Its place, for the errors.
     """
     found = _Found()
     try:
@@ -104,8 +104,8 @@ def problems_of(content: IO[bytes], *, name: str, release: Release | None, where
         yield _problem(
             where,
             what=f"{name} cannot be read: {error}",
-            expected="what conda-pack or venv-pack wrote",
-            fix="check the rights and the disk",
+            expected="a readable archive written by conda-pack or venv-pack",
+            fix="check the file permissions and the disk",
         )
         return
     yield from _unequal(found, where)
@@ -115,11 +115,11 @@ def problems_of(content: IO[bytes], *, name: str, release: Release | None, where
 def _unequal(found: _Found, where: str) -> Iterator[Problem]:
     for path in sorted(found.unequal):
         yield Problem(
-            what="a file that is there twice, with different content",
+            what="a file occurs twice with different content",
             where=f"{where}: {path}",
-            expected="each file once, or with the same content",
+            expected="each file once, or with equal content",
             why="the first content is lost when Triton unpacks it",
-            fix="unpack it into a folder, and pack that: tar -czf environment.tar.gz -C FOLDER .",
+            fix="unpack it into a folder and pack that: tar -czf environment.tar.gz -C FOLDER .",
             rule="archive-clash",
         )
 
@@ -131,24 +131,24 @@ def _misfits(found: _Found, name: str, release: Release | None, where: str) -> I
             where,
             what=f"{name} has its {_ACTIVATE} at {deeper[0]}" if deeper else f"{name} has no {_ACTIVATE}",
             expected=f"{_ACTIVATE} at the top of the archive",
-            fix=f"pack what is in the folder, not the folder: tar -czf {name} -C FOLDER ."
+            fix=f"pack the contents of the folder, not the folder itself: tar -czf {name} -C FOLDER ."
             if deeper
-            else "pack a complete environment: conda-pack, or venv-pack",
+            else "pack a complete environment with conda-pack or venv-pack",
         )
     elif release is not None and release.python not in found.pythons:
         had = ", ".join(sorted(found.pythons))
         yield _problem(
             where,
             what=f"{name} is an environment of Python {had}" if had else f"{name} has no lib/python3.X",
-            expected=f"Python {release.python}, which release {release.name} runs models with",
-            fix=f"make it again with python={release.python}, or build for a release with its Python",
+            expected=f"Python {release.python}, as in release {release.name}",
+            fix=f"recreate it with python={release.python}, or build for a release with its Python",
         )
     elif not found.may_have_numpy:
         yield _problem(
             where,
             what=f"{name} has no NumPy",
-            expected="numpy among its packages: the Python backend itself imports it",
-            fix="install numpy into the environment, and pack it again",
+            expected="numpy, which the Python backend itself imports",
+            fix="install numpy into the environment and pack it again",
         )
     below = release.numpy_below if release is not None else None
     for version in sorted(found.numpy):
@@ -157,8 +157,8 @@ def _misfits(found: _Found, name: str, release: Release | None, where: str) -> I
                 where,
                 what=f"{name} has NumPy {version}",
                 expected=f"numpy<{below} with release {release.name}",
-                why="the model would load, and answer with empty tensors and status 200",
-                fix=f"make the environment again with 'numpy<{below}', or serve with release 24.12 or newer",
+                why="the model would load and answer with empty tensors and status 200",
+                fix=f"recreate the environment with 'numpy<{below}', or serve with release 24.12 or newer",
             )
 
 

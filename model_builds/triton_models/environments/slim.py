@@ -1,11 +1,11 @@
-"""A Python environment inside an artifact, for a model that needs more than its image has.
+"""A Python environment inside an artifact, for a model that needs more than its image contains.
 
-A folder that EXECUTION_ENV_PATH names, made of wheels for the release's Python. pip fetches them on any
-machine: no conda is needed, and no Python of that version. It stays unpacked in the artifact, for Triton
-unpacks an environment.tar.gz into /tmp and leaves it there until the server ends.
+It is a folder of wheels for the release's Python, named by EXECUTION_ENV_PATH. pip fetches the wheels on any
+machine, without conda and without that Python version. The environment stays unpacked in the artifact, as
+Triton unpacks an environment.tar.gz into /tmp and keeps it there until the server ends.
 
-It replaces the image's packages, so NumPy must be among them; the interpreter and its standard library stay
-the image's. `PythonModel.packages` is lighter, for packages that load in any Python: see
+It replaces the image's packages, so it must include NumPy; the interpreter and the standard library remain
+those of the image. `PythonModel.packages` is lighter, for packages that load in any Python: see
 `triton_models.environments.packages`. A declaration names the wheels: `triton_models.declare.environments`.
 """
 
@@ -20,37 +20,37 @@ from pathlib import Path
 
 from triton_models.base.errors import FleetError
 
-# Where the Triton images have their interpreter: Ubuntu's own.
+# The folder of the interpreter in the Triton images: Ubuntu's own.
 _IMAGE_PYTHON = "/usr/bin"
 
-# glibc of the oldest image in the table is 2.35 (Ubuntu 22.04). pip wants each tag that will do by its name.
+# The oldest image in the table has glibc 2.35 (Ubuntu 22.04). pip needs each compatible tag by name.
 _PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(35, 16, -1)), "manylinux2014_x86_64")
 
-# What an installer adds or rewrites: it differs between two installations of one wheel.
+# Files that an installer adds or rewrites; they differ between installations of the same wheel.
 _INSTALLER_FILES = ("INSTALLER", "RECORD", "REQUESTED", "direct_url.json")
 
 # The model's process finds its packages by the first executable python3 on PATH. Releases up to 25.07 source
-# this before they start it; later ones only look whether it is there, and put the folder on PATH themselves.
+# this file before they start it; later ones only check that it exists, and extend PATH themselves.
 _ACTIVATE = """\
 environment="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 chmod +x "$environment/bin/python3"
 export PATH="$environment/bin:$PATH"
 """
 
-# Never run: Python looks for its packages beside the place where it would be.
+# Never run: Python finds its packages relative to this path.
 _PLACEHOLDER = f'#!/bin/sh\nexec {_IMAGE_PYTHON}/python3 "$@"\n'
 
 
 def make_environment(folder: Path, *, wheels: Sequence[str], python: str) -> None:
-    """Make an environment of wheels.
+    """Create an environment from wheels.
 
     Args:
-        folder: The folder to make.
-        wheels: As name==version.
+        folder: The folder to create.
+        wheels: Requirements of the form name==version.
         python: The version of the interpreter that will run it, such as "3.12".
 
     Raises:
-        FleetError: pip found no such wheel.
+        FleetError: pip found no matching wheel.
     """
     packages = folder / "lib" / f"python{python}" / "site-packages"
     packages.mkdir(parents=True)
@@ -70,7 +70,7 @@ def _install(wheels: Sequence[str], packages: Path, python: str) -> None:
     command += ["--python-version", python, "--target", str(packages)]
     for platform in _PLATFORMS:
         command += ["--platform", platform]
-    # A build job installs for its user (PIP_USER), which pip refuses to combine with a target.
+    # A build job sets PIP_USER, which pip cannot combine with a target.
     own = {**os.environ, "PIP_USER": "0"}
     run = subprocess.run([*command, *wheels], env=own, capture_output=True, text=True, check=False)
     if run.returncode:
@@ -79,11 +79,11 @@ def _install(wheels: Sequence[str], packages: Path, python: str) -> None:
             what=f"pip cannot install {', '.join(wheels)}: {' '.join(said) or run.stderr.strip()[-500:]}",
             where=f"the environment {packages}",
             expected=f"a wheel of each for Python {python} on Linux x86-64, and an index that pip can reach",
-            why="the model would have no packages to run with",
-            fix="fix the names and versions, or name an index (PIP_INDEX_URL) or a folder (PIP_FIND_LINKS)",
+            why="the model would lack its packages",
+            fix="fix the names and versions, or set an index (PIP_INDEX_URL) or a folder (PIP_FIND_LINKS)",
             rule="environment-wheels",
         )
-    shutil.rmtree(packages / "bin", ignore_errors=True)  # scripts, with the path of this machine in them
+    shutil.rmtree(packages / "bin", ignore_errors=True)  # scripts that contain paths of this machine
     for record in packages.glob("*.dist-info/*"):
         if record.name in _INSTALLER_FILES:
             record.unlink()

@@ -1,8 +1,8 @@
-"""Which artifacts the endpoints of the account can load whatever the manifest says.
+"""Artifacts that the account's endpoints can load regardless of the manifest.
 
-A SageMaker Model of a single-model endpoint names its artifact, and an instance that is added tomorrow
-downloads it. A multi-model endpoint's Model names the repository, and loads what applications ask for.
-Not seen: Models in other accounts, and artifacts named only by a model package or an inference component.
+A SageMaker Model of a single-model endpoint names its artifact, which every new instance downloads. A
+multi-model endpoint's Model names the repository, and loads the artifacts that applications request. Models
+in other accounts, and artifacts named only by a model package or an inference component, are not found.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sagemaker import SageMakerClient
 
-# DescribeModel is throttled at a few requests a second; the SDK waits and asks again.
+# DescribeModel is throttled at a few requests per second; the SDK waits and retries.
 _THREADS = 4
 
 
 def sagemaker_client(repository: Repository, s3: S3Client) -> SageMakerClient:
-    """A client of SageMaker in the bucket's region, for a Model loads from its own region only."""
+    """Return a SageMaker client in the bucket's region, because a Model loads only from its own region."""
     import boto3.session
     from botocore.config import Config
 
@@ -33,7 +33,7 @@ def sagemaker_client(repository: Repository, s3: S3Client) -> SageMakerClient:
 
 
 def named_by_models(repository: Repository, sagemaker: SageMakerClient) -> dict[str, tuple[str, ...]]:
-    """The artifacts of a repository that SageMaker Models name, with the names of those Models."""
+    """Return the artifacts of a repository that SageMaker Models name, with the names of the Models."""
     pages = sagemaker.get_paginator("list_models").paginate()
     names = [each["ModelName"] for page in pages for each in page["Models"]]
     found: defaultdict[str, list[str]] = defaultdict(list)
@@ -70,7 +70,7 @@ def _urls(model: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _region(repository: Repository, s3: S3Client) -> str:
-    """The bucket's region. S3 says it even to those whom it says nothing else."""
+    """Return the bucket's region, which S3 reveals even when it denies access."""
     from botocore.exceptions import ClientError
 
     try:

@@ -1,4 +1,4 @@
-"""The artifacts on this machine: what they are, and whether they may be published."""
+"""Artifacts on this machine, and the checks before their publication."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from triton_models.repository.s3 import workers
 
 
 def read_artifacts(paths: Sequence[Path], manifest: Manifest) -> list[Artifact]:
-    """The artifacts in files.
+    """Read artifacts from files.
 
-    One that the manifest records is only hashed: what is in it was looked at when it was published.
+    An artifact in the manifest is only hashed, because its content was checked at publication.
 
     Raises:
-        FleetError: Files that are no artifacts, or not what their names say; all of them.
+        FleetError: Some files are not artifacts, or contradict their names; all are reported together.
     """
     artifacts: list[Artifact] = []
     problems: list[Problem] = []
@@ -38,10 +38,10 @@ def read_artifacts(paths: Sequence[Path], manifest: Manifest) -> list[Artifact]:
 
 
 def records(artifacts: Sequence[Artifact], manifest: Manifest) -> list[ArtifactRecord]:
-    """What the manifest is to keep about artifacts, which `check` accepts.
+    """Check artifacts, and return their records for the manifest.
 
     Raises:
-        FleetError: `check` refuses artifacts, or several are of one model; all problems.
+        FleetError: `check` refuses artifacts, or a model has several; all problems are reported together.
     """
     problems = list(_of_one_model(artifacts))
     found: list[ArtifactRecord] = []
@@ -70,7 +70,7 @@ def _recorded(path: Path, manifest: Manifest) -> Artifact | None:
     try:
         same = path.stat().st_size == record.size and file_digest(path) == record.sha256
     except OSError:
-        return None  # whoever reads it next says why
+        return None  # the next reader reports the error
     if not same:
         return None
     digest = path.name.removesuffix(ARCHIVE_SUFFIX).removeprefix(f"{model}-")
@@ -105,10 +105,10 @@ def _of_one_model(artifacts: Iterable[Artifact]) -> Iterator[Problem]:
     for model, names in by_model.items():
         if len(names) > 1:
             yield Problem(
-                what=f"{len(names)} artifacts of the model {model!r}: {', '.join(sorted(names))}",
+                what=f"the model {model!r} has {len(names)} artifacts: {', '.join(sorted(names))}",
                 where="the artifacts to publish",
-                expected="one artifact of each model",
-                why="the model's name can stand for only one of them",
-                fix="publish them one after the other; the last one becomes current",
+                expected="one artifact per model",
+                why="the model's name can refer to only one of them",
+                fix="publish them one after the other, so that the last one becomes current",
                 rule="one-artifact",
             )

@@ -1,7 +1,7 @@
-"""The repository's list: which artifact each model's name stands for on each target, and which before.
+"""The manifest of a repository: the current and earlier artifacts of each model on each target.
 
-A manifest is one JSON document with one line for each model. 5,000 models with two artifacts each are 7 MB,
-read in a tenth of a second; `fleet prune` keeps it from growing with every publication.
+A manifest is a JSON document with one line per model. 5,000 models with two artifacts each take 7 MB, which
+are read in a tenth of a second. `fleet prune` limits its size.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Repository:
 
     @classmethod
     def parse(cls, url: str) -> Repository:
-        """The repository of a URL such as s3://bucket/models/.
+        """Return the repository of a URL such as s3://bucket/models/.
 
         Raises:
-            FleetError: It is not such a URL.
+            FleetError: The string is not such a URL.
         """
         match = _URL.fullmatch(url)
         prefix = (match["prefix"] or "").rstrip("/") if match else ""
@@ -65,7 +65,7 @@ class Repository:
                 what=f"{url!r} is not the URL of a model repository",
                 where="the repository",
                 expected="s3://bucket/prefix/",
-                fix="give the RepositoryUrl that the models stack puts out",
+                fix="use the RepositoryUrl output of the models stack",
                 rule="repository-url",
             )
         return cls(bucket=match["bucket"], prefix=f"{prefix}/" if prefix else "")
@@ -81,7 +81,7 @@ class Repository:
         return f"{self.url}{MANIFEST_NAME}"
 
     def key(self, name: str) -> str:
-        """The key of an object in the repository."""
+        """Return the key of an object in the repository."""
         return f"{self.prefix}{name}"
 
 
@@ -90,10 +90,10 @@ class Manifest:
     """The repository's models.
 
     Attributes:
-        models: Model name -> its record.
-        deleting: The artifacts that a `fleet prune` is about to delete, with the id of that run. None of them
-            is a model's any more.
-        where: Where it was read from, for errors.
+        models: The records of the models, by name.
+        deleting: The artifacts that a `fleet prune` is about to delete, with the id of that run. They no
+            longer belong to a model.
+        where: Its source, for errors.
     """
 
     models: Mapping[str, ModelRecord] = field(default_factory=lambda: MappingProxyType({}))
@@ -102,10 +102,10 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str | bytes, *, where: str = MANIFEST_NAME) -> Manifest:
-        """The manifest in a JSON document.
+        """Parse the manifest from a JSON document.
 
         Raises:
-            FleetError: It is not a manifest, or one of another version.
+            FleetError: The document is not a manifest, or has another version.
         """
         try:
             document = json.loads(text)
@@ -121,22 +121,22 @@ class Manifest:
             raise FleetError.of(
                 what=f"not a manifest: {type(error).__name__} {error}",
                 where=where,
-                expected="the JSON document that `fleet publish` writes",
-                why="without it the names of the repository's models are unknown",
+                expected="the JSON document written by `fleet publish`",
+                why="without it, the names of the repository's models are unknown",
                 fix="restore an earlier version of the object; the bucket is versioned",
                 rule="manifest",
             ) from None
         raise FleetError.of(
-            what=f"a manifest of version {version!r}",
+            what=f"the manifest has version {version!r}",
             where=where,
             expected=f"version 1 or {VERSION}",
-            why="this Triton Fleet would lose what it does not understand",
+            why="this version of Triton Fleet would lose unknown data",
             fix="use the version of Triton Fleet that wrote it",
             rule="manifest",
         )
 
     def to_json(self) -> str:
-        """The manifest as a JSON document: the same manifest always gives the same text."""
+        """Return the manifest as a JSON document; equal manifests give equal documents."""
         models = ",\n".join(
             f"{json.dumps(name)}: {json.dumps(model_document(model), sort_keys=True)}"
             for name, model in sorted(self.models.items())
@@ -145,15 +145,16 @@ class Manifest:
         return f'{{"version": {VERSION}, "deleting": {deleting}, "models": {{\n{models}\n}}}}\n'
 
     def target_model(self, name: str, target: ArtifactTarget | None = None) -> str:
-        """The target model, an artifact's file name, that a model's name stands for.
+        """Return the target model (an artifact's file name) that a model's name refers to.
 
         Args:
             name: The model's name.
-            target: The target of the endpoint that is asked; see `ModelRecord.on`. None if it is not known:
-                then the name must stand for one artifact everywhere.
+            target: The target of the endpoint; see `ModelRecord.on`. If None, the name must refer to the same
+                artifact everywhere.
 
         Raises:
-            FleetError: No model has that name, it has no artifact for the target, or several without one.
+            FleetError: The model is unknown, has no artifact for the target, or is ambiguous without a
+                target.
         """
         model = self.model(name)
         if target is None:
@@ -162,16 +163,16 @@ class Manifest:
         if artifact is not None:
             return artifact
         raise FleetError.of(
-            what=f"there is no artifact of {name!r} for {target}",
+            what=f"{name!r} has no artifact for {target}",
             where=self.where,
             expected=f"one of its targets: {_some(map(str, model.current))}",
-            why="an artifact for another target does not load there",
-            fix="build it for that release and GPU, or ask an endpoint that it was built for",
+            why="an artifact for another target would not load there",
+            fix="build it for that release and GPU, or use an endpoint with one of these targets",
             rule="no-artifact-for-target",
         )
 
     def knows(self, name: str, target: ArtifactTarget | None) -> bool:
-        """Whether `target_model` has an answer."""
+        """Return whether `target_model` finds an artifact."""
         model = self.models.get(name)
         if model is None:
             return False
@@ -184,24 +185,24 @@ class Manifest:
         if len(artifacts) == 1:
             return next(iter(artifacts))
         raise FleetError.of(
-            what=f"{name!r} stands for {len(artifacts)} artifacts: of {_some(map(str, model.current))}",
+            what=f"{name!r} refers to {len(artifacts)} artifacts, for {_some(map(str, model.current))}",
             where=self.where,
-            expected="the target of the endpoint that is asked",
-            why="which of them loads depends on its release and GPU",
-            fix="give the fleet's alias, which names the target, or the target itself",
+            expected="the target of the endpoint",
+            why="the release and GPU of the endpoint determine which of them loads",
+            fix="pass the fleet's alias, which names the target, or the target itself",
             rule="ambiguous-target",
         )
 
     def model(self, name: str) -> ModelRecord:
-        """A model's record.
+        """Return a model's record.
 
         Raises:
-            FleetError: No model has that name.
+            FleetError: The model is unknown.
         """
         if name in self.models:
             return self.models[name]
         raise FleetError.of(
-            what=f"there is no model {name!r}",
+            what=f"unknown model {name!r}",
             where=self.where,
             expected=f"a published model: {_some(self.models)}",
             fix=did_you_mean(name, self.models, otherwise="publish it with `fleet publish`"),
@@ -209,12 +210,12 @@ class Manifest:
         )
 
     def record(self, *, model: str, artifact: str) -> ArtifactRecord | None:
-        """What is kept about an artifact of a model; None if it was never published, or is gone."""
+        """Return the record of a model's artifact; None if it was never published or is deleted."""
         known = self.models.get(model)
         return known.artifacts.get(artifact) if known is not None else None
 
     def with_published(self, wanted: Iterable[Publication], *, at: datetime, by: str) -> Manifest:
-        """This manifest with each artifact made current for its targets; itself if all of them are."""
+        """Return a manifest in which each artifact is current for its targets; itself if nothing changes."""
         models = dict(self.models)
         for each in wanted:
             models[each.model] = models.get(each.model, NEW).with_published(each, at=at, by=by)
@@ -224,12 +225,12 @@ class Manifest:
     def with_rollback(
         self, *, model: str, to: str, at: datetime, by: str, target: ArtifactTarget
     ) -> Manifest:
-        """This manifest with an artifact that the model had before made current again for a target."""
+        """Return a manifest in which an earlier artifact of the model is current for a target again."""
         change = Change(target=target, artifact=to, how="rollback", at=at, by=by)
         return replace(self, models={**self.models, model: self.models[model].with_changes([change])})
 
     def without(self, artifacts: Iterable[str], *, run: str) -> Manifest:
-        """This manifest as it is while a run deletes artifacts: they are no model's, and listed as such."""
+        """Return a manifest that lists artifacts as being deleted by a run, and not under their models."""
         gone = set(artifacts)
         models = {
             name: record.without(gone) if gone & record.artifacts.keys() else record
@@ -238,14 +239,14 @@ class Manifest:
         return replace(self, models=models, deleting={**self.deleting, **dict.fromkeys(gone, run)})
 
     def with_deleted(self, artifacts: Iterable[str]) -> Manifest:
-        """This manifest once the deletion of artifacts is over."""
+        """Return a manifest without artifacts whose deletion is complete."""
         over = set(artifacts)
         left = {name: run for name, run in self.deleting.items() if name not in over}
         return replace(self, deleting=left)
 
 
 def _some(names: Iterable[str], *, at_most: int = 20) -> str:
-    """Names for an error: thousands would hide it."""
+    """Return a list of names for an error, with a limit."""
     ordered = sorted(names)
     shown = ", ".join(ordered[:at_most]) or "none yet"
     return f"{shown} and {len(ordered) - at_most} more" if len(ordered) > at_most else shown

@@ -1,7 +1,7 @@
-"""The manifest's JSON document, of one model: version 2 as it is written, version 1 as it is still read.
+"""The JSON document of a model in the manifest: version 2 is written, version 1 is still read.
 
-Version 1 had one current artifact per model, whatever it ran on. Its history is read as publications for the
-targets that each artifact's record names, so that what was current stays current wherever it could be loaded.
+Version 1 had one current artifact per model for all targets. Its history is read as publications for the
+targets in each artifact's record, so a current artifact remains current wherever it loads.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from triton_models.repository.model_record import ArtifactRecord, Change, ModelR
 
 
 def in_json(moment: datetime) -> str:
-    """A moment in UTC, such as "2026-11-21T13:20:05Z"."""
+    """Return a time in UTC, such as "2026-11-21T13:20:05Z"."""
     return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def model_document(model: ModelRecord) -> dict[str, Any]:
-    """A model as version 2 has it."""
+    """Return the document of a model in version 2."""
     return {
         "current": {str(target): artifact for target, artifact in model.current.items()},
         "history": [
@@ -40,7 +40,7 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
                 "build": dict(each.build),
                 "plans": each.plans,
                 "portable": each.portable,
-                # For readers without the tables of releases and GPUs.
+                # For readers that lack the tables of releases and GPUs.
                 "targets": [str(target) for target in each.targets],
                 **({"inputs": dict(each.inputs)} if each.inputs else {}),
                 **({"sbom": each.sbom} if each.sbom else {}),
@@ -51,7 +51,7 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
 
 
 def model_record(document: Mapping[str, Any]) -> ModelRecord:
-    """A model of version 2."""
+    """Read a model from a document of version 2."""
     return ModelRecord(
         current={ArtifactTarget.parse(target): name for target, name in document["current"].items()},
         history=tuple(
@@ -62,13 +62,13 @@ def model_record(document: Mapping[str, Any]) -> ModelRecord:
 
 
 def model_record_1(document: Mapping[str, Any]) -> ModelRecord:
-    """A model of version 1."""
+    """Read a model from a document of version 1."""
     record = ModelRecord(current={}, history=(), artifacts=_artifacts(document))
     for change in document["history"]:
         record = record.with_changes(
             _change(change, target) for target in _targets(record, change["artifact"])
         )
-    # Whatever the history says, and whatever was pruned of it.
+    # Even if the history is pruned or differs.
     current = dict.fromkeys(_targets(record, document["current"]), document["current"])
     narrower = {
         target: name
@@ -94,7 +94,7 @@ def _change(document: Mapping[str, Any], target: ArtifactTarget) -> Change:
 
 
 def _parsed(moment: str) -> datetime:
-    # fromisoformat is a tenth of strptime's time, and reads a "Z" only from Python 3.11 on.
+    # fromisoformat takes a tenth of strptime's time, and supports "Z" only from Python 3.11 on.
     return datetime.fromisoformat(moment.removesuffix("Z") + "+00:00")
 
 

@@ -1,4 +1,4 @@
-"""What the manifest keeps about one model: its artifacts, and which is current on each target."""
+"""The manifest's record of a model: its artifacts, and the current one on each target."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from triton_models.artifact.targets import ANY, ArtifactTarget, content_targets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRecord:
-    """What the manifest keeps about an artifact.
+    """The manifest's record of an artifact.
 
     Attributes:
-        size: In bytes.
-        sha256: Hexadecimal.
-        build: What it was built from and for: its build.json.
-        plans: The TensorRT versions that compiled the plans in it, as the plans themselves say.
-        portable: A TensorRT model in it has an ONNX file in the place of its plan: it was built without a
-            GPU and runs only where something stands in for TensorRT, as in a rehearsal.
-        inputs: What its build depended on, by topic, such as "packages". Empty if not recorded.
+        size: The size in bytes.
+        sha256: The SHA-256, in hexadecimal.
+        build: The content of its build.json: its sources and its target.
+        plans: The TensorRT versions that compiled its plans, from the plans themselves.
+        portable: True if one of its TensorRT models has an ONNX file instead of a plan. Such an artifact was
+            built without a GPU and runs only with a stand-in for TensorRT, as in a rehearsal.
+        inputs: The inputs of its build by topic, such as "packages". Empty if not recorded.
         sbom: The SHA-256 of the bill of materials of its build's environment: see
             `triton_models.repository.sbom`. Empty if not recorded.
     """
@@ -37,24 +37,24 @@ class ArtifactRecord:
 
     @property
     def targets(self) -> tuple[ArtifactTarget, ...]:
-        """The targets that it runs on, as far as that is recorded."""
+        """The recorded targets that it runs on."""
         return content_targets(self.build, self.plans)
 
     def runs_on(self, target: ArtifactTarget) -> bool:
-        """Whether it runs on a target, as far as that is recorded."""
+        """Return whether it runs on a target, according to its record."""
         return any(each.covers(target) for each in self.targets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A moment at which a model's name began to stand for an artifact on a target.
+    """The change of a model's current artifact on a target.
 
     Attributes:
-        target: The target; `ANY` for every one.
+        target: The target; `ANY` for all targets.
         artifact: The artifact.
-        how: It was published, or rolled back to.
-        at: When, in UTC, by S3's clock.
-        by: Who, as the publisher said. CloudTrail knows who it was.
+        how: The reason: a publication or a rollback.
+        at: The time in UTC, by S3's clock.
+        by: The author, as stated by the publisher. CloudTrail has the authenticated one.
     """
 
     artifact: str
@@ -66,13 +66,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """An artifact to make its model's current one.
+    """An artifact that is to become its model's current one.
 
     Attributes:
         model: The model's name.
         artifact: The artifact's file name.
-        record: What to keep about it.
-        target: The target on which the name moves; None for all that the artifact's content runs on.
+        record: Its record for the manifest.
+        target: The target on which to make it current; None for all targets it runs on.
     """
 
     model: str
@@ -82,18 +82,18 @@ class Publication:
 
     @property
     def targets(self) -> tuple[ArtifactTarget, ...]:
-        """The targets on which the name moves."""
+        """The targets on which it becomes current."""
         return self.record.targets if self.target is None else (self.target,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRecord:
-    """One model.
+    """The record of a model.
 
     Attributes:
-        current: The artifact that its name stands for, by each target that it was moved for.
-        history: What it stood for, newest last.
-        artifacts: The artifacts by their file names.
+        current: The current artifact, by target.
+        history: The changes of the current artifact, newest last.
+        artifacts: The artifacts, by file name.
     """
 
     current: Mapping[ArtifactTarget, str]
@@ -101,19 +101,19 @@ class ModelRecord:
     artifacts: Mapping[str, ArtifactRecord]
 
     def moved_for(self, target: ArtifactTarget) -> ArtifactTarget | None:
-        """The target whose current artifact counts on an endpoint: its own, or a wider one that covers it.
+        """Return the target whose current artifact applies to an endpoint: its own, or a wider one.
 
-        None if the name was moved for neither.
+        None if neither has a current artifact.
         """
         covering = [each for each in self.current if each.covers(target)]
         return min(covering, key=lambda each: each.width, default=None)
 
     def on(self, target: ArtifactTarget) -> str | None:
-        """The artifact that the name stands for on an endpoint of a target; None without one.
+        """Return the current artifact on an endpoint of a target; None if there is none.
 
-        First comes what `moved_for` finds. Otherwise, of what is current for other targets and runs on this
-        one as well, it is the one that was moved to last: an ONNX model, say, that has been built for another
-        endpoint only.
+        The result of `moved_for` takes precedence. Otherwise it is the newest of the artifacts that are
+        current for other targets and run on this one too, such as an ONNX model built only for another
+        endpoint.
         """
         moved = self.moved_for(target)
         if moved is not None:
@@ -126,10 +126,10 @@ class ModelRecord:
         return None
 
     def earlier(self, target: ArtifactTarget = ANY) -> tuple[str, ...]:
-        """The artifacts that `fleet rollback` goes back to on a target, the next one last.
+        """Return the artifacts for `fleet rollback` on a target, the next one last.
 
-        A publication comes on top of what was current; a rollback takes away what it leaves behind. So one
-        rollback after another goes further back, and never to an artifact that was rolled back from.
+        A publication pushes an artifact on a stack, a rollback removes one. Repeated rollbacks therefore go
+        further back, and never to an artifact that was withdrawn by a rollback.
         """
         stack: list[str] = []
         for change in self.history_of(target):
@@ -140,14 +140,14 @@ class ModelRecord:
         return tuple(name for name in stack if name != self.on(target))
 
     def history_of(self, target: ArtifactTarget) -> tuple[Change, ...]:
-        """The changes that counted on a target, newest last."""
+        """Return the changes that applied to a target, newest last."""
         return tuple(change for change in self.history if change.target.covers(target))
 
     def by_publication(self, target: ArtifactTarget | None = None) -> tuple[str, ...]:
-        """The artifacts in the order in which they were last published.
+        """Return the artifacts in the order of their last publication.
 
         Args:
-            target: Only those that were published for it.
+            target: The target they were published for.
         """
         changes = self.history if target is None else self.history_of(target)
         order = dict.fromkeys(self.artifacts, -1)
@@ -158,7 +158,7 @@ class ModelRecord:
         return tuple(sorted(names, key=lambda name: order[name]))
 
     def left_at(self, artifact: str) -> datetime | None:
-        """When the name last ceased to stand for an artifact; None if it still does, or if not recorded."""
+        """Return the time until which an artifact was current; None if it still is, or if not recorded."""
         if artifact in self.current.values():
             return None
         standing: dict[ArtifactTarget, str] = {}
@@ -171,9 +171,10 @@ class ModelRecord:
         return left
 
     def with_published(self, wanted: Publication, *, at: datetime, by: str) -> ModelRecord:
-        """This record with an artifact made current for its targets; itself if it is.
+        """Return a record in which an artifact is current for its targets; itself if nothing changes.
 
-        What was current for a narrower target is not any more: the newest publication for a target counts.
+        The artifact also replaces the current ones of narrower targets, because the newest publication
+        counts.
         """
         changes = [
             Change(target=target, artifact=wanted.artifact, how="publish", at=at, by=by)
@@ -186,7 +187,7 @@ class ModelRecord:
         return record.with_changes(moving)
 
     def with_changes(self, changes: Iterable[Change]) -> ModelRecord:
-        """This record after its name was moved."""
+        """Return a record with changes applied."""
         record = self
         for change in changes:
             record = replace(
@@ -195,7 +196,7 @@ class ModelRecord:
         return record
 
     def without(self, artifacts: set[str]) -> ModelRecord:
-        """This record without some artifacts; a target that one of them was current for loses its entry."""
+        """Return a record without some artifacts, and without the targets on which they were current."""
         return ModelRecord(
             current={target: name for target, name in self.current.items() if name not in artifacts},
             history=tuple(change for change in self.history if change.artifact not in artifacts),
@@ -204,11 +205,11 @@ class ModelRecord:
 
 
 NEW = ModelRecord(current={}, history=(), artifacts={})
-"""A model before its first publication."""
+"""The record of a model before its first publication."""
 
 
 def _moved(current: Mapping[ArtifactTarget, str], change: Change) -> dict[ArtifactTarget, str]:
-    """What is current after a change. A rollback for a target says nothing about narrower ones."""
+    """Return the current artifacts after a change. A rollback does not affect narrower targets."""
     kept = {
         target: name
         for target, name in current.items()

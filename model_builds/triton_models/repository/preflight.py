@@ -1,8 +1,8 @@
-"""`fleet check-endpoint`: finds what an endpoint could not load, before it is asked.
+"""`fleet check-endpoint`: find models that an endpoint could not load, before the first request.
 
-A TensorRT plan loads on the compute capability and with the TensorRT that it was compiled for. An endpoint
-that cannot load it reports InService all the same, and answers every request for the model with an error. On
-another GPU of the same compute capability TensorRT warns, and the plan may be slower there.
+A TensorRT plan loads only on the compute capability and with the TensorRT it was compiled for. An endpoint
+that cannot load it still reports InService, but answers every request for the model with an error. On another
+GPU of the same compute capability TensorRT warns, and the plan may be slower.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Fit:
     """The outcome of `fleet check-endpoint`: every model fits.
 
     Attributes:
-        where: What serves them.
-        models: The models that were looked at.
-        unrecorded: Those of them whose artifact says nothing about what it was built for.
-        other_gpus: Those of them whose plan was compiled on another GPU of the same compute capability.
+        where: The endpoint that serves them.
+        models: The models checked.
+        unrecorded: The models whose artifact has no record of its target.
+        other_gpus: The models whose plan was compiled on another GPU of the same compute capability.
     """
 
     where: str
@@ -42,7 +42,7 @@ class Fit:
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the outcome as JSON-ready data."""
         return {
             "where": self.where,
             "models": list(self.models),
@@ -51,9 +51,9 @@ class Fit:
         }
 
     def lines(self) -> Iterator[str]:
-        """One line, and one more for models that nothing is known about."""
+        """Yield a summary, and a line each for models without a record and for plans of other GPUs."""
         count = len(self.models)
-        yield f"{self.where}: {count} model{'s' * (count != 1)}, each built for it or without a plan"
+        yield f"{self.where}: {count} model{'s' * (count != 1)}, each built for this target or without a plan"
         if self.unrecorded:
             yield f"without a build record, so not compared: {', '.join(self.unrecorded)}"
         if self.other_gpus:
@@ -64,15 +64,15 @@ class Fit:
 
 
 def preflight(manifest: Manifest, serving: Serving, *, models: Sequence[str] = ()) -> Fit:
-    """Compare what current artifacts were built for with what serves them.
+    """Compare the targets of current artifacts with the endpoint that serves them.
 
     Args:
-        manifest: The repository's.
+        manifest: The repository's manifest.
         serving: The endpoint.
-        models: Only these; all if empty.
+        models: The models to check; empty for all.
 
     Raises:
-        FleetError: Artifacts that the endpoint would refuse, all of them; or a model of that name is unknown.
+        FleetError: The endpoint would refuse some artifacts, all of which are listed, or a model is unknown.
     """
     names = tuple(dict.fromkeys(models) or sorted(manifest.models))
     problems: list[Problem] = []
@@ -94,7 +94,7 @@ def preflight(manifest: Manifest, serving: Serving, *, models: Sequence[str] = (
 
 
 def _looked_up(model: ModelRecord, serving: Serving) -> Iterator[str]:
-    """The artifacts that the endpoint would be asked for; what was published last if it has no target."""
+    """Yield the artifacts that the endpoint would load; the last publication if it has no target."""
     last = next((each.artifact for each in reversed(model.history)), None)
     for target in serving.targets or (None,):
         artifact = None if target is None else model.on(target)
@@ -102,7 +102,7 @@ def _looked_up(model: ModelRecord, serving: Serving) -> Iterator[str]:
 
 
 def run(arguments: argparse.Namespace) -> Fit:
-    """`fleet check-endpoint [NAME...] (--endpoint NAME | --instance-type TYPE --release RELEASE)`."""
+    """Run `fleet check-endpoint [NAME...] (--endpoint NAME | --instance-type TYPE --release RELEASE)`."""
     where = Repository.parse(wanted_repository(arguments.repository))
     with aws_errors(where.url):
         s3 = repository_client()
@@ -119,10 +119,10 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
     if arguments.instance_type and arguments.release and not arguments.endpoint:
         return serving_with(instance_type=arguments.instance_type, release=arguments.release)
     raise FleetError.of(
-        what="it is not said what serves the models",
+        what="the endpoint is missing",
         where="the command line",
-        expected="--endpoint NAME; or --instance-type and --release of one that is still to be deployed",
-        fix="--endpoint TritonFleet-g5-2xlarge-25-09, or --instance-type ml.g5.2xlarge --release 25.09",
+        expected="--endpoint NAME, or --instance-type and --release of an endpoint not yet deployed",
+        fix="add --endpoint TritonFleet-g5-2xlarge-25-09, or --instance-type ml.g5.2xlarge --release 25.09",
         rule="preflight-endpoint",
     )
 
@@ -130,7 +130,7 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
 def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterator[Problem]:
     if record.portable:
         yield _misfit(
-            "portable: built for no endpoint, so it lacks what a target decides, such as a plan",
+            "portable, so it lacks parts for an endpoint, such as a plan",
             "an artifact built for the endpoint",
             where=where,
         )
@@ -151,7 +151,7 @@ def _misfits(record: ArtifactRecord, serving: Serving, *, where: str) -> Iterato
 
 
 def _loads_on(record: ArtifactRecord, gpu: Gpu | None) -> bool:
-    """Whether a plan loads on a GPU, though it was compiled on another one."""
+    """Return whether a plan compiled on another GPU loads on this one."""
     if gpu is None:
         return False
     return any(each.tensorrt and each.on_gpu(gpu) for each in record.targets)
@@ -165,7 +165,7 @@ def _other_gpu(record: ArtifactRecord, serving: Serving) -> bool:
 
 
 def _tensorrt(record: ArtifactRecord) -> tuple[str, ...]:
-    """What the plans say; where nobody has looked into them, what the build said."""
+    """Return the TensorRT versions of the plans themselves, otherwise those recorded by the build."""
     said = record.build.get("tensorrt")
     return record.plans or ((str(said),) if said else ())
 
@@ -175,7 +175,7 @@ def _misfit(what: str, expected: str, *, where: str) -> Problem:
         what=what,
         where=where,
         expected=expected,
-        why="the endpoint would answer every request for the model with an error, and report InService",
-        fix="run the build job of that instance type and release, or `fleet rollback` to one that fits",
+        why="the endpoint would report InService, but answer every request with an error",
+        fix="run the build job for that instance type and release, or use `fleet rollback`",
         rule=RULE,
     )

@@ -1,10 +1,10 @@
-"""Which artifacts are in the repository already, found out with as few requests as will do.
+"""Detection of artifacts already in the repository, with as few requests as possible.
 
-What is believed: an object is written once, by a conditional request, with a SHA-256 that S3 compares with
-what arrives; and the manifest names an artifact only after that. So an artifact that the manifest records and
-the listing shows, with the same size, is there with that content. One that only the listing shows was left by
-a publisher that did not finish, or put there by someone else: it is asked for its SHA-256.
-Not seen is a foreign tool that overwrote an object with another one of the same size.
+An object is written once, by a conditional request, with a SHA-256 that S3 verifies; the manifest names the
+artifact only after that. An artifact in both the manifest and the listing, with equal sizes, is therefore
+present with that content. An artifact only in the listing was left by an unfinished publication or written by
+another tool, so its SHA-256 is requested. An object that another tool replaced with one of equal size is not
+detected.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from triton_models.repository.s3 import NOT_FOUND, THREADS, error_code, workers
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# S3 metadata: unlike the stored checksum, reading it needs no right on the KMS key, and one HEAD gives it.
+# S3 metadata: unlike the stored checksum, it needs no permission for the KMS key and comes with one HEAD.
 SHA256 = "sha256"
 
-# The keys in one answer of ListObjectsV2.
+# The number of keys in a response of ListObjectsV2.
 _PAGE = 1000
 
 
 def missing(
     wanted: Sequence[Artifact], manifest: Manifest, repository: Repository, s3: S3Client
 ) -> list[Artifact]:
-    """The artifacts that are not in the repository, in their order.
+    """Return the artifacts that are not in the repository, in order.
 
     Raises:
-        FleetError: Objects of some names hold something else; names each of them.
+        FleetError: Some objects have the same names but other content; all are listed.
     """
     found = _stored(wanted, manifest, repository, s3)
     raise_if_any(
@@ -46,7 +46,7 @@ def missing(
 
 
 def stored_sha256(name: str, repository: Repository, s3: S3Client) -> str | None:
-    """The SHA-256 that an object was stored with; "" if it has none, None if there is no object."""
+    """Return the SHA-256 stored with an object; "" if there is none, None if the object does not exist."""
     from botocore.exceptions import ClientError
 
     try:
@@ -59,13 +59,13 @@ def stored_sha256(name: str, repository: Repository, s3: S3Client) -> str | None
 
 
 def other_content(artifact: Artifact, repository: Repository, *, found: str) -> Problem:
-    """The problem with an object that has an artifact's name and not its content."""
+    """Return the problem of an object that has an artifact's name but other content."""
     return Problem(
-        what=f"an object of that name holds something else: SHA-256 {found}",
+        what=f"an object of that name has other content: SHA-256 {found}",
         where=f"{repository.url}{artifact.path.name}",
         expected=artifact.sha256,
-        why="an object is never overwritten: instances may hold the old content",
-        fix="find out who wrote it, and delete it only if nothing uses it",
+        why="objects are never overwritten, because instances may have the old content",
+        fix="find out who wrote the object, and delete it only if it is unused",
         rule="artifact-changed",
     )
 
@@ -73,11 +73,11 @@ def other_content(artifact: Artifact, repository: Repository, *, found: str) -> 
 def _stored(
     wanted: Sequence[Artifact], manifest: Manifest, repository: Repository, s3: S3Client
 ) -> dict[str, str | None]:
-    """Each artifact's file name with the SHA-256 of its object, as `stored_sha256` gives it."""
+    """Yield each artifact's file name with the `stored_sha256` of its object."""
     known = sum(len(model.artifacts) for model in manifest.models.values())
     asked = {artifact.path.name for artifact in wanted}
     found: dict[str, str | None] = {}
-    # Pages of a list come one after the other, questions about single objects many at a time.
+    # Pages of a listing are sequential; requests for single objects run in parallel.
     if len(wanted) > THREADS * (1 + known / _PAGE):
         sizes = _listed(repository, s3)
         for artifact in wanted:
@@ -94,7 +94,7 @@ def _stored(
 
 
 def _listed(repository: Repository, s3: S3Client) -> dict[str, int]:
-    """Every object of the repository with its size."""
+    """Return every object of the repository with its size."""
     pages = s3.get_paginator("list_objects_v2").paginate(
         Bucket=repository.bucket, Prefix=repository.prefix, Delimiter="/"
     )

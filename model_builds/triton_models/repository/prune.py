@@ -1,8 +1,8 @@
-"""`fleet prune`: deletes artifacts that nobody can ask for any more.
+"""`fleet prune`: delete artifacts that are no longer needed.
 
-The manifest is written first: it ceases to know the artifacts and lists them as being deleted. Then the
-objects go, then the list. So a name never stands for an object that is gone, whenever this is interrupted,
-and a publisher that comes meanwhile is told to wait. `--resume` goes on where an interrupted one stopped.
+The manifest is written first: it drops the artifacts and lists them as being deleted. Then the objects are
+deleted, then the list. A name therefore never refers to a deleted object, even after an interruption. A
+concurrent publisher of these artifacts fails with a message to wait. `--resume` continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sagemaker import SageMakerClient
 
-# A client keeps the manifest for seconds; an application that keeps an artifact's name is redeployed in days.
+# Clients cache the manifest for seconds; applications that keep an artifact's name are redeployed within
+# days.
 OLDER_THAN = timedelta(days=7)
 _MOST_DAYS = 36_500
 
-# The keys that one DeleteObjects request takes.
+# The maximum number of keys per DeleteObjects request.
 _BATCH = 1000
 _ARTIFACT = re.compile(rf".+-[0-9a-f]{{16}}{re.escape(ARCHIVE_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonedUpload:
-    """A large upload that was begun and neither finished nor given up; its parts are billed."""
+    """A multipart upload that was neither completed nor aborted; its parts are billed."""
 
     name: str
     upload_id: str
@@ -51,11 +52,10 @@ class Pruned:
 
     Attributes:
         repository: Its URL.
-        deleted: The artifacts that were deleted, or would be, with their sizes in bytes; 0 where an
-            interrupted run has forgotten it.
-        held: Artifacts that would go, but are named by SageMaker Models: with the Models' names.
-        aborted: The abandoned uploads that were aborted, or would be.
-        dry_run: Whether nothing was done.
+        deleted: The deleted artifacts with their sizes in bytes; 0 if an interrupted run did not record it.
+        held: The artifacts kept only because SageMaker Models name them, with the names of the Models.
+        aborted: The abandoned uploads that were aborted.
+        dry_run: True if nothing was changed.
     """
 
     repository: str
@@ -67,11 +67,11 @@ class Pruned:
 
     @property
     def freed(self) -> int:
-        """The bytes of what was deleted."""
+        """The number of bytes deleted."""
         return sum(self.deleted.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the outcome as JSON-ready data."""
         return {
             "repository": self.repository,
             "dry_run": self.dry_run,
@@ -82,14 +82,14 @@ class Pruned:
         }
 
     def lines(self) -> Iterator[str]:
-        """One line for each artifact, then the sum."""
+        """Yield one line per artifact, then the sum."""
         would = "would be " if self.dry_run else ""
         for name, size in self.deleted.items():
             yield f"{name}: {would}deleted ({size / 1e6:,.1f} MB)"
         for name, models in self.held.items():
-            yield f"{name}: kept, the SageMaker Model {', '.join(models)} names it"
+            yield f"{name}: kept for the SageMaker Model {', '.join(models)}"
         for name in self.aborted:
-            yield f"{name}: an abandoned upload {would}aborted"
+            yield f"{name}: abandoned upload {would}aborted"
         count = len(self.deleted)
         yield f"{count} artifact{'s' * (count != 1)}, {self.freed / 1e6:,.1f} MB {would}deleted"
         if count:
@@ -106,19 +106,19 @@ def expendable(
     now: datetime,
     live: frozenset[ArtifactTarget] | None = None,
 ) -> dict[str, int]:
-    """The artifacts that no name and no rollback needs, with their sizes.
+    """Return the artifacts that can be deleted, with their sizes.
 
-    Of each model stay, for each target that a live endpoint has, the current artifact and the one that `fleet
-    rollback` goes to; the `keep` published last; and whatever was current within `older_than`. What is
-    current only for targets without an endpoint counts as current until the model's name was moved last.
+    Each model keeps the `keep` newest artifacts and those current within `older_than`. For each target of a
+    live endpoint it also keeps the current artifact and the one `fleet rollback` would restore. An artifact
+    current only for targets without an endpoint counts as current until the model's last change.
 
     Args:
-        manifest: The repository's.
-        keep: How many of each model's newest artifacts stay.
-        older_than: How long an artifact must not have been current.
-        now: The time.
-        live: The targets of the endpoints that serve the repository; None if they are not known, so that
-            every target counts.
+        manifest: The repository's manifest.
+        keep: The number of newest artifacts to keep per model.
+        older_than: The minimum time since an artifact was current.
+        now: The current time.
+        live: The targets of the endpoints that serve the repository; None if unknown, so that every target
+            counts.
     """
     return {
         name: model.artifacts[name].size
@@ -137,25 +137,25 @@ def prune(
     s3: S3Client | None = None,
     sagemaker: SageMakerClient | None = None,
 ) -> Pruned:
-    """Delete the artifacts that `expendable` finds, unless a SageMaker Model names them.
+    """Delete the artifacts that `expendable` returns, unless a SageMaker Model names them.
 
-    Objects that the manifest does not know are left alone. Uploads of artifacts that were begun before
-    `older_than` and never finished are aborted.
+    Objects missing in the manifest are kept. Unfinished uploads of artifacts are aborted if they started
+    before `older_than`.
 
     Args:
         repository: The model repository, such as s3://bucket/models/.
-        keep: How many of each model's newest artifacts stay, at least 1.
-        older_than: How long an artifact must not have been current.
-        dry_run: Find out, and change nothing.
-        resume: Delete as well what an interrupted run left.
-        s3: The client to use; one from the environment if None.
-        sagemaker: The same for SageMaker, in the bucket's region.
+        keep: The number of newest artifacts to keep per model, at least 1.
+        older_than: The minimum time since an artifact was current.
+        dry_run: True to change nothing.
+        resume: True to complete an interrupted run as well.
+        s3: The client to use; None creates one from the environment.
+        sagemaker: The SageMaker client in the bucket's region; None creates one.
 
     Raises:
-        FleetError: `keep` or `older_than` is out of range, another run is under way or was interrupted, or
-            AWS refuses. It needs s3:DeleteObject, s3:ListBucketMultipartUploads, sagemaker:ListModels,
-            ListEndpoints, DescribeModel, DescribeEndpoint and DescribeEndpointConfig beyond what publishing
-            needs.
+        FleetError: `keep` or `older_than` is out of range, another run is active or was interrupted, or AWS
+            refuses. In addition to the permissions for publishing, it needs s3:DeleteObject,
+            s3:ListBucketMultipartUploads, sagemaker:ListModels, ListEndpoints, DescribeModel,
+            DescribeEndpoint and DescribeEndpointConfig.
     """
     rule = _Rule(keep=keep, older_than=older_than)
     where = Repository.parse(repository)
@@ -172,7 +172,7 @@ def prune(
         found = rule.expendable(stored)
         if not dry_run:
             found = left_over | _forget(stored, where, client, named, rule)
-            # An endpoint may have come to name what an interrupted run left: it is forgotten, and stays.
+            # A new endpoint may name an artifact of an interrupted run, which is then dropped but kept in S3.
             _delete([name for name in found if name not in named], where, client)
             if found:
                 _settle(list(found), where, client)
@@ -187,7 +187,7 @@ def prune(
 
 
 def run(arguments: argparse.Namespace) -> Pruned:
-    """`fleet prune --keep N [--older-than DAYS] [--dry-run]`."""
+    """Run `fleet prune --keep N [--older-than DAYS] [--dry-run]`."""
     raise_if_any(_out_of_range(arguments.keep, arguments.older_than))
     return prune(
         repository=wanted_repository(arguments.repository),
@@ -200,7 +200,7 @@ def run(arguments: argparse.Namespace) -> Pruned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """What stays, as it was asked for."""
+    """The rule for the artifacts to keep."""
 
     keep: int
     older_than: timedelta
@@ -231,7 +231,7 @@ def _expendable(
 
 
 def _wide(model: ModelRecord) -> list[ArtifactTarget]:
-    """The targets that several endpoints share, of which not all need be known."""
+    """Return the targets that several endpoints share, some of which may be unknown."""
     return [target for target in model.current if target.width]
 
 
@@ -242,21 +242,21 @@ def _forget(
     named: Mapping[str, Sequence[str]],
     rule: _Rule,
 ) -> dict[str, int]:
-    """Take what is expendable out of the manifest as it is now; what that was."""
+    """Remove expendable artifacts from the current manifest, and return them."""
     run, tried = uuid.uuid4().hex, dict[str, int]()
     for _ in range(ROUNDS):
-        # An earlier round's write may have gone through, and only its answer been lost.
+        # An earlier write may have succeeded although its response was lost.
         mine = {name: size for name, size in tried.items() if stored.manifest.deleting.get(name) == run}
         found = {name: size for name, size in rule.expendable(stored).items() if name not in named}
         if not found or replaced(stored, stored.manifest.without(found, run=run), where, s3):
             return mine | found
         tried |= found
-        stored = read(where, s3)  # somebody published meanwhile: what is expendable now?
+        stored = read(where, s3)  # another publisher was faster: start again
     raise contended(where.manifest_url)
 
 
 def _settle(names: Sequence[str], where: Repository, s3: S3Client) -> None:
-    """Take deleted artifacts off the list of those being deleted."""
+    """Remove deleted artifacts from the list of those being deleted."""
     for _ in range(ROUNDS):
         stored = read(where, s3)
         new = stored.manifest.with_deleted(names)
@@ -276,11 +276,11 @@ def _delete(names: Sequence[str], where: Repository, s3: S3Client) -> None:
 
 def _not_deleted(error: Mapping[str, Any], where: Repository) -> Problem:
     return Problem(
-        what=f"S3 does not delete it: {error.get('Code')} {error.get('Message')}",
+        what=f"S3 cannot delete the object: {error.get('Code')} {error.get('Message')}",
         where=f"s3://{where.bucket}/{error.get('Key')}",
-        expected="a role that may delete objects of the repository",
-        why="the manifest lists it as being deleted, so it cannot be published until this is finished",
-        fix="allow s3:DeleteObject on the prefix, then `fleet prune --resume`",
+        expected="a role with permission to delete objects of the repository",
+        why="until it is deleted, the artifact cannot be published again",
+        fix="allow s3:DeleteObject on the prefix, then run `fleet prune --resume`",
         rule="not-deleted",
     )
 
@@ -288,7 +288,7 @@ def _not_deleted(error: Mapping[str, Any], where: Repository) -> Problem:
 def abandoned(
     uploads: Iterable[Mapping[str, Any]], where: Repository, *, before: datetime
 ) -> list[AbandonedUpload]:
-    """Those of a list of uploads in parts that are of artifacts, and were begun before a moment."""
+    """Yield the uploads of artifacts that started before a given time."""
     return [
         AbandonedUpload(name=name, upload_id=each["UploadId"])
         for each in uploads
@@ -311,7 +311,7 @@ def _abort(uploads: Sequence[AbandonedUpload], where: Repository, s3: S3Client) 
                 Bucket=where.bucket, Key=where.key(upload.name), UploadId=upload.upload_id
             )
         except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchUpload":  # it ended by itself
+            if error.response["Error"]["Code"] != "NoSuchUpload":  # it has already ended
                 raise
 
 
@@ -322,8 +322,8 @@ def _out_of_range(keep: int, days: float) -> Iterator[Problem]:
             what=f"--keep {keep}",
             where=where,
             expected="1 or more",
-            why="a model's current artifact always stays",
-            fix="give --keep 1 to keep no earlier ones but the one that `fleet rollback` goes to",
+            why="a model's current artifact is always kept",
+            fix="use --keep 1 to keep only the current artifact and the one for `fleet rollback`",
             rule="prune-keep",
         )
     if not 0 <= days <= _MOST_DAYS:
@@ -331,7 +331,7 @@ def _out_of_range(keep: int, days: float) -> Iterator[Problem]:
             what=f"--older-than {days:g}",
             where=where,
             expected=f"0 to {_MOST_DAYS} days",
-            fix=f"leave it out for {OLDER_THAN.days} days",
+            fix=f"omit it for {OLDER_THAN.days} days",
             rule="prune-older-than",
         )
 
@@ -340,8 +340,8 @@ def _other_run(where: Repository, names: Sequence[str]) -> FleetError:
     return FleetError.of(
         what=f"another `fleet prune` is deleting {len(names)} artifacts, or was interrupted: {names[0]} ...",
         where=where.manifest_url,
-        expected="one run at a time",
-        why="an artifact that was published again meanwhile could be deleted",
-        fix="wait for the other one; if it does not run any more, add --resume",
+        expected="a single run at a time",
+        why="an artifact published again meanwhile could be deleted",
+        fix="wait for the other run; if it no longer runs, add --resume",
         rule="being-deleted",
     )

@@ -1,8 +1,8 @@
-"""`fleet publish`: artifacts into a model repository, and then the names that stand for them.
+"""`fleet publish`: upload artifacts to a model repository, and make them current.
 
-An object is written only if its key is free, so nothing is ever overwritten. The manifest is written last,
-and only if it is still the one that was read, so no publisher undoes another's work. An interrupted
-publication has changed no name, or all of them; the next one sends what is missing and goes on.
+An object is written only if its key is free, so objects are never overwritten. The manifest is written last,
+and only if it has not changed since it was read, so publishers do not undo each other's work. An interrupted
+publication has changed either all names or none; the next one uploads the missing artifacts and continues.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Published:
 
     Attributes:
         repository: Its URL.
-        uploaded: The artifacts that were not there yet.
-        present: The artifacts that were there already, with the same content.
-        targets: Each model's name with the target model that it stands for now.
-        unchanged: The models whose names stood for that before.
+        uploaded: The artifacts that were uploaded.
+        present: The artifacts that were already present with the same content.
+        targets: The current target model of each model, by name.
+        unchanged: The models whose current target model has not changed.
     """
 
     repository: str
@@ -58,7 +58,7 @@ class Published:
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the outcome as JSON-ready data."""
         return {
             "repository": self.repository,
             "uploaded": list(self.uploaded),
@@ -67,7 +67,7 @@ class Published:
         }
 
     def lines(self) -> Iterator[str]:
-        """One line for each model."""
+        """Yield one line per model."""
         uploaded = set(self.uploaded)
         for model, target in sorted(self.targets.items()):
             how = "uploaded" if target in uploaded else "already there"
@@ -86,35 +86,34 @@ def publish(
     target: ArtifactTarget | None = None,
     sbom: bytes | None = None,
 ) -> Published:
-    """Upload artifacts and make each its model's current one.
+    """Upload artifacts, and make each its model's current one.
 
-    What is there already, with the same content, is not sent again. The manifest is written last, so a
-    model's name never stands for an object that is not there.
+    Artifacts that are already present with the same content are not uploaded again. The manifest is written
+    last, so a model's name never refers to a missing object.
 
     Args:
-        artifacts: At most one for each model.
+        artifacts: The artifacts, at most one per model.
         repository: The model repository, such as s3://bucket/models/.
-        s3: The client to use, for many threads; one from the environment if None.
-        portable: Whether artifacts may be portable: no endpoint on AWS serves this repository.
-        by: Who publishes, for the manifest; the build or the user of this process if None.
-        part_bytes: From which size on an artifact is sent in parts, and their least size.
-        inputs: What the builds depended on, by model and topic. An artifact that is there already keeps what
-            was noted of it, unless something is given here.
-        target: The target for which the names move, such as that of the endpoint which a build is for. By
-            default all that each artifact runs on.
-        sbom: The bill of materials of the environment that they were built in. An artifact that is there
-            already keeps the one that was noted, unless one is given.
+        s3: The client to use, safe for threads; None creates one from the environment.
+        portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
+        by: The author for the manifest; None for the build or the user of this process.
+        part_bytes: The size from which an artifact is uploaded in parts, and the minimum size of a part.
+        inputs: The inputs of the builds, by model and topic. None keeps those recorded for an artifact that
+            is already present.
+        target: The target on which the artifacts become current, such as that of the build's endpoint. By
+            default all targets that each artifact runs on.
+        sbom: The bill of materials of the build environment. None keeps the one recorded for an artifact that
+            is already present.
 
     Raises:
-        FleetError: `check` refuses an artifact, two are of one model, one is portable or does not run on
-            the target, an object of that name
-            has other content, or S3 refuses: no such bucket, no credentials, no access, no answer.
+        FleetError: `check` refuses an artifact, a model has two artifacts, an artifact is portable or does
+            not run on the target, an object of that name has other content, or S3 refuses the request.
     """
     wanted = tuple(artifacts)
     where = Repository.parse(repository)
     with aws_errors(where.url):
         client = s3 if s3 is not None else repository_client()
-        # Read before anything is sent: a wrong bucket or missing credentials show here.
+        # Read before any upload, to detect a wrong bucket or missing credentials early.
         stored = read(where, client)
         return _published(
             wanted,
@@ -131,7 +130,7 @@ def publish(
 
 
 def run(arguments: argparse.Namespace) -> Published:
-    """`fleet publish ARTIFACT... [--repository URL] [--portable] [--target TARGET]`."""
+    """Run `fleet publish ARTIFACT... [--repository URL] [--portable] [--target TARGET]`."""
     target = ArtifactTarget.parse(arguments.target) if arguments.target else None
     where = Repository.parse(wanted_repository(arguments.repository))
     with aws_errors(where.url):
@@ -171,8 +170,8 @@ def _published(
     sent: set[str] = set()
     for _ in range(ROUNDS):
         _refuse_deleting(wanted, stored, where)
-        # After the manifest was read, in each round: `fleet prune` may have deleted an artifact before that,
-        # and if it begins to after that, the manifest is another one by the time it is to be replaced.
+        # In each round, after reading the manifest: `fleet prune` may have deleted an artifact before that.
+        # If it starts after that, the manifest has changed by the time it is to be replaced.
         absent = missing(wanted, stored.manifest, where, s3)
         sent.update(upload(absent, where, s3, part_bytes=part_bytes))
         new = stored.manifest.with_published(publications, at=stored.at, by=publisher() if by is None else by)
@@ -185,7 +184,7 @@ def _published(
                 targets={each.model: each.artifact for each in publications},
                 unchanged=tuple(each.model for each in publications if _is_current(each, stored)),
             )
-        stored = read(where, s3)  # another publisher wrote or removed it: start from that
+        stored = read(where, s3)  # another publisher changed it: start from that version
     raise contended(where.manifest_url)
 
 
@@ -210,8 +209,8 @@ def _not_for(
                 what=f"{artifact.path.name} runs on {', '.join(map(str, record.targets))}",
                 where="the target to publish for",
                 expected=f"an artifact for {target}",
-                why="an endpoint of that target would answer every request for the model with an error",
-                fix="build it for that release and GPU, or leave the target out",
+                why="an endpoint of that target would answer every request with an error",
+                fix="build it for that release and GPU, or omit the target",
                 rule="publication-target",
             )
 
@@ -222,8 +221,8 @@ def _refuse_deleting(wanted: Iterable[Artifact], stored: StoredManifest, where: 
         raise FleetError.of(
             what=f"`fleet prune` is deleting {', '.join(deleting)}",
             where=where.manifest_url,
-            expected="an artifact that stays",
-            why="its name would stand for an object that is about to go",
-            fix="publish again when it is done; if it was interrupted, `fleet prune --resume` first",
+            expected="an artifact that is not being deleted",
+            why="its name would refer to an object about to be deleted",
+            fix="publish again afterwards; if the run was interrupted, run `fleet prune --resume` first",
             rule="being-deleted",
         )

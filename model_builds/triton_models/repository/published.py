@@ -1,4 +1,4 @@
-"""`fleet history`: what was published of each model, for what, when and by whom."""
+"""`fleet history`: list the publications of each model with target, time and author."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedArtifact:
-    """One artifact of a model.
+    """A published artifact of a model.
 
     Attributes:
         model: The model's name.
         artifact: Its file name.
-        state: "current"; "previous", which `fleet rollback` makes current on a target; else "".
+        state: "current"; "previous" for the one `fleet rollback` restores on a target; otherwise "".
         targets: The targets on which it is current.
-        record: Its size, and what it was built from and for.
-        change: When it was last published, and by whom; None if nobody noted it.
+        record: Its size, sources and target.
+        change: The time and author of its last publication; None if not recorded.
     """
 
     model: str
@@ -47,7 +47,7 @@ class PublishedArtifact:
     targets: tuple[ArtifactTarget, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the row as JSON-ready data."""
         return {
             "model": self.model,
             "artifact": self.artifact,
@@ -64,7 +64,7 @@ class PublishedArtifact:
         }
 
     def cells(self) -> tuple[str, ...]:
-        """The row of the table."""
+        """Return the cells of the row."""
         return (
             self.model,
             self.artifact,
@@ -84,7 +84,7 @@ class Artifacts:
     Attributes:
         repository: Its URL.
         rows: The artifacts.
-        verified: How many objects were read and hold what the manifest records; None if none was to be.
+        verified: The number of objects that match the manifest; None without verification.
     """
 
     repository: str
@@ -93,26 +93,26 @@ class Artifacts:
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Every artifact."""
+        """Return every artifact as JSON-ready data."""
         artifacts = [row.as_dict() for row in self.rows]
         return {"repository": self.repository, "artifacts": artifacts, "verified": self.verified}
 
     def lines(self) -> Iterator[str]:
-        """A table."""
+        """Yield a table."""
         if not self.rows:
-            yield f"nothing is published in {self.repository}"
+            yield f"no models are published in {self.repository}"
             return
         heads = ("model", "artifact", "state", "on", "MB", "built for", "published", "by")
         yield from _table([heads, *(row.cells() for row in self.rows)], right=heads.index("MB"))
         if self.verified is not None:
-            yield f"{self.verified} objects hold what the manifest records"
+            yield f"{self.verified} objects match the manifest"
 
 
 def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedArtifact]:
-    """The artifacts of some models, or of all, newest first.
+    """Return the artifacts of some models, or of all, newest first.
 
     Raises:
-        FleetError: Models of that name are unknown; all of them.
+        FleetError: Some models are unknown; all are listed.
     """
     problems: list[Problem] = []
     rows: list[PublishedArtifact] = []
@@ -126,7 +126,7 @@ def published(manifest: Manifest, models: Sequence[str] = ()) -> list[PublishedA
 
 
 def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifacts:
-    """`fleet history [NAME...] [--verify]`."""
+    """Run `fleet history [NAME...] [--verify]`."""
     where = Repository.parse(wanted_repository(arguments.repository))
     with aws_errors(where.url):
         client = s3 or repository_client()
@@ -136,7 +136,7 @@ def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifac
 
 
 def built_for(record: ArtifactRecord) -> str:
-    """What an artifact was built for, in a few words."""
+    """Return a short description of an artifact's target."""
     build, tensorrt = record.build, ", ".join(record.plans) or record.build.get("tensorrt")
     if record.portable:
         return "rehearsals only (portable)"

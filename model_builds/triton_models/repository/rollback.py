@@ -1,7 +1,7 @@
-"""`fleet rollback`: the name of a model back to an artifact that it stood for before, on each target.
+"""`fleet rollback`: make an earlier artifact of a model current again, on each target.
 
-One rollback after another goes further back, because who rolls back twice found both versions bad. It never
-goes to an artifact that was rolled back from; `--to` does, and goes forth as well.
+Repeated rollbacks go further back, and never to an artifact withdrawn by a rollback. `--to` can restore any
+artifact, earlier or later.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A target on which the name was moved.
+    """The rollback on one target.
 
     Attributes:
         target: The target.
-        current: The artifact that the name stands for there now.
-        before: The one that it stood for; the same one if nothing had to be done.
+        current: The current artifact after the rollback.
+        before: The current artifact before it; the same one if nothing changed.
     """
 
     target: ArtifactTarget
@@ -46,7 +46,7 @@ class Moved:
     before: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the outcome as JSON-ready data."""
         return {"target": str(self.target), "current": self.current, "before": self.before}
 
 
@@ -57,8 +57,8 @@ class RolledBack:
     Attributes:
         repository: Its URL.
         model: The model's name.
-        moved: The targets on which the name was moved, one or more.
-        kept: The other targets, with the artifact that the name still stands for there.
+        moved: The rollback on each target, at least one.
+        kept: The other targets, with their unchanged current artifact.
     """
 
     repository: str
@@ -69,16 +69,16 @@ class RolledBack:
 
     @property
     def current(self) -> str:
-        """The artifact that the name stands for now, on the first target."""
+        """The current artifact on the first target."""
         return self.moved[0].current
 
     @property
     def before(self) -> str | None:
-        """The artifact that the name stood for, on the first target."""
+        """The previous artifact on the first target."""
         return self.moved[0].before
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the outcome as JSON-ready data."""
         return {
             "repository": self.repository,
             "model": self.model,
@@ -92,17 +92,17 @@ class RolledBack:
         return self.model if target == ANY else f"{self.model} on {target}"
 
     def lines(self) -> Iterator[str]:
-        """What was done, and when it is seen."""
+        """Yield the changes, and when clients use them."""
         for each in self.moved:
             on = f"{self._named(each.target)} -> {self.repository}{each.current}"
-            yield f"{on} (as it was)" if each.before == each.current else f"{on} (was {each.before})"
+            yield f"{on} (unchanged)" if each.before == each.current else f"{on} (was {each.before})"
         for target, artifact in self.kept.items():
-            yield f"{self._named(target)} stays {artifact}, and has no earlier one"
+            yield f"{self._named(target)} remains {artifact}, which has no predecessor"
         if any(each.before != each.current for each in self.moved):
             yield (
-                f"applications with triton_models.client ask for it after {MANIFEST_AGE_S:.0f} s, from their "
-                "second request on, others when they read the manifest again; an instance without it loads "
-                "it at the first request"
+                f"triton_models.client uses it after {MANIFEST_AGE_S:.0f} s, from the second request "
+                "on; others when they read the manifest again; an instance without it loads it at the first "
+                "request"
             )
 
 
@@ -120,16 +120,16 @@ def rollback(
     Args:
         model: The model's name.
         repository: The model repository, such as s3://bucket/models/.
-        to: The artifact's file name, or the digest in it. The one before the current one if None.
-        target: The target on which to do so. By default every one on which the model has an earlier artifact,
-            or, with `to`, on which that artifact runs.
-        s3: The client to use; one from the environment if None.
-        by: Who does so, for the manifest; the user of this process if None.
+        to: The artifact's file name or its digest; None for the one before the current one.
+        target: The target of the rollback. By default every target on which the model has an earlier
+            artifact; with `to`, every target that artifact runs on.
+        s3: The client to use; None creates one from the environment.
+        by: The author for the manifest; None for the user of this process.
 
     Raises:
-        FleetError: There is no such model or artifact, none before the current one, it does not run on the
-            target, its object is gone or changed, the model was published or rolled back by somebody else
-            meanwhile, or S3 refuses.
+        FleetError: The model or artifact is unknown, there is no earlier artifact, it does not run on the
+            target, its object is missing or changed, the model was changed by another publisher meanwhile, or
+            S3 refuses.
     """
     where = Repository.parse(repository)
     with aws_errors(where.url):
@@ -152,7 +152,7 @@ def rollback(
 
 
 def run(arguments: argparse.Namespace) -> RolledBack:
-    """`fleet rollback NAME [--to ARTIFACT] [--target TARGET]`."""
+    """Run `fleet rollback NAME [--to ARTIFACT] [--target TARGET]`."""
     return rollback(
         arguments.model,
         repository=wanted_repository(arguments.repository),
@@ -174,8 +174,8 @@ def _move(
     for _ in range(ROUNDS):
         record = stored.manifest.model(model)
         if all(record.on(target) == artifact for target, artifact in chosen.items()):
-            return  # as it was, or an earlier attempt's answer was lost
-        # What "the one before" means was decided once: another's publication must not be undone unseen.
+            return  # unchanged, or the response of an earlier attempt was lost
+        # The artifact to restore is fixed, so that another publication is not undone by accident.
         if any(record.history_of(target) != before.history_of(target) for target in chosen):
             raise _changed_meanwhile(model, record, where)
         new = stored.manifest
@@ -191,7 +191,7 @@ def _move(
 def _chosen(
     record: ModelRecord, to: str | None, target: ArtifactTarget | None, *, model: str, where: Repository
 ) -> dict[ArtifactTarget, str]:
-    """The artifact to go back to on each target."""
+    """Return the artifact to restore on each target."""
     targets = list(record.current) if target is None else [target]
     if to is not None:
         return _chosen_by_name(record, to, target, model=model, where=where)
@@ -200,11 +200,11 @@ def _chosen(
         return found
     now = ", ".join(sorted({artifact for each in targets if (artifact := record.on(each))})) or "any"
     raise FleetError.of(
-        what=f"there is no artifact of {model!r} before {now}" + (f" on {target}" if target else ""),
+        what=f"{model!r} has no artifact before {now}" + (f" on {target}" if target else ""),
         where=where.manifest_url,
         expected="a model that was published at least twice"
         + (f" for {', '.join(map(str, targets))}" if targets != [ANY] else ""),
-        fix=f"`fleet history {model}` shows what there is; --to names any of it",
+        fix=f"run `fleet history {model}` to list the artifacts, and choose one with --to",
         rule="no-earlier-artifact",
     )
 
@@ -215,7 +215,7 @@ def _chosen_by_name(
     names = [name for name in record.artifacts if to in (name, _digest(name))]
     if not names:
         raise FleetError.of(
-            what=f"there is no artifact {to!r} of {model!r}",
+            what=f"{model!r} has no artifact {to!r}",
             where=where.manifest_url,
             expected=f"one of {', '.join(record.by_publication()) or 'none'}",
             fix=did_you_mean(to, list(record.artifacts), otherwise="publish it with `fleet publish`"),
@@ -231,8 +231,8 @@ def _chosen_by_name(
         what=f"{name} runs on {', '.join(map(str, kept.targets))}",
         where=where.manifest_url,
         expected=f"an artifact for {target}",
-        why="an endpoint of that target would answer every request for the model with an error",
-        fix=f"`fleet history {model}` shows what each artifact is built for",
+        why="an endpoint of that target would answer every request with an error",
+        fix=f"run `fleet history {model}` to see the targets of each artifact",
         rule="publication-target",
     )
 
@@ -246,11 +246,11 @@ def _refuse_gone(record: ModelRecord, target: str, where: Repository, s3: S3Clie
     if found == expected:
         return
     raise FleetError.of(
-        what="the object is gone" if found is None else f"the object holds something else: SHA-256 {found}",
+        what="the object is missing" if found is None else f"the object has other content: SHA-256 {found}",
         where=f"{where.url}{target}",
-        expected=f"the artifact that was published, SHA-256 {expected}",
-        why="the model's name would stand for something that nobody can load",
-        fix="restore the object's earlier version (the bucket is versioned), or name another one with --to",
+        expected=f"the published artifact, SHA-256 {expected}",
+        why="the model's name would refer to an object that cannot be loaded",
+        fix="restore the object's earlier version (the bucket is versioned), or choose another with --to",
         rule="artifact-gone" if found is None else "artifact-changed",
     )
 
@@ -258,10 +258,10 @@ def _refuse_gone(record: ModelRecord, target: str, where: Repository, s3: S3Clie
 def _changed_meanwhile(model: str, record: ModelRecord, where: Repository) -> FleetError:
     last = record.history[-1] if record.history else None
     return FleetError.of(
-        what=f"{model!r} stands for {', '.join(record.current.values())} since a moment ago",
+        what=f"{model!r} was changed meanwhile to {', '.join(record.current.values())}",
         where=where.manifest_url,
-        expected="the model as it was when this began",
-        why=f"{last.by} moved it: {last.how}" if last else "somebody moved it",
-        fix=f"look with `fleet history {model}`, then roll back again if you still want to",
+        expected="no other change during the rollback",
+        why=f"{last.by} changed it: {last.how}" if last else "another publisher changed it",
+        fix=f"check `fleet history {model}`, then roll back again if necessary",
         rule="changed-meanwhile",
     )

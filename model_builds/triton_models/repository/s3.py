@@ -1,4 +1,4 @@
-"""The S3 client of a publisher, and S3's errors in the words of this project."""
+"""The S3 client of a publisher, and the conversion of AWS errors to `FleetError`."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 REPOSITORY_VARIABLE = "FLEET_REPOSITORY"
 
-# Requests under way at once, and as many connections. S3 takes 3,500 writes a second for a prefix; a client
-# in Python is busy long before. Read 2026-11-21:
+# Parallel requests and connections. S3 accepts 3,500 writes per second and prefix; a client
+# in Python is the bottleneck long before. Read 2026-11-21:
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
 THREADS = 16
 
 CONTENDED = "contended"
-"""The rule of the error that other publishers were faster, every time."""
+"""The rule of the error that other publishers were always faster."""
 
-# Of a request that S3 answers with "slow down" or not at all. AWS_MAX_ATTEMPTS replaces it.
+# Attempts of a request that S3 throttles or does not answer. AWS_MAX_ATTEMPTS overrides it.
 _ATTEMPTS = 8
 
-# Another writer was faster: S3 documents 412 for one that is done, 409 for one under way.
+# Another writer was faster: S3 documents 412 for a completed write, 409 for one in progress.
 LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 NOT_FOUND = frozenset({"NoSuchKey", "404", "NotFound"})
 
 
 def repository_client() -> S3Client:
-    """A client of S3 for many threads, from the environment."""
+    """Return an S3 client from the environment, safe for threads."""
     import boto3.session
     from botocore.config import Config
 
-    # A session of its own: boto3's shared one would keep the credentials it met first.
+    # A separate session, because boto3's default session keeps its first credentials.
     return boto3.session.Session().client(
         "s3", config=Config(retries=_retries(), max_pool_connections=THREADS)
     )
@@ -50,7 +50,7 @@ def _retries() -> Any:
 
 @contextlib.contextmanager
 def workers(threads: int = THREADS) -> Iterator[ThreadPoolExecutor]:
-    """Threads for requests. After an error nothing new begins, and what is under way is waited for."""
+    """Yield threads for requests. After an error no new request starts, and active ones are awaited."""
     pool = ThreadPoolExecutor(threads)
     try:
         yield pool
@@ -61,26 +61,26 @@ def workers(threads: int = THREADS) -> Iterator[ThreadPoolExecutor]:
 
 
 def publisher() -> str:
-    """Who publishes, as the manifest notes it: the build of a build job, else the user's name here."""
+    """Return the author for the manifest: the build of a build job, otherwise the local user."""
     build = os.environ.get("CODEBUILD_BUILD_ID")
     if build:
         return f"CodeBuild {build}"
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # a container may run as a user that has no name
+    except (OSError, KeyError):  # a container's user may have no name
         return "unknown"
 
 
 def wanted_repository(url: str | None) -> str:
-    """The repository that a verb was given.
+    """Return the repository given to a command.
 
     Raises:
-        FleetError: None was.
+        FleetError: No repository was given.
     """
     if url:
         return url
     raise FleetError.of(
-        what="no model repository is given",
+        what="the model repository is missing",
         where="the command line",
         expected=f"--repository s3://bucket/prefix/, or the environment variable {REPOSITORY_VARIABLE}",
         fix="see the RepositoryUrl output of the models stack",
@@ -89,13 +89,13 @@ def wanted_repository(url: str | None) -> str:
 
 
 def error_code(error: Any) -> str:
-    """The code in botocore's ClientError."""
+    """Return the code in botocore's ClientError."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 @contextlib.contextmanager
 def aws_errors(repository: str) -> Iterator[None]:
-    """What AWS and its SDK raise for a user's mistake, as a FleetError about that repository."""
+    """Convert errors of AWS and its SDK to a FleetError about a repository."""
     import botocore.exceptions as aws
 
     try:
@@ -110,18 +110,18 @@ def aws_errors(repository: str) -> Iterator[None]:
         raise _aws_error(what, repository=repository, why=why, fix=fix) from None
     except (aws.NoCredentialsError, aws.PartialCredentialsError, aws.CredentialRetrievalError) as error:
         raise _aws_error(
-            "no usable AWS credentials",
+            "AWS credentials are missing or invalid",
             repository=repository,
             why=str(error),
-            fix="sign in (`aws sso login`), or set AWS_PROFILE or AWS_ACCESS_KEY_ID and its companions",
+            fix="sign in (`aws sso login`), or set AWS_PROFILE, or an access key in the environment",
         ) from None
     except (aws.ConnectionError, aws.HTTPClientError) as error:
         raise _no_answer("S3 does not answer", str(error), repository) from None
     except (aws.IncompleteReadError, aws.FlexibleChecksumError) as error:
-        raise _no_answer("S3's answer did not come whole", str(error), repository) from None
+        raise _no_answer("S3's response is incomplete", str(error), repository) from None
     except aws.BotoCoreError as error:
         raise _aws_error(
-            "the AWS SDK refuses its configuration",
+            "the AWS configuration is invalid",
             repository=repository,
             why=str(error),
             fix="check --profile, --region, the AWS_* environment variables and ~/.aws/config",
@@ -130,29 +130,29 @@ def aws_errors(repository: str) -> Iterator[None]:
 
 _DENIED = (
     "access to the repository is denied",
-    "use a role that may list the bucket, read and write its prefix, and use its KMS key",
+    "use a role with permission to list the bucket, read and write its prefix, and use its KMS key",
 )
 _ELSEWHERE = (
     "the bucket is in another region",
-    "give the models stack's region with --region, or in AWS_REGION",
+    "set the models stack's region with --region or AWS_REGION",
 )
 _CHANGED = (
-    "the file changed while it was sent, or was damaged on the way",
-    "publish again; if it goes on, pack the model again",
+    "the file changed or was damaged during the upload",
+    "publish again; if the error persists, pack the model again",
 )
 _BUSY = (
-    "S3 asks to slow down, again and again",
-    "wait a minute, then publish again: it goes on where it was",
+    "S3 throttles the requests",
+    "wait a minute, then publish again, which resumes the upload",
 )
 _CLIENT_ERRORS = {
     "NoSuchBucket": (
-        "there is no such bucket",
-        "deploy the models stack, and give the RepositoryUrl that it puts out",
+        "the bucket does not exist",
+        "deploy the models stack and use its RepositoryUrl output",
     ),
     "AccessDenied": _DENIED,
     "AccessDeniedException": (
         "an action is denied",
-        "use a role that is allowed the action named above",
+        "use a role with permission for the action named above",
     ),
     "403": _DENIED,
     "InvalidAccessKeyId": ("AWS does not know these credentials", "sign in again"),
@@ -186,7 +186,7 @@ def _no_answer(what: str, why: str, repository: str) -> FleetError:
         what,
         repository=repository,
         why=why,
-        fix="check the network, the region, and AWS_ENDPOINT_URL if it is set; then do it again",
+        fix="check the network, the region, and AWS_ENDPOINT_URL if it is set; then try again",
     )
 
 
@@ -194,7 +194,7 @@ def _aws_error(what: str, *, repository: str, why: str, fix: str) -> FleetError:
     return FleetError.of(
         what=what,
         where=repository,
-        expected="a model repository that can be read and written",
+        expected="a readable and writable model repository",
         why=why,
         fix=fix,
         rule="repository",
@@ -202,12 +202,12 @@ def _aws_error(what: str, *, repository: str, why: str, fix: str) -> FleetError:
 
 
 def contended(where: str) -> FleetError:
-    """The error of a publisher that lost to others every time."""
+    """Return the error of a publisher that lost every race to others."""
     return FleetError.of(
-        what="other publishers were faster every time",
+        what="other publishers were always faster",
         where=where,
-        expected="a moment without other publishers",
-        why="what they wrote must not be lost",
-        fix="publish again; if it goes on, find out what writes there all the time",
+        expected="a time without other publishers",
+        why="their changes must not be lost",
+        fix="publish again; if the error persists, find out what writes there continuously",
         rule=CONTENDED,
     )

@@ -1,19 +1,18 @@
 """The bill of materials of a build's environment: CycloneDX 1.6, stored next to the artifacts.
 
-It lists every Python package that the build could import, with the digest of its installed files. The same
-environment gives the same document, byte for byte: there is no time and no serial number in it. So builds of
-one environment share an object, whose key is its SHA-256.
+It lists every Python package that the build could import, with the digest of its installed files. It contains
+no time and no serial number, so equal environments give equal documents. Builds in equal environments share
+an object, whose key is its SHA-256.
 """
 
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import json
 import platform
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -25,20 +24,20 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 FILES = "triton-fleet:files-sha256"
-"""The property with the SHA-256 of the lines of RECORD: each names a file of the package, and its digest."""
+"""The property with the SHA-256 of the lines of RECORD, which list the package's files with their digests."""
 
 _FOLDER = "sbom"
-# What an installer writes, which differs between two installations of one wheel.
+# Files that an installer writes; they differ between installations of the same wheel.
 _INSTALLER_FILES = frozenset({"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_cache.json"})
 
 
 def sbom(*, release: str) -> bytes:
-    """The document about this process's environment.
+    """Return the document of this process's environment.
 
     Args:
-        release: The Triton release that is built for.
+        release: The Triton release of the build.
     """
-    components = {each["bom-ref"]: each for each in _installed(metadata.distributions())}
+    components = {each["bom-ref"]: each for each in map(_component, _installed(metadata.distributions()))}
     document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -57,15 +56,15 @@ def sbom(*, release: str) -> bytes:
 
 
 def sbom_name(sha256: str) -> str:
-    """The name in the repository of the document with that digest."""
+    """Return the name in the repository of the document with that digest."""
     return f"{_FOLDER}/{sha256}.cdx.json"
 
 
 def store(document: bytes, repository: Repository, s3: S3Client) -> str:
-    """Bring a document into the repository, unless it is there.
+    """Upload a document to the repository, unless it exists.
 
     Returns:
-        Its SHA-256, hexadecimal.
+        Its SHA-256, in hexadecimal.
 
     Raises:
         botocore.exceptions.ClientError: S3 refuses.
@@ -98,19 +97,19 @@ def _python() -> dict[str, Any]:
     }
 
 
-def _installed(found: Iterable[metadata.Distribution]) -> Iterator[dict[str, Any]]:
-    """What Python imports: of two installations of a package, the one that comes first."""
-    names: set[str] = set()
+def _installed(found: Iterable[metadata.Distribution]) -> Iterable[metadata.Distribution]:
+    """Yield the distributions that Python imports: the first of several installations of a package."""
+    first: dict[str, metadata.Distribution] = {}
     for each in found:
-        about = each.metadata  # read anew each time
-        name = _normal(about["Name"] or "")  # a folder that an installation left behind has no name
-        if name and name not in names:
-            names.add(name)
-            yield _component(name, about["Version"], _files(each.read_text("RECORD") or ""))
+        if name := each.metadata["Name"]:  # a leftover folder of an installation has no name
+            first.setdefault(_normal(name), each)
+    return first.values()
 
 
-def _component(name: str, version: str, files: str) -> dict[str, Any]:
+def _component(installed: metadata.Distribution) -> Mapping[str, Any]:
+    name, version = _normal(installed.metadata["Name"]), installed.version
     purl = f"pkg:pypi/{name}@{quote(version, safe='')}"
+    files = _files(installed)
     return {
         "type": "library",
         "bom-ref": purl,
@@ -121,12 +120,12 @@ def _component(name: str, version: str, files: str) -> dict[str, Any]:
     }
 
 
-def _files(record: str) -> str:
-    """The digest of a package's files, as its RECORD has them; "" without a RECORD."""
+def _files(installed: metadata.Distribution) -> str:
+    """Return the digest of a package's RECORD, which lists its files; "" without a RECORD."""
     lines = [
-        f"{path},{digest}"
-        for path, digest, *_ in csv.reader(record.splitlines())
-        if digest and ".." not in path.split("/") and path.rpartition("/")[2] not in _INSTALLER_FILES
+        f"{file},{file.hash.mode}={file.hash.value}"
+        for file in installed.files or ()
+        if file.hash and ".." not in file.parts and file.name not in _INSTALLER_FILES
     ]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest() if lines else ""
 

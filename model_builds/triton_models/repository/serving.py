@@ -1,4 +1,4 @@
-"""What serves models: a deployed endpoint, which is asked, or one that is still to be deployed."""
+"""The endpoint that serves models, either deployed or planned."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _TAG = re.compile(r":(?P<release>\d\d\.\d\d)-py3(?:-cpu)?$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """What serves the models.
+    """The endpoint that serves the models.
 
     Attributes:
-        instance_types: What the endpoint runs on; several where its variants or pools differ.
-        release: The Triton release; None if the image does not say.
+        instance_types: Its instance types; several if its variants or pools differ.
+        release: The Triton release; None if the image's tag does not contain it.
         where: The endpoint, for errors.
     """
 
@@ -39,7 +39,7 @@ class Serving:
 
     @property
     def targets(self) -> tuple[ArtifactTarget, ...]:
-        """The targets that it is, one for each compute capability; none if the release is not known."""
+        """The targets of the endpoint, one per compute capability; empty if the release is unknown."""
         release = self.release
         if release is None:
             return ()
@@ -49,21 +49,21 @@ class Serving:
 
 
 def deployed(endpoint: str, sagemaker: SageMakerClient) -> Serving:
-    """What a deployed endpoint serves with.
+    """Describe a deployed endpoint.
 
     Raises:
-        FleetError: Its instance type is unknown to the table of instance types.
-        botocore.exceptions.ClientError: There is no such endpoint, or it must not be described.
+        FleetError: Its instance type is not in the table of instance types.
+        botocore.exceptions.ClientError: The endpoint does not exist, or access is denied.
     """
     variants = _variants(endpoint, sagemaker)
     return _serving(endpoint, variants, _models(variants, sagemaker))
 
 
 def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozenset[ArtifactTarget] | None:
-    """The targets of the multi-model endpoints that serve a repository.
+    """Return the targets of the multi-model endpoints that serve a repository.
 
-    None if they are not known: no endpoint of this account and region serves it, or the image or the
-    instance type of one that does is not in the tables.
+    None if they are unknown: no endpoint of this account and region serves it, or the image or instance type
+    of such an endpoint is not in the tables.
     """
     from botocore.exceptions import ClientError
 
@@ -90,7 +90,7 @@ def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozense
 
 
 def serving_with(*, instance_type: str, release: str) -> Serving:
-    """An endpoint that is still to be deployed.
+    """Describe a planned endpoint.
 
     Raises:
         FleetError: The instance type or the release is unknown.

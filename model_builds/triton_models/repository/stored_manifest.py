@@ -1,4 +1,4 @@
-"""The manifest in S3: read with what identifies it, replaced only if it is still the one that was read."""
+"""The manifest in S3: it is read with its ETag, and replaced only if it has not changed since."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, aws_errors, error_
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Every lost round means that another writer's went through, so this many losses are no accident.
+# Every lost round means that another writer succeeded, so this many losses are no coincidence.
 ROUNDS = 50
 
-# How long a client may go on with the manifest that it read, in seconds.
+# The time for which a client may use a manifest, in seconds.
 MANIFEST_AGE_S = 30.0
 
-# The SDK repeats a request, but not the reading of an answer that breaks off.
+# The SDK retries requests, but not an interrupted read of the response.
 _READS = 3
 _NOT_MODIFIED = frozenset({"304", "NotModified"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredManifest:
-    """A manifest as it was read.
+    """A manifest with its version in S3.
 
     Attributes:
-        manifest: What it says; an empty one while there is none.
-        tag: Its entity tag; None while there is none.
-        at: When it was read, by S3's clock. This machine's clock may be off.
+        manifest: The manifest; empty if there is none yet.
+        tag: Its ETag; None if there is none yet.
+        at: The time of reading by S3's clock, because this machine's clock may be wrong.
     """
 
     manifest: Manifest
@@ -40,7 +40,7 @@ class StoredManifest:
 
 
 def read_manifest(repository: Repository, *, s3: S3Client) -> Manifest:
-    """A repository's manifest; an empty one before the first publication.
+    """Read a repository's manifest, which is empty before the first publication.
 
     Raises:
         FleetError: The object is not a manifest, or S3 refuses.
@@ -50,12 +50,12 @@ def read_manifest(repository: Repository, *, s3: S3Client) -> Manifest:
 
 
 def read(repository: Repository, s3: S3Client, *, known: StoredManifest | None = None) -> StoredManifest:
-    """The manifest with its entity tag.
+    """Read the manifest with its ETag.
 
     Args:
-        repository: Whose.
+        repository: The repository.
         s3: The client to use.
-        known: What was read before. If it has not changed, nothing but that is sent and read.
+        known: The version read before, which is returned without a download if it has not changed.
     """
     from botocore.exceptions import ClientError
 
@@ -74,7 +74,7 @@ def read(repository: Repository, s3: S3Client, *, known: StoredManifest | None =
 
 
 def replaced(stored: StoredManifest, new: Manifest, repository: Repository, s3: S3Client) -> bool:
-    """Write a manifest in the place of the one that was read; False if it is not there any more."""
+    """Replace the manifest that was read; return False if it has changed meanwhile."""
     from botocore.exceptions import ClientError
 
     only: Any = {"IfNoneMatch": "*"} if stored.tag is None else {"IfMatch": stored.tag}
@@ -94,7 +94,7 @@ def replaced(stored: StoredManifest, new: Manifest, repository: Repository, s3: 
 
 
 def _get(s3: S3Client, **request: Any) -> dict[str, Any]:
-    """An object's answer with its whole body."""
+    """Return the response for an object with its complete body."""
     import botocore.exceptions as aws
 
     for left in reversed(range(_READS)):

@@ -1,4 +1,4 @@
-"""Artifacts into S3: many small ones at a time, a large one in parts; never over what is there."""
+"""Upload of artifacts to S3: small ones in parallel, large ones in parts, never over existing objects."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
-# S3 puts an object together from at most this many parts, each of at least 5 MiB but the last.
+# The maximum number of parts of an S3 object; each except the last has at least 5 MiB.
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html, read 2026-11-21
 MAX_PARTS = 10_000
 
-# An artifact up to this size goes in one request. A larger one goes in parts of at least this size.
+# An artifact up to this size is uploaded in one request, a larger one in parts of at least this size.
 PART_BYTES = 64 << 20
 
 _ROUNDS = 5
@@ -44,10 +44,10 @@ class Part:
     """A part of a large artifact.
 
     Attributes:
-        number: From 1.
+        number: Its number, starting at 1.
         start: Its first byte.
-        size: In bytes.
-        sha256: Of its bytes, as S3 takes it: base64.
+        size: Its size in bytes.
+        sha256: The SHA-256 of its bytes in base64, as S3 requires.
     """
 
     number: int
@@ -59,16 +59,16 @@ class Part:
 def upload(
     artifacts: Sequence[Artifact], repository: Repository, s3: S3Client, *, part_bytes: int = PART_BYTES
 ) -> list[str]:
-    """Bring artifacts into the repository.
+    """Upload artifacts to the repository.
 
-    Small ones go side by side. Large ones go one after the other, each with its parts side by side. After an
-    error nothing more is begun; what has arrived stays, and is not sent again by the next attempt.
+    Small ones are uploaded in parallel. Large ones follow one after the other, each with parallel parts.
+    After an error no new upload starts; completed ones remain, and the next attempt does not repeat them.
 
     Returns:
-        The file names of those that were sent, and not there already from a faster publisher.
+        The file names of the uploaded artifacts, without those that another publisher uploaded first.
 
     Raises:
-        FleetError: An object of an artifact's name holds something else.
+        FleetError: An object with an artifact's name has other content.
         botocore.exceptions.ClientError: S3 refuses.
     """
     small = [artifact for artifact in artifacts if artifact.size <= part_bytes]
@@ -85,7 +85,7 @@ def upload(
 
 
 def _sent_whole(artifact: Artifact, repository: Repository, s3: S3Client, shown: _Progress) -> bool:
-    """Send an artifact in one request; False if a faster publisher did."""
+    """Upload an artifact in one request; return False if another publisher was faster."""
 
     def put() -> None:
         with artifact.path.open("rb") as body:
@@ -113,7 +113,7 @@ def _sent_in_parts(
     part_bytes: int,
     shown: _Progress,
 ) -> bool:
-    """Send an artifact in parts; False if a faster publisher did."""
+    """Upload an artifact in parts; return False if another publisher was faster."""
     parts = parts_of(artifact, part_bytes=part_bytes)
 
     def put() -> None:
@@ -135,7 +135,7 @@ def _sent_in_parts(
                 IfNoneMatch="*",
             )
         except BaseException:
-            # Its parts would be billed until the bucket's lifecycle rule finds them.
+            # Its parts would be billed until the bucket's lifecycle rule removes them.
             with contextlib.suppress(Exception):
                 s3.abort_multipart_upload(**target)
             raise
@@ -144,7 +144,7 @@ def _sent_in_parts(
 
 
 def _all_or_none(pool: Executor, send: Any, parts: Sequence[Part]) -> list[CompletedPartTypeDef]:
-    """Every part sent; after an error none is under way any more, so that the upload can be aborted."""
+    """Upload all parts; after an error wait for active ones, so that the upload can be aborted."""
     futures = [pool.submit(send, part) for part in parts]
     try:
         return [future.result() for future in futures]
@@ -171,14 +171,14 @@ def _sent_part(
 
 
 def _written_once(put: Any, artifact: Artifact, repository: Repository, s3: S3Client) -> bool:
-    """Write an object unless it is there; False if it was there with the same content."""
+    """Write an object unless it exists; return False if it exists with the same content."""
     from botocore.exceptions import ClientError
 
     for _ in range(_ROUNDS):
         try:
             put()
         except ClientError as error:
-            # NoSuchUpload: an earlier attempt put the parts together, and its answer was lost.
+            # NoSuchUpload: an earlier attempt completed the upload, and its response was lost.
             if error_code(error) not in LOST_RACE | NOT_FOUND | {"NoSuchUpload"}:
                 raise
             found = stored_sha256(artifact.path.name, repository, s3)
@@ -192,13 +192,13 @@ def _written_once(put: Any, artifact: Artifact, repository: Repository, s3: S3Cl
 
 
 def parts_of(artifact: Artifact, *, part_bytes: int) -> list[Part]:
-    """How an artifact is divided, with the SHA-256 of each part.
+    """Divide an artifact into parts with their SHA-256.
 
-    The digests of the parts and the one of the whole come from one reading. S3 compares each part with its
-    own, so what it stores is what the artifact's name says, even if the file changes meanwhile.
+    The digests of the parts and of the entire file come from one reading. S3 verifies each part, so the
+    stored object matches the digest in the artifact's name even if the file changes meanwhile.
 
     Raises:
-        FleetError: The file is not the artifact any more.
+        FleetError: The file has changed.
     """
     size = max(part_bytes, -(-artifact.size // MAX_PARTS))
     whole = hashlib.sha256()
@@ -220,7 +220,7 @@ def parts_of(artifact: Artifact, *, part_bytes: int) -> list[Part]:
         what=f"the content's SHA-256 is {whole.hexdigest()}",
         where=str(artifact.path),
         expected=artifact.sha256,
-        why="the file was changed after it was checked",
+        why="the file has changed since it was checked",
         fix="pack the model again",
         rule="artifact-changed",
     )
@@ -228,13 +228,13 @@ def parts_of(artifact: Artifact, *, part_bytes: int) -> list[Part]:
 
 @contextlib.contextmanager
 def _slice(path: Path, part: Part) -> Iterator[IO[bytes]]:
-    """The bytes of a part as a file, which are not held in memory."""
+    """Yield the bytes of a part as a file, without loading them into memory."""
     with path.open("rb") as file:
         yield io.BufferedReader(_Window(file.fileno(), start=part.start, size=part.size), _CHUNK_BYTES)
 
 
 class _Window(io.RawIOBase):
-    """A stretch of an open file as a file of its own."""
+    """A range of an open file as a separate file."""
 
     def __init__(self, descriptor: int, *, start: int, size: int) -> None:
         self._descriptor, self._start, self._size = descriptor, start, size
@@ -263,7 +263,7 @@ class _Window(io.RawIOBase):
 
 
 class _Progress:
-    """Tells a person who is watching how much has gone, at most once a second."""
+    """A progress display in the terminal, updated at most once per second."""
 
     def __init__(self, artifacts: Sequence[Artifact]) -> None:
         self._total = sum(artifact.size for artifact in artifacts)

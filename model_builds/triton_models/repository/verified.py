@@ -1,4 +1,4 @@
-"""`fleet history --verify`: whether the bytes in the repository are those that were published."""
+"""`fleet history --verify`: compare the bytes in the repository with the published digests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from triton_models.repository.published import PublishedArtifact
 
 _CHUNK_BYTES = 1 << 20
-# The SDK repeats a request, but not the reading of an answer that breaks off.
+# The SDK retries requests, but not an interrupted read of the response.
 _READS = 3
 
 
@@ -30,8 +30,8 @@ class Recorded:
     """An object that the manifest records.
 
     Attributes:
-        name: In the repository.
-        sha256: Hexadecimal.
+        name: Its name in the repository.
+        sha256: The SHA-256, in hexadecimal.
     """
 
     name: str
@@ -41,14 +41,14 @@ class Recorded:
 def verify(rows: Sequence[PublishedArtifact], repository: Repository, s3: S3Client) -> int:
     """Read each artifact and its bill of materials, and compare the digests with the manifest's.
 
-    The manifest alone proves nothing against someone who can write it as well. So an artifact's name, which
-    clients and templates hold, must carry the beginning of its digest.
+    The manifest alone gives no protection against someone who can write it as well. An artifact's name, which
+    clients and templates contain, must therefore contain the first digits of its digest.
 
     Returns:
-        How many objects were read.
+        The number of objects read.
 
     Raises:
-        FleetError: Objects are gone, or differ; names all of them.
+        FleetError: Objects are missing or differ; all are listed.
         botocore.exceptions.ClientError: S3 refuses.
     """
     wanted = tuple(dict.fromkeys(each for row in rows for each in _recorded(row)))
@@ -71,7 +71,7 @@ def _recorded(row: PublishedArtifact) -> Iterator[Recorded]:
 
 
 def _sha256(wanted: Recorded, *, repository: Repository, s3: S3Client) -> str | None:
-    """The digest of an object's bytes; None if there is no object."""
+    """Return the digest of an object's bytes; None if it does not exist."""
     import botocore.exceptions as aws
 
     for left in reversed(range(_READS)):
@@ -94,11 +94,11 @@ def _sha256(wanted: Recorded, *, repository: Repository, s3: S3Client) -> str | 
 
 def _differs(wanted: Recorded, found: str | None, repository: Repository) -> Problem:
     return Problem(
-        what="the object is gone" if found is None else f"the object holds something else: SHA-256 {found}",
+        what="the object is missing" if found is None else f"the object has other content: SHA-256 {found}",
         where=f"{repository.url}{wanted.name}",
-        expected=f"SHA-256 {wanted.sha256}, as the manifest records",
-        why="what endpoints load is not what was checked and published",
-        fix="find out in CloudTrail who changed it, and restore the version that was published",
+        expected=f"SHA-256 {wanted.sha256}, as in the manifest",
+        why="endpoints would load other content than was checked and published",
+        fix="find out in CloudTrail who changed it, and restore the published version",
         rule="artifact-gone" if found is None else "artifact-changed",
     )
 
@@ -109,8 +109,8 @@ def _misnamed(row: PublishedArtifact, repository: Repository) -> Iterator[Proble
         yield Problem(
             what=f"the manifest records SHA-256 {row.record.sha256} for {row.artifact}",
             where=repository.manifest_url,
-            expected=f"a digest that begins with {digest}, as the artifact's name does",
-            why="someone has changed the manifest: `fleet publish` names artifacts by their digest",
-            fix="restore the manifest's earlier version, and find out who wrote it in CloudTrail",
+            expected=f"a digest that starts with {digest}, as in the artifact's name",
+            why="someone has changed the manifest, because `fleet publish` names artifacts by digest",
+            fix="restore the manifest's earlier version, and find out in CloudTrail who changed it",
             rule="artifact-renamed",
         )

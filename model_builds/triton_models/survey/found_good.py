@@ -1,8 +1,8 @@
-"""What declarations were found good before: while nothing changes that they are judged by, they still are.
+"""A cache of the declarations that passed all checks, like the caches of linters.
 
-Equal files need no second look, as with the caches of linters. Nothing is kept of a declaration with a
-mistake, so that no mistake outlives what it was about. A declaration that reads something else than its
-folder and environment variables is looked at again when its folder changes.
+An entry is valid until one of its inputs changes. A declaration with a problem is never cached, so it never
+outlives its cause. A declaration that reads more than its folder and environment variables is checked again
+only when its folder changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from triton_models.base.source_files import contents
 from triton_models.survey.servable import Judged
 
 FOLDER = ".fleet_cache"
-"""In the source folder; it is no source."""
+"""The cache's file in the source folder, which is not a source itself."""
 
 _FILE = "declarations.json"
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -30,12 +30,12 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Good:
-    """What is remembered of a model that was asked for and is good.
+    """The cached result of a model without problems.
 
     Attributes:
-        digest: Of all files in its folder.
-        judged: What was found: no problem, but names.
-        forms: The names of the forms in its folder, which no folder may have.
+        digest: The digest of all files in its folder.
+        judged: The result: names, and no problems.
+        forms: The names of the forms in its folder; no folder may have the same name.
         variables: The environment variables that its folder reads, each with a digest of its value.
     """
 
@@ -45,11 +45,11 @@ class Good:
     variables: Mapping[str, str]
 
     def is_still(self, digests: Mapping[str, str], folder: str) -> bool:
-        """Whether nothing of this has changed.
+        """Return whether the entry is still valid.
 
         Args:
-            digests: Of all folders.
-            folder: Its own.
+            digests: The digests of all folders.
+            folder: The model's folder.
         """
         return (
             self.digest == digests.get(folder)
@@ -59,7 +59,7 @@ class Good:
 
 
 def folder_digests(files: Mapping[str, str]) -> dict[str, str]:
-    """The digest of each folder of models/.
+    """Return the digest of each folder of models/.
 
     Args:
         files: The digest of each file of the source folder: see `triton_models.base.source_files.contents`.
@@ -74,30 +74,30 @@ def folder_digests(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def circumstances(files: Mapping[str, str], *, release: str, gpu: bool) -> str:
-    """A digest of all that declarations are judged by beside their own folders."""
+    """Return a digest of everything outside their folders that the checks of declarations depend on."""
     tools = [f"{digest} {path}" for path, digest in contents(_PACKAGE).items() if path.endswith(".py")]
     shared = [f"{digest} {path}" for path, digest in files.items() if "/" not in path]
     return _digest([*tools, *shared, release, str(gpu), f"{sys.version_info[:2]}"])
 
 
 def values_of(variables: Iterable[str]) -> dict[str, str]:
-    """A digest of the value of each environment variable; of none that is not set."""
+    """Return a digest of the value of each environment variable that is set."""
     return {name: _digest([os.environ[name]]) if name in os.environ else "" for name in variables}
 
 
 def recall(source: Path, circumstances: str) -> dict[str, Good]:
-    """What was found good under the same circumstances, by what was asked for."""
+    """Return the entries with the same circumstances, by requested name."""
     try:
         document = json.loads((source / FOLDER / _FILE).read_bytes())
         if document["circumstances"] != circumstances:
             return {}
         return {asked: _good(row) for asked, row in document["good"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # there is none, or somebody else's
+        return {}  # missing, or in another format
 
 
 def remember(source: Path, circumstances: str, good: Mapping[str, Good]) -> None:
-    """Keep what was found good, if the source folder can be written to."""
+    """Write the entries, if the source folder is writable."""
     rows = {
         asked: {
             "digest": each.digest,

@@ -1,7 +1,6 @@
-"""What of declarations no endpoint of a release could serve, found without building anything.
+"""Checks that an endpoint of a release can serve the declared models, without building anything.
 
-It is what a pull request is stopped by: each model alone, with the checks that a build begins with, and all
-of a repository together.
+They stop a pull request early: each model alone, with the first checks of a build, then all together.
 """
 
 from __future__ import annotations
@@ -33,18 +32,17 @@ NAME_RULE = "composing-name-taken"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What was found about one declaration by itself.
+    """The result of checking one declaration alone.
 
     Attributes:
-        artifact: The name that it is published under; empty of one that cannot be read.
-        names: The names that no other artifact of a repository may have: its own, and of an ensemble those of
-            its steps.
-        problems: What is wrong with it.
-        plans: The hardware of its plans, as `TensorRt` says it; also of those that its `write` makes.
-        environments: Whether a model of it carries a Python environment.
-        pipelines: Whether a model of it is a DALI pipeline.
-        any_gpu: Whether it needs a GPU, of whatever model. A DALI pipeline of a build for GPUs decodes on
-            one, and a function that names wheels may name others for it.
+        artifact: The name it is published under; empty if the declaration is unreadable.
+        names: The names that must be unique in a repository: its own, and those of an ensemble's steps.
+        problems: The problems found.
+        plans: The hardware of its plans, as in `TensorRt`, including plans made by its `write`.
+        environments: True if one of its models has a Python environment.
+        pipelines: True if one of its models is a DALI pipeline.
+        any_gpu: True if it needs a GPU of any kind. A DALI pipeline built for GPUs decodes on one, and a
+            function that names wheels may name others for GPUs.
     """
 
     artifact: str = ""
@@ -57,7 +55,7 @@ class Judged:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Judged:
-        """What was found, from the JSON of its fields."""
+        """Return the result from its JSON-ready data."""
         return cls(
             **{
                 **document,
@@ -71,13 +69,13 @@ class Judged:
 def unservable(
     builds: Mapping[str, ModelBuild], *, models: Path, release: Release, gpu: bool
 ) -> Iterator[Problem]:
-    """What is wrong with declarations for a release.
+    """Return the problems of declarations for a release.
 
     Args:
-        builds: The declarations, by what they are asked for: a folder, or `folder:form`.
+        builds: The declarations by requested name: a folder or `folder:form`.
         models: The folder that holds their folders.
         release: The Triton release that serves them.
-        gpu: Whether GPUs serve them, with plans for what is declared for TensorRT.
+        gpu: True if GPUs serve them, with plans for models declared for TensorRT.
     """
     folders = {asked: models / asked.partition(":")[0] for asked in builds}
     return together(
@@ -86,7 +84,7 @@ def unservable(
 
 
 def judge(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Judged:
-    """What is wrong with a declaration by itself.
+    """Check one declaration alone.
 
     Args:
         build: The declaration.
@@ -110,7 +108,7 @@ def judge(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Ju
 
 
 def together(judged: Iterable[Judged]) -> Iterator[Problem]:
-    """What is wrong with the declarations of a repository: with each, and then with several together."""
+    """Yield the problems of a repository's declarations: first of each alone, then of several together."""
     owners: dict[str, list[str]] = {}
     for each in judged:
         yield from each.problems
@@ -124,7 +122,7 @@ def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> I
         check_backends(build, release)
     except FleetError as error:
         yield from error.problems
-    job = BuildJob(root=source, release=release, source=source, cpu=True)  # nothing is written
+    job = BuildJob(root=source, release=release, source=source, cpu=True)  # no file is written
     try:
         check_environments(build, job)
     except FleetError as error:
@@ -146,7 +144,7 @@ def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> I
 
 
 def _payload(build: ModelBuild) -> Iterator[Problem]:
-    """One row of a plain model's inputs fits into a request."""
+    """Yield a problem if one row of a plain model's inputs exceeds the request limit."""
     if len(build.models) != 1 or not isinstance(build.models[0], PythonModel | PyTorchNetwork):
         return
     inputs = build.models[0].inputs
@@ -156,28 +154,28 @@ def _payload(build: ModelBuild) -> Iterator[Problem]:
             what=f"the smallest request has {least:,} bytes: {', '.join(tensor.name for tensor in inputs)}",
             where="`inputs` of its model",
             expected=f"at most {PAYLOAD_LIMIT:,}",
-            why="InvokeEndpoint refuses longer requests, so the model could never be invoked",
-            fix="take less in, such as a compressed image that a step before decodes",
+            why="InvokeEndpoint refuses longer requests, so every invocation would fail",
+            fix="use smaller inputs, such as a compressed image that an earlier step decodes",
             rule=PAYLOAD_RULE,
         )
 
 
 def _names_taken(owners: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """A composing model's name belongs to one artifact of a repository."""
+    """Yield a problem for each composing model's name that is not unique in the repository."""
     for name, artifacts in owners.items():
         if len(artifacts) > 1:
             yield Problem(
                 what=f"{name!r} is a model of {_listed(artifacts)}",
                 where="the names of the declared models",
-                expected="a name of its own for every model of a repository, composing models among them",
-                why="their metrics cannot be told apart, and a cache or an inner call takes the wrong one",
-                fix=f"begin each with its artifact's name, such as {artifacts[1]}_{name}",
+                expected="a unique name for every model of a repository, composing models included",
+                why="their metrics would be mixed, and a cache or inner call would use the wrong one",
+                fix=f"start each with its artifact's name, such as {artifacts[1]}_{name}",
                 rule=NAME_RULE,
             )
 
 
 def _names(build: ModelBuild) -> tuple[str, ...]:
-    """The artifact's name, and of an ensemble those of its steps."""
+    """Return the artifact's name, and those of an ensemble's steps."""
     composing = [model.name for model in build.models if not isinstance(model, Ensemble)]
     return tuple(dict.fromkeys([build.name, *composing]))
 

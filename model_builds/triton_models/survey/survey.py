@@ -1,8 +1,7 @@
-"""Thousands of declarations read and judged in processes of their own, while their caller does other work.
+"""Checks of thousands of declarations in separate processes, parallel to the caller's other work.
 
-Reading one takes a millisecond, so that a few are read where they are asked for. Thousands would be most of
-a synthesis, which itself keeps one processor busy and no more. Those that were found good before, and have
-not changed since, are not read at all.
+Reading one takes a millisecond, so a few are read in the caller's process. Thousands would take most of a
+synthesis, which uses a single processor. Declarations that passed before and have not changed are not read.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ from triton_models.survey.found_good import (
 )
 from triton_models.survey.servable import Judged, judge, together
 
-# A process takes as long to start as so many declarations to read.
+# Starting a process takes as long as reading this many declarations.
 _LEAST_FOR_A_PROCESS = 150
 
-# Whoever asks has work of their own, and waits for the answer when that is done.
+# Leave a processor to the caller, which waits for the result only after its own work.
 _NICENESS = 5
 
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from triton_models.survey.survey import main; main()"
@@ -46,10 +45,10 @@ _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from triton_models.survey.su
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What was found when a declaration was read.
+    """The result of reading a declaration.
 
     Attributes:
-        judged: What is wrong with it, and its names.
+        judged: Its problems and its names.
         forms: The names of the forms in its folder.
         variables: The environment variables that its folder reads.
     """
@@ -60,7 +59,7 @@ class Seen:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Seen:
-        """What was found, from JSON."""
+        """Return the result from its JSON-ready data."""
         return cls(
             judged=Judged.of(document["judged"]),
             forms=tuple(document["forms"]),
@@ -70,13 +69,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked about declarations.
+    """The declarations that one process reads.
 
     Attributes:
         names: The models: folders, or `folder:form`.
         models: The folder that holds their folders.
         release: The name of the Triton release that serves them.
-        gpu: Whether GPUs serve them, with plans for what is declared for TensorRT.
+        gpu: True if GPUs serve them, with plans for models declared for TensorRT.
     """
 
     names: tuple[str, ...]
@@ -85,7 +84,7 @@ class Question:
     gpu: bool
 
     def answers(self) -> list[Seen]:
-        """Read and judge the declarations, here and now."""
+        """Read and check the declarations in this process."""
         release = release_named(self.release)
         return [self._answer(name, release) for name in self.names]
 
@@ -104,18 +103,18 @@ class Question:
 
 
 class Survey:
-    """Declarations that are read and judged from now on, in the background if they are many.
+    """Declarations under check, in the background if there are many.
 
     Attributes:
-        names: The models: folders, or `folder:form`; each once.
+        names: The models: folders, or `folder:form`; without duplicates.
 
     Args:
-        names: The models: folders, or `folder:form`; each counts once.
+        names: The models: folders, or `folder:form`; duplicates are dropped.
         source: The folder that holds models/.
         files: The digest of each file in it: see `triton_models.base.source_files.contents`.
         release: The Triton release that serves them.
-        gpu: Whether GPUs serve them, with plans for what is declared for TensorRT.
-        processes: The most processes; by default one for each processor.
+        gpu: True if GPUs serve them, with plans for models declared for TensorRT.
+        processes: The maximum number of processes; by default one per processor.
     """
 
     def __init__(
@@ -155,20 +154,20 @@ class Survey:
         weakref.finalize(self, _end, self._processes)
 
     def problems(self) -> Iterator[Problem]:
-        """What is wrong with the declarations; waits for it.
+        """Wait for the check, and yield the problems of the declarations.
 
-        First with each by itself, in the order of their names, then with several together.
+        First those of each alone, in the order of their names, then those of several together.
 
         Raises:
-            FleetError: A process that read some of them did not come to its end.
+            FleetError: A process ended before it had read its declarations.
         """
         return together(self.judged())
 
     def judged(self) -> Sequence[Judged]:
-        """What was found about each declaration, in the order of their names; waits for it.
+        """Wait for the check, and return the result of each declaration, in the order of their names.
 
         Raises:
-            FleetError: A process that read some of them did not come to its end.
+            FleetError: A process ended before it had read its declarations.
         """
         if self._judged is None:
             seen = dict(self._answers())
@@ -199,11 +198,11 @@ class Survey:
 
 
 def main() -> None:
-    """Answer the question on standard input, on standard output."""
+    """Read a question from standard input and write the answers to standard output."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # declarations may print
-    gc.disable()  # the process is over before there is anything to collect
-    sys.dont_write_bytecode = True  # what is found good is not read a second time
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # declarations may print to standard output
+    gc.disable()  # the process ends before there is garbage worth collecting
+    sys.dont_write_bytecode = True  # a valid declaration is not read twice
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
     question = json.load(sys.stdin)
@@ -217,7 +216,7 @@ def _folder(name: str) -> str:
 
 
 def _started(question: Question) -> subprocess.Popen[bytes]:
-    """A process that answers a question."""
+    """Start a process that answers a question."""
     with tempfile.TemporaryFile("w+") as asked:  # a pipe may take less than thousands of names
         json.dump(asdict(question), asked)
         asked.seek(0)
@@ -234,7 +233,7 @@ def _answer(question: Question, process: subprocess.Popen[bytes]) -> list[Seen]:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End the processes whose answer nobody waits for any more."""
+    """End the processes whose answers are no longer needed."""
     for process in processes:
         with contextlib.suppress(OSError):
             process.kill()
@@ -247,8 +246,8 @@ def _unread(question: Question, status: int) -> Problem:
     return Problem(
         what=f"the process that read {len(question.names):,} declarations ended {how}",
         where=f"{question.models}, from {question.names[0]} to {question.names[-1]}",
-        expected="declarations that only declare",
-        why="whether their models can be served is not known",
-        fix="see what it printed; a build.py that ends the process, or crashes a library, ends this too",
+        expected="declarations without side effects on their process",
+        why="their models could not be checked",
+        fix="check its output for a build.py that ends the process or crashes a library",
         rule="survey",
     )

@@ -1,4 +1,4 @@
-"""How far an answer is from what was expected, component by component."""
+"""Comparison of an answer with the expected one, component by component."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ else:
     Array = Any
 
 NEVER = float("inf")
-"""The difference between what cannot be compared: it is wrong by any tolerance."""
+"""The difference of values that cannot be compared, which exceeds any tolerance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The component of an answer that is furthest from what was expected.
+    """The component of an answer with the largest difference.
 
     Attributes:
-        largest: Its absolute difference; infinite where a value is not a number, or a text another one.
-        index: Where it stands.
-        got: What was answered there, as a person reads it.
-        expected: What was expected there.
-        outside: How many components differ by more than the tolerance.
-        components: How many there are.
+        largest: Its absolute difference; infinite if a value is not a number, or if strings differ.
+        index: Its index.
+        got: Its value in the answer, in readable form.
+        expected: Its expected value.
+        outside: The number of components that differ by more than the tolerance.
+        components: The number of components.
     """
 
     largest: float
@@ -40,8 +40,8 @@ class Difference:
 def difference(served: Array, expected: Array, *, tolerance: float) -> Difference:
     """Compare two tensors of one shape, with at least one component.
 
-    Equal values do not differ, infinite ones included. A value that is not a number equals nothing, not even
-    another one: a reference that holds it proves nothing.
+    Equal values do not differ, including infinite ones. NaN does not equal any value, not even NaN, because a
+    reference that contains it proves nothing.
     """
     import numpy as np
 
@@ -58,10 +58,10 @@ def difference(served: Array, expected: Array, *, tolerance: float) -> Differenc
 
 
 def largest_difference(served: Array, expected: Array) -> float:
-    """The largest absolute difference, and infinity where there is none to measure.
+    """Return the largest absolute difference; infinity if it cannot be measured.
 
-    Shapes that differ, an empty result and a value that is not a number are all wrong by any tolerance:
-    a server that answers 200 with nothing in it must not pass.
+    Different shapes, an empty result and NaN exceed any tolerance, because a server that answers 200 with an
+    empty result must not pass.
     """
     if served.shape != expected.shape or not served.size:
         return NEVER
@@ -82,12 +82,12 @@ def _gaps(served: Array, expected: Array) -> Array:
     gaps[wide == other] = 0.0
     gaps[np.isnan(gaps)] = NEVER
     if served.dtype.kind in "iu" and expected.dtype.kind in "iu":
-        gaps[(served != expected) & (gaps == 0)] = 1.0  # whole numbers beyond 2**53, which a float64 rounds
+        gaps[(served != expected) & (gaps == 0)] = 1.0  # integers beyond 2**53, which a float64 rounds
     return gaps
 
 
 def is_text(tensor: Array) -> bool:
-    """Whether a tensor holds texts."""
+    """Return whether a tensor contains strings."""
     return tensor.dtype.kind in "OSU"
 
 
@@ -96,7 +96,7 @@ def _bytes(value: object) -> object:
 
 
 def shown(value: object) -> str:
-    """A component as a person reads it."""
+    """Return a component in readable form."""
     if isinstance(value, bytes):
         return repr(value.decode("utf-8", "backslashreplace"))
     return repr(str(value)) if isinstance(value, str) else f"{value:.7g}"

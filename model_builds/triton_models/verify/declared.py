@@ -1,4 +1,4 @@
-"""What a built root says about itself: the model that answers, and the outputs that it answers with."""
+"""The model that a built root serves, and its declared outputs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """An output as config.pbtxt declares it.
+    """An output declared in config.pbtxt.
 
     Attributes:
         name: Its name.
-        data_type: Such as "FP32", or "STRING".
-        sizes: Its shape, with the batch dimension where the model has one; -1 for any size.
+        data_type: Its data type, such as "FP32" or "STRING".
+        sizes: Its shape, with the batch dimension if the model has one; -1 for any size.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Output:
     sizes: tuple[int, ...]
 
     def problems(self, answer: Mapping[str, Array], *, where: str) -> Iterator[Problem]:
-        """What is wrong with the type and shape of an answer's output."""
+        """Yield the problems with the type and shape of an answer's output."""
         if self.name not in answer:
             there = ", ".join(answer) or "nothing"
             yield _wrong(
@@ -39,10 +39,10 @@ class Output:
         tensor = answer[self.name]
         if not _has_type(tensor, self.data_type):
             what = f"output {self.name!r} has elements of type {tensor.dtype}"
-            yield _wrong(what, where, f"{self.data_type}, as {CONFIG_FILE} says")
+            yield _wrong(what, where, f"{self.data_type}, as in {CONFIG_FILE}")
         if not self._fits(tensor.shape):
             what = f"output {self.name!r} has the shape {list(tensor.shape)}"
-            yield _wrong(what, where, f"{list(self.sizes)}, as {CONFIG_FILE} says")
+            yield _wrong(what, where, f"{list(self.sizes)}, as in {CONFIG_FILE}")
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         pairs = zip(shape, self.sizes, strict=False)
@@ -50,10 +50,10 @@ class Output:
 
 
 def served_model(root: Path, record: Mapping[str, Any]) -> str:
-    """The model of a root that applications ask for: that of its record's name, or the only one.
+    """Return the model of a root that applications invoke: the one named in its record, or the only one.
 
     Raises:
-        FleetError: There is none.
+        FleetError: There is no such model.
     """
     names = sorted(config.parent.name for config in root.glob(f"*/{CONFIG_FILE}"))
     if record.get("model") in names:
@@ -63,17 +63,17 @@ def served_model(root: Path, record: Mapping[str, Any]) -> str:
     raise FleetError.of(
         what=f"none of {', '.join(names) or 'no model directories'} is called {record.get('model')!r}",
         where=str(root),
-        expected="one model directory of the artifact's name, which applications ask for",
-        fix="build the model again",
+        expected="a model directory with the artifact's name",
+        fix="rebuild the model",
         rule="no-such-model",
     )
 
 
 def outputs(root: Path, model: str) -> list[Output]:
-    """The outputs of a model, as its config.pbtxt declares them.
+    """Return the outputs declared in a model's config.pbtxt.
 
     Raises:
-        FleetError: It cannot be read.
+        FleetError: The file cannot be read.
     """
     config = read_config(root / model / CONFIG_FILE)
     batch = (-1,) if config.max_batch_size > 0 else ()
@@ -93,7 +93,7 @@ def _has_type(tensor: Array, data_type: str) -> bool:
 
     if data_type == "STRING":
         return bool(tensor.dtype.kind == "O")
-    # NumPy has no BF16: the client library gives FP32 for it.
+    # NumPy lacks BF16; the client library returns FP32 instead.
     return bool(tensor.dtype == triton_to_np_dtype("FP32" if data_type == "BF16" else data_type))
 
 
@@ -102,7 +102,7 @@ def _wrong(what: str, where: str, expected: str) -> Problem:
         what=what,
         where=where,
         expected=expected,
-        why="applications read what config.pbtxt promises",
+        why="applications rely on config.pbtxt",
         fix="fix the model's code or its declared outputs, then build and verify again",
         rule="wrong-answer",
     )

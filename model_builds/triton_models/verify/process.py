@@ -1,4 +1,4 @@
-"""The process of a Triton server on this machine: its start, its end, its log and its port."""
+"""The process of a local Triton server: its start, its end, its log and its port."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from triton_models.base.unix_http import UnixSocketPool
 from triton_models.verify.program import server_environment
 
 SOCKETS = "FLEET_SERVER_SOCKETS"
-"""Names a folder in which a server's ports are Unix sockets, where its machine keeps it off the network."""
+"""The variable with the folder in which a server's ports are Unix sockets, on a machine without a network."""
 
 OK = 200
 POLL_S = 0.02
@@ -32,19 +32,19 @@ _LOG_LINES = 20
 
 
 class ServerProcess:
-    """A Triton server that is started when it is needed, and again after it died or hung.
+    """A Triton server that starts on demand, and again after it crashed or hung.
 
-    Start it from a thread that lives as long as it is needed: the kernel ends it with that thread.
+    Start it from a thread that lives as long as the server, because the kernel ends it with that thread.
 
     Args:
-        executable: The server's program.
-        folder: An empty folder for what it works with.
-        log: A file that gets what it prints.
-        start_s: How many seconds it may take until it is ready.
+        executable: The server's executable.
+        folder: An empty working folder.
+        log: The file for its output.
+        start_s: The time limit until it is ready, in seconds.
 
     Attributes:
         repository: The folder that the server loads models from.
-        log: As given, or a file in the folder.
+        log: The given file, or a file in the folder.
     """
 
     def __init__(self, executable: Path, folder: Path, *, log: Path | None = None, start_s: float) -> None:
@@ -60,14 +60,14 @@ class ServerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether a server runs now."""
+        """True if a server is running."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
         """Start the server if none runs.
 
         Raises:
-            FleetError: It does not become ready; with the end of its log.
+            FleetError: The server does not become ready; the error contains the end of its log.
         """
         if self.alive:
             return
@@ -77,14 +77,14 @@ class ServerProcess:
             self._launch(_free_port())
             if self._becomes_ready():
                 return
-            # Someone else may take a free port between our look and the server's bind.
+            # Another process may take a free port before the server binds it.
             if _PORT_TAKEN not in self.log_tail() or attempt == _PORT_ATTEMPTS:
                 tail = self.log_tail()
                 self.stop()
                 raise self._not_ready(tail)
 
     def log_tail(self) -> str:
-        """The last lines that the server printed since `begin_log`, without its flags."""
+        """Return the last lines of the server's output since `begin_log`, without its flags."""
         try:
             with self.log.open("rb") as file:
                 file.seek(self._since)
@@ -94,7 +94,7 @@ class ServerProcess:
         return "\n".join(text.partition(_USAGE)[0].splitlines()[-_LOG_LINES:])
 
     def stop(self) -> None:
-        """End the server and what it started, and remove the shared memory that a killed one leaves."""
+        """End the server and its children, and remove the shared memory that a killed server leaves."""
         if self._pool is not None:
             self._pool.close()
         if self._process is not None:
@@ -106,7 +106,7 @@ class ServerProcess:
     close = stop
 
     def begin_log(self) -> None:
-        """Forget, for `log_tail`, what was printed so far."""
+        """Exclude the output so far from `log_tail`."""
         self._since = self.log.stat().st_size if self.log.exists() else 0
 
     def request(
@@ -118,16 +118,16 @@ class ServerProcess:
         headers: dict[str, str] | None = None,
         limit_s: float,
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request to the server that runs."""
+        """Send a request to the running server."""
         if self._pool is None:
             msg = "a server that was started"
             raise AssertionError(msg)
         return self._pool.request(method, path, body=body, headers=headers, timeout=limit_s)
 
     def ending(self) -> str:
-        """What became of a server that closed the connection."""
+        """Return a description of how the server ended the connection."""
         if self._process is None:
-            return "the Triton server was not there"
+            return "the Triton server was not running"
         try:
             status = self._process.wait(timeout=SHORT_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -152,7 +152,7 @@ class ServerProcess:
             "--allow-metrics=false",
             "--exit-timeout-secs=2",
             f"--backend-config=python,shm-region-prefix-name={self._mark}",
-            # A build container may have no more than 64 MB of shared memory.
+            # A build container may have only 64 MB of shared memory.
             "--backend-config=python,shm-default-byte-size=1048576",
         ]
         try:
@@ -160,13 +160,13 @@ class ServerProcess:
                 self._process = subprocess.Popen(
                     command,
                     env=server_environment(),
-                    # Where an image's PYTHONPATH ends with a colon, Python looks in the working directory.
+                    # If an image's PYTHONPATH ends with a colon, Python searches the working directory.
                     cwd=self.repository,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=tie_to_parent,  # noqa: PLW1509  a lone prctl call
+                    preexec_fn=tie_to_parent,  # noqa: PLW1509  a single prctl call
                 )
         except OSError as error:
             raise self._not_ready(f"{error.filename or self._executable}: {error.strerror}") from error
@@ -184,7 +184,7 @@ class ServerProcess:
         return False
 
     def _is_ready(self) -> bool:
-        """Whether ours answers: another server may hold the port while ours is about to fail."""
+        """Return whether our server answers; another one may hold the port while ours fails to start."""
         try:
             answer = self.request("GET", "/v2", limit_s=SHORT_LIMIT_S)
             ready = self.request("GET", "/v2/health/ready", limit_s=SHORT_LIMIT_S)
@@ -196,9 +196,9 @@ class ServerProcess:
         return FleetError.of(
             what="the Triton server does not start",
             where=str(self._executable),
-            expected=f"a server that is ready within {self._start_s:g} seconds",
-            why="nothing can be verified without it",
-            fix=f"read the end of its log:\n{indented(tail)}",
+            expected=f"a ready server within {self._start_s:g} seconds",
+            why="models cannot be verified without it",
+            fix=f"check the end of its log:\n{indented(tail)}",
             rule="tritonserver",
         )
 
@@ -210,5 +210,5 @@ def _free_port() -> int:
 
 
 def indented(text: str) -> str:
-    """The lines of a text, as a part of an error."""
+    """Return the lines of a string, indented for an error."""
     return "\n".join(f"    {line}" for line in text.splitlines())

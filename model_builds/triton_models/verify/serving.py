@@ -1,7 +1,7 @@
-"""One Triton server of this machine, which serves built roots one after the other.
+"""A local Triton server that serves built roots one after the other.
 
-The server is the image's own where this runs in NVIDIA's image. It listens on this machine only, loads a
-model on request and with configuration auto-complete off, as the endpoints of this project do.
+Inside NVIDIA's image it is the image's own server. It listens only on this machine, and loads models on
+request without auto-completing configurations, as the endpoints of this project do.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _HEADER_LENGTH = "Inference-Header-Content-Length"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long is waited, in seconds.
+    """Time limits in seconds.
 
     Attributes:
-        start_s: Until a server is ready.
-        load_s: Until a model is loaded; by default what SageMaker gives a load.
-        answer_s: For an answer; by default what SageMaker gives an invocation.
+        start_s: The limit for starting a server.
+        load_s: The limit for loading a model; by default SageMaker's.
+        answer_s: The limit for an answer; by default SageMaker's for an invocation.
     """
 
     start_s: float = 120.0
@@ -46,15 +46,15 @@ class Limits:
 def serving(
     tritonserver: Path | None = None, *, log: Path | None = None, limits: Limits | None = None
 ) -> Iterator[Server]:
-    """A server for any number of built roots, one after the other; it starts when the first is loaded.
+    """Yield a server for built roots, one after the other; it starts when the first one is loaded.
 
     Args:
         tritonserver: The executable; see `find_server`.
-        log: A file that gets everything the server prints. Without one, errors show the end of it.
-        limits: How long is waited.
+        log: The file for the server's output. Errors always show the end of the output.
+        limits: The time limits.
 
     Raises:
-        FleetError: There is no server.
+        FleetError: The server's executable does not exist.
     """
     executable = find_server(tritonserver)
     with tempfile.TemporaryDirectory(prefix="fleet-verify-", ignore_cleanup_errors=True) as folder:
@@ -69,10 +69,10 @@ class Server(ServerProcess):
     """A Triton server that loads models of built roots and answers requests.
 
     Args:
-        executable: The server's program.
-        folder: An empty folder for what it works with.
-        log: A file that gets what it prints.
-        limits: How long is waited.
+        executable: The server's executable.
+        folder: An empty working folder.
+        log: The file for its output.
+        limits: The time limits.
     """
 
     def __init__(self, executable: Path, folder: Path, *, log: Path | None = None, limits: Limits) -> None:
@@ -81,14 +81,15 @@ class Server(ServerProcess):
 
     @contextmanager
     def loaded(self, root: Path, model: str) -> Iterator[None]:
-        """Load a model of a built root, with the models that it runs; unload them at the end.
+        """Load a model of a built root and the models that it runs; unload them at the end.
 
-        A server that answers with an error, or not at all, is ended: what it still holds of the model could
-        get in the way of the next one.
+        A server that fails or does not answer is ended, because leftovers of the model could affect the next
+        one.
 
         Args:
-            root: The built root. Python may leave bytecode next to a model's code: the backend's interpreter
-                of release 24.10 ignores the variable that forbids it. No artifact holds it.
+            root: The built root. Python may write bytecode next to a model's code, because the backend's
+                interpreter of release 24.10 ignores the variable that forbids it. Artifacts do not contain
+                it.
             model: The model's name.
 
         Raises:
@@ -110,15 +111,16 @@ class Server(ServerProcess):
                 link.unlink()
 
     def infer(self, model: str, inputs: Tensors, *, where: str) -> dict[str, Any]:
-        """All outputs of a loaded model.
+        """Return all outputs of a loaded model.
 
         Args:
             model: The model's name.
-            inputs: What is sent.
-            where: The request, for an error.
+            inputs: The input tensors.
+            where: A description of the request, for errors.
 
         Raises:
-            FleetError: The inputs do not fit, the server answers with an error, dies, or takes too long.
+            FleetError: The inputs do not fit, or the server answers with an error, crashes, or takes too
+                long.
         """
         body, content_type = encode(inputs, outputs=None, content="binary", where=where)
         header = content_type.removeprefix(BINARY_TYPE)
@@ -136,7 +138,7 @@ class Server(ServerProcess):
         return decode(answer, f"{BINARY_TYPE}{length}" if length else "application/json")
 
     def _link(self, root: Path) -> list[Path]:
-        """Show every model directory of a root to the server."""
+        """Link every model directory of a root into the server's repository."""
         links = []
         for config in sorted(root.absolute().glob(f"*/{CONFIG_FILE}")):
             links.append(self.repository / config.parent.name)
@@ -156,7 +158,7 @@ class Server(ServerProcess):
             raise self._refused(f"the Triton server does not load it: {_reason(answer)}", where=where)
 
     def _unload(self, model: str, names: list[str]) -> bool:
-        """Unload a model with the models that it runs; whether they are all gone."""
+        """Unload a model with the models that it runs; return whether all are unloaded."""
         body = json.dumps({"parameters": {"unload_dependents": True}}).encode()
         try:
             self.request("POST", f"/v2/repository/models/{model}/unload", body=body, limit_s=_UNLOAD_LIMIT_S)
@@ -182,7 +184,7 @@ class Server(ServerProcess):
         doing: str,
         where: str,
     ) -> tuple[int, bytes, str | None]:
-        """An answer's status, body and length of its header."""
+        """Send a request, and return the answer's status, body and header length."""
         try:
             answer = self.request(method, path, body=body, headers=headers, limit_s=limit_s)
         except urllib3.exceptions.TimeoutError:
@@ -198,16 +200,16 @@ class Server(ServerProcess):
         return FleetError.of(
             what=what,
             where=where,
-            expected="a model that loads, and answers the examples of its declaration",
+            expected="a model that loads and answers the examples of its declaration",
             why="the endpoint would fail in the same way; the end of the server's log:\n"
             + indented(self.log_tail()),
-            fix="fix what the log says in the declaration or the model's code, then build and verify again",
+            fix="fix the error in the declaration or the model's code, then build and verify again",
             rule="not-served",
         )
 
 
 def _reason(answer: bytes) -> str:
-    """What Triton says in an error's body."""
+    """Return Triton's message from an error's body."""
     text = answer.decode(errors="replace")
     try:
         return str(json.loads(text)["error"])

@@ -1,4 +1,4 @@
-"""`fleet verify`: built models, served by a Triton server, against their source on the declared inputs."""
+"""`fleet verify`: compare built models on a Triton server with their source, on the declared inputs."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """How near a built model is to its source; within its tolerance, or there is none of these.
+    """The accuracy of a built model that is within its tolerance.
 
     Attributes:
         model: The model's name.
-        precision: What it calculates in, such as "fp32"; of several plans, "fp16+fp32".
-        examples: How many requests were answered.
-        largest: The largest absolute difference of any component; None where nothing was compared.
-        tolerance: What was allowed; None where nothing was compared.
+        precision: Its precision, such as "fp32", or "fp16+fp32" for several plans.
+        examples: The number of requests answered.
+        largest: The largest absolute difference of any component; None without a comparison.
+        tolerance: The allowed difference; None without a comparison.
         output: The output with the largest difference.
     """
 
@@ -49,7 +49,7 @@ class Accuracy:
     output: str | None = None
 
     def line(self) -> str:
-        """What was found, in a line."""
+        """Return the result as a line."""
         requests = f"{self.examples} example{'s' * (self.examples != 1)}"
         begin = f"{self.model}: {self.precision}, {requests}"
         if self.largest is not None:
@@ -57,23 +57,23 @@ class Accuracy:
                 f"{begin}, largest difference {self.largest:.1e} in {self.output}, allowed {self.tolerance:g}"
             )
         if self.examples:
-            return f"{begin}, answered in the declared types and shapes; no reference to compare with"
-        return f"{begin}; it loads, and nothing more is known"
+            return f"{begin}, answers have the declared types and shapes; no reference to compare with"
+        return f"{begin}; it loads, and was not compared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """The outcome of `fleet verify`: for each root what was found, or what is wrong."""
+    """The outcome of `fleet verify`: the accuracy or the problems of each root."""
 
     found: dict[str, Accuracy | tuple[Problem, ...]]
 
     @property
     def exit_code(self) -> int:
-        """0 if every model is within its tolerance."""
+        """0 if every model is within its tolerance, otherwise 1."""
         return 0 if all(isinstance(each, Accuracy) for each in self.found.values()) else 1
 
     def as_dict(self) -> dict[str, Any]:
-        """Each path with its accuracy or its problems."""
+        """Return each path with its accuracy or its problems, as JSON-ready data."""
         return {
             "verified": self.exit_code == 0,
             "paths": {
@@ -85,7 +85,7 @@ class Verified:
         }
 
     def lines(self) -> Iterator[str]:
-        """The problems in full, and one line for each model."""
+        """Yield the problems in full, and one line per model."""
         for path, each in self.found.items():
             if isinstance(each, Accuracy):
                 yield each.line()
@@ -97,10 +97,10 @@ class Verified:
 
 
 def run(arguments: argparse.Namespace) -> Verified:
-    """`fleet verify ROOT...`: all of them with one server; one that fails keeps no other from being verified.
+    """Run `fleet verify ROOT...` with one server for all roots; a failed root does not stop the others.
 
     Raises:
-        FleetError: There is no server, or none starts.
+        FleetError: The server does not exist or does not start.
     """
     from triton_models.verify.serving import serving
 
@@ -117,25 +117,25 @@ def run(arguments: argparse.Namespace) -> Verified:
 
 
 def verify(root: Path, declaration: ModelBuild, *, server: Server) -> Accuracy:
-    """Send every example of a declaration to the built model, and compare with what its source answers.
+    """Send every example of a declaration to the built model, and compare the answers with its source's.
 
-    Every component of every output that the reference gives must be within the tolerance of the precision
-    that the model was built in; of several plans, that of the coarsest. Outputs must have the types and
-    shapes that config.pbtxt declares, whether there is a reference or not.
+    Every component of every output in the reference must be within the tolerance of the model's precision; of
+    several plans, the coarsest precision applies. Outputs must always have the types and shapes declared in
+    config.pbtxt.
 
-    A root that fails is marked: `fleet pack` refuses it until it is built or verified again. A server
-    that does not start marks nothing: that says nothing about the model.
+    A root that fails is marked, and `fleet pack` refuses it until it is rebuilt or verified. A server that
+    does not start leaves no mark, because that does not concern the model.
 
     Args:
-        root: What `fleet build` made. The mark is written to it, and Python's bytecode; no artifact holds
-            either.
-        declaration: What it was made from.
-        server: From `triton_models.verify.serving.serving(...)`. One is enough for any number of roots: it
-            is started when it is needed, and again after it died.
+        root: A root written by `fleet build`. It receives the mark and Python's bytecode, which artifacts do
+            not contain.
+        declaration: The declaration it was built from.
+        server: The server from `triton_models.verify.serving.serving(...)`. One is enough for any number of
+            roots, because it starts on demand, and again after a crash.
 
     Raises:
-        FleetError: Everything that is wrong: it does not load, an answer is an error, late, or outside
-            tolerance, or the declaration's own code fails. Each problem names the model and the example.
+        FleetError: The model does not load, an answer is an error, late, or outside the tolerance, or the
+            declaration's own code fails. Each problem names the model and the example.
     """
     record = _record(root)
     server.start()
@@ -150,14 +150,14 @@ def verify(root: Path, declaration: ModelBuild, *, server: Server) -> Accuracy:
 
 
 def declaration_of(root: Path, models: Path | None = None) -> ModelBuild:
-    """The declaration that a built root was made from.
+    """Return the declaration that a root was built from.
 
     Args:
-        root: What `fleet build` made.
-        models: The folder of model builds; by default the one beside this package.
+        root: A root written by `fleet build`.
+        models: The folder of model builds; by default the one next to this package.
 
     Raises:
-        FleetError: It is no such root, or its declaration is not there or has a mistake.
+        FleetError: The folder is not such a root, or its declaration is missing or invalid.
     """
     name = str(_record(root).get("model"))
     folders = model_names(models)
@@ -168,21 +168,21 @@ def declaration_of(root: Path, models: Path | None = None) -> ModelBuild:
             build = load_build(form, models)
             if build.name == name:
                 return build
-    return load_build(name, models)  # says what there is
+    return load_build(name, models)  # its error lists the available models
 
 
 @dataclass(slots=True, kw_only=True)
 class _Comparison:
-    """The answers of one built model, one after the other.
+    """The comparison of a built model's answers.
 
     Attributes:
-        declaration: What they are compared with.
+        declaration: The declaration with the reference.
         model: The model's name.
-        outputs: Its outputs, as config.pbtxt declares them.
-        precisions: What it calculates in.
+        outputs: Its outputs as declared in config.pbtxt.
+        precisions: Its precisions.
         allowed: The largest difference allowed; None without a reference.
-        largest: The largest difference so far; None as long as nothing was compared.
-        output: Where that is.
+        largest: The largest difference so far; None before the first comparison.
+        output: The output with that difference.
     """
 
     declaration: ModelBuild
@@ -195,11 +195,11 @@ class _Comparison:
 
     @property
     def precision(self) -> str:
-        """What the model calculates in, as a person reads it."""
+        """The model's precisions, in readable form."""
         return "+".join(self.precisions)
 
     def problems(self, example: Example, server: Server) -> Iterator[Problem]:
-        """What is wrong with the answer to one example."""
+        """Yield the problems of the answer to one example."""
         where = f"model {self.model!r}, example {example.name!r}"
         answer = server.infer(self.model, example.inputs, where=where)
         wrong = [problem for output in self.outputs for problem in output.problems(answer, where=where)]
@@ -245,11 +245,11 @@ class _Comparison:
 
 
 def _with_left_out(problem: Problem, record: Mapping[str, Any]) -> Problem:
-    """A problem of serving a portable build, with what only the rehearsal's server does without."""
+    """Extend a problem of serving a portable build with the parts that only the rehearsal can omit."""
     if problem.rule != "not-served" or not record.get("left_out"):
         return problem
     lacks = ", ".join(record["left_out"])
-    more = f"; it is portable and lacks {lacks}, which only the rehearsal's server does without"
+    more = f"; it is portable and lacks {lacks}, which only the rehearsal's server can omit"
     return replace(problem, fix=problem.fix + more)
 
 
@@ -286,43 +286,43 @@ def _verify(root: Path, record: Mapping[str, Any], declaration: ModelBuild, serv
 
 
 def _record(root: Path) -> dict[str, Any]:
-    """What build.json of a root says.
+    """Read build.json of a root.
 
     Raises:
-        FleetError: It is no root that `fleet build` made.
+        FleetError: The folder is not a root written by `fleet build`.
     """
     record = read_layout(root).build() if root.is_dir() else {}
     if "model" in record:
         return record
     raise FleetError.of(
-        what=f"there is no {BUILD_FILE} that names a model",
+        what=f"no {BUILD_FILE} that names a model",
         where=str(root),
-        expected="a folder that `fleet build` made",
-        why=f"{BUILD_FILE} says which declaration has the examples and the reference",
-        fix="build the model, and give the path that `fleet build` prints",
+        expected="a folder written by `fleet build`",
+        why=f"{BUILD_FILE} names the declaration with the examples and the reference",
+        fix="build the model, and pass the path printed by `fleet build`",
         rule="no-build",
     )
 
 
 def _own(called: str, function: Callable[[], _T]) -> _T:
-    """What a declaration's own function gives.
+    """Call a declaration's own function, and return its result.
 
     Raises:
-        FleetError: It fails, with the line of the declaration that does.
+        FleetError: The function fails; the error names the line of the declaration.
     """
     try:
-        # Frameworks print; standard output belongs to the command's result.
+        # Frameworks print, but standard output is reserved for the command's result.
         with contextlib.redirect_stdout(sys.stderr):
             return function()
     except FleetError:
         raise
     except Exception as error:
         raise FleetError.of(
-            what=f"{called} fails: {type(error).__name__}: {error}",
+            what=f"{called} failed: {type(error).__name__}: {error}",
             where=_line(error),
             expected="tensors by name",
             why="a model that cannot be verified is not published",
-            fix="install what models are built with: python -m triton_models.builds.locked build"
+            fix="install the build requirements: python -m triton_models.builds.locked build"
             if isinstance(error, ModuleNotFoundError)
             else "fix that line, then verify again",
             rule="declaration-failed",
@@ -330,7 +330,7 @@ def _own(called: str, function: Callable[[], _T]) -> _T:
 
 
 def _line(error: Exception) -> str:
-    """Where in the declaration's folder an error came from."""
+    """Return the location of an error in the declaration's folder."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     return blame(error, Path(own[0].filename).parent) if own else "its build.py"
 
@@ -340,8 +340,8 @@ def _no_reference(called: str, what: str, expected: str) -> Problem:
         what=f"{called}: {what}",
         where="the declaration's reference",
         expected=expected,
-        why="what has no reference is not compared",
-        fix="let reference() give the model's outputs by their names",
+        why="outputs without a reference are not compared",
+        fix="return the model's outputs by name in reference()",
         rule="reference",
     )
 
@@ -350,8 +350,8 @@ def _other_shape(served: Array, expected: Array, place: str) -> Problem:
     return Problem(
         what=f"the answer has the shape {list(served.shape)}",
         where=place,
-        expected=f"{list(expected.shape)}, the shape of the reference",
-        why="it is not what the model's source answers",
+        expected=f"{list(expected.shape)}, as in the reference",
+        why="the model's source answers differently",
         fix="fix the model's code or its export, then build and verify again",
         rule="outside-tolerance",
     )
@@ -363,7 +363,7 @@ def _empty(served: Array, place: str) -> Problem:
         where=place,
         expected="at least one component",
         why="an empty answer proves nothing",
-        fix="choose an example that gives something",
+        fix="choose an example with a non-empty answer",
         rule="outside-tolerance",
     )
 
@@ -376,8 +376,8 @@ def _outside(found: Difference, allowed: float, precision: str, place: str) -> P
         f"expected {found.expected}; {found.outside} of {found.components} components are outside tolerance",
         where=place,
         expected=f"a difference of at most {allowed:g}, the declared tolerance in {precision}",
-        why="the built model does not answer as its source does; it is not published",
-        fix="fix the model, or build it in a finer precision; raise `tolerance` in build.py only if "
-        "applications can bear the difference; then build and verify again",
+        why="the built model does not match its source, so it is not published",
+        fix="fix the model, or build it with a higher precision; raise `tolerance` in build.py only if "
+        "applications can accept the difference; then build and verify again",
         rule="outside-tolerance",
     )

@@ -1,1 +1,1 @@
-"""From a framework's network to a file that a Triton backend runs."""
+"""Exporters of a framework's network to a file that a Triton backend runs."""

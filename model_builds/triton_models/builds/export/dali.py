@@ -1,4 +1,4 @@
-"""DALI pipelines: from a declaration to model.dali, and run here for what a build is compared with."""
+"""DALI pipelines: serialized to model.dali, and run locally to get reference outputs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from triton_models.declare.declaration import Tensors
 
 _MODULE = "nvidia.dali"
-_GPU = 0  # which one serves is said by Triton, as the batch size and the threads are
+_GPU = 0  # Triton overrides the device, the batch size and the threads when it serves
 
 # The DALI of each Triton release: the file DALI_VERSION of triton-inference-server/dali_backend on the
-# release's branch, read 2026-11-22. NVIDIA's release notes do not say it; in an image, its own DALI is taken.
+# release's branch, read 2026-11-22. NVIDIA's release notes omit it; inside an image, its own DALI is used.
 VERSIONS: Mapping[str, str] = MappingProxyType(
     {
         "23.12": "1.31",
@@ -54,19 +54,19 @@ VERSIONS: Mapping[str, str] = MappingProxyType(
 
 
 def loads_pipelines_of(built: Release, *, served: Release) -> bool:
-    """Whether the DALI of a release is not older than that of the release that pipelines were built for."""
+    """Return whether the DALI of the serving release is at least as new as that of the build's release."""
     return _numbers(VERSIONS[built.name]) <= _numbers(VERSIONS[served.name])
 
 
 def make_pipeline(model: DaliPipeline, path: Path, job: BuildJob) -> None:
-    """Serialize a pipeline: equal pipelines give equal bytes, wherever they were made.
+    """Serialize a pipeline; equal pipelines give equal bytes on any machine.
 
-    A build for an endpoint wants a DALI that is not newer than the one that serves: NVIDIA promises nothing
-    about files of a newer one. In the Triton image it is the image's own. A portable build takes what is here
-    and says what it took.
+    A build for an endpoint requires a DALI no newer than the one that serves, because NVIDIA does not promise
+    that an older DALI reads the file. The Triton image has the right one. A portable build uses the installed
+    DALI and records its version.
 
     Raises:
-        FleetError: DALI is missing or newer than the release's, or the pipeline is not as it is declared.
+        FleetError: DALI is missing or newer than the release's, or the pipeline contradicts its declaration.
     """
     dali = _imported()
     job.sources["dali"] = dali.__version__
@@ -83,26 +83,26 @@ def make_pipeline(model: DaliPipeline, path: Path, job: BuildJob) -> None:
                 what=f"the pipeline of {model.name!r} has no input {tensor.name!r}",
                 where=f"the inputs of {model.name!r}",
                 expected=f"fn.external_source(name={tensor.name!r}, ...) in its pipeline",
-                why="DALI takes what a request brings by the name of an external source",
-                fix="give the external source the input's name",
+                why="DALI matches request tensors to external sources by name",
+                fix="name the external source after the input",
                 rule="dali-input",
             )
     path.write_bytes(content)
 
 
 def run_pipeline(model: DaliPipeline, inputs: Tensors) -> Tensors:
-    """What a pipeline makes of a batch, on the CPU.
+    """Run a batch through a pipeline on the CPU.
 
     Args:
         model: The pipeline.
-        inputs: Each of its inputs, by name.
+        inputs: Its inputs, by name.
 
     Returns:
-        Each of its outputs, by name.
+        Its outputs, by name.
 
     Raises:
         FleetError: DALI is missing.
-        RuntimeError: DALI's own words about data that it cannot use.
+        RuntimeError: DALI cannot process the data.
     """
     batch = len(next(iter(inputs.values())))
     with _without_chatter():
@@ -141,15 +141,15 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _too_new(dali: Any, model: DaliPipeline, release: Release) -> FleetError:
     has = VERSIONS[release.name]
     image = (
-        f"build in the Triton image of {release.name}, which has its own"
+        f"build in the Triton image of {release.name}, which contains DALI"
         if brings(release, _MODULE)
-        else f"build for release {IMAGE_MODULES_SINCE[_MODULE]} or newer, whose image has its own"
+        else f"build for release {IMAGE_MODULES_SINCE[_MODULE]} or newer, whose image contains DALI"
     )
     return FleetError.of(
-        what=f"DALI {dali.__version__} would make the pipeline of {model.name!r}",
+        what=f"the pipeline of {model.name!r} would be built with DALI {dali.__version__}",
         where=f"a build for release {release.name}, whose DALI is {has}",
         expected=f"DALI {has} or older",
-        why="an older DALI may not read the file of a newer one, and then the model does not load",
+        why="DALI may fail to load a file from a newer version",
         fix=f"{image}; or install DALI {has}: pip install --no-deps nvidia-dali-cuda120=={has} "
         "--extra-index-url https://pypi.nvidia.com",
         rule="dali-version",
@@ -158,9 +158,9 @@ def _too_new(dali: Any, model: DaliPipeline, release: Release) -> FleetError:
 
 @contextlib.contextmanager
 def _without_chatter() -> Iterator[None]:
-    """Keep from the terminal what DALI's libraries write there about GPU decoders that are not installed.
+    """Suppress the messages of DALI's libraries about GPU decoders that are not installed.
 
-    They write past Python's sys.stderr. If the work fails, what they wrote is told.
+    The libraries bypass Python's sys.stderr. If the work fails, their output is shown.
     """
     sys.stderr.flush()
     kept = os.dup(2)

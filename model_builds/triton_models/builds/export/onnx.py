@@ -1,4 +1,4 @@
-"""PyTorch to ONNX: one self-contained file, the same bytes for the same network."""
+"""Export of PyTorch networks to one self-contained ONNX file; equal networks give equal bytes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import torch
 
 OPSET = 18
-"""Native to PyTorch's exporter. ONNX Runtime of every release reads it, and TensorRT from 10 on."""
+"""The native opset of PyTorch's exporter; ONNX Runtime of every release and TensorRT 10 and newer read it."""
 
 IR_VERSION = 8
-"""The oldest with opset 18. The exporter writes 10, which releases before 24.05 refuse."""
+"""The oldest IR version with opset 18. The exporter writes 10, which releases before 24.05 refuse."""
 
 LARGEST_BYTES = (1 << 31) - 1
-"""What a protobuf message can be, and an ONNX file with its weights is one."""
+"""The size limit of a protobuf message, such as an ONNX file with its weights."""
 
 
 def export_onnx(
@@ -37,32 +37,31 @@ def export_onnx(
     """Export a network.
 
     Args:
-        module: The network; it is put into evaluation mode. Its `forward` takes the inputs in their order.
-        path: The file to write. All weights go into it.
-        inputs: An example of each input. A dynamic dimension must have a size of 2 or more in it: the
-            exporter takes 0 and 1 for constants.
-        outputs: Names of the outputs, in order.
-        dynamic: For each input the dimensions that vary, with a name. Dimensions of one name are equal.
-        opset: The newest opset that reads the file: 17 or newer.
+        module: The network; it is set to evaluation mode. Its `forward` takes the inputs in order.
+        path: The file to write, including all weights.
+        inputs: An example of each input. Its dynamic dimensions must have a size of 2 or more, because the
+            exporter treats 0 and 1 as constants.
+        outputs: The names of the outputs, in order.
+        dynamic: The variable dimensions of each input, with names. Dimensions with the same name are equal.
+        opset: The opset of the file: 17 or newer.
 
-    The exporter optimises ahead of time what is the same on every machine: constants are folded, batch
-    normalisations go into the convolutions before them, what is not used is gone.
+    The exporter applies the optimizations that are equal on every machine: it folds constants, merges batch
+    normalizations into the preceding convolutions, and removes unused nodes.
 
     Raises:
-        FleetError: An input has no effect on the outputs, the weights do not fit into one file, or what the
-            exporter wrote is no valid ONNX, or none of that opset.
+        FleetError: An input has no effect on the outputs, the weights do not fit into one file, or the
+            exported file is not valid ONNX of that opset.
     """
     import torch
 
     _refuse_too_large(module, path)
-    # It warns of every torchvision operator that it cannot register; a network that needs one fails by
-    # itself.
+    # It warns about every torchvision operator it cannot register; a network that needs one fails anyway.
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
-    # Clones, because one tensor given for two inputs would make them one input.
+    # Clones, because the exporter merges two inputs that share a tensor.
     examples = tuple(example.clone() for example in inputs.values())
     sizes = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # the exporter's own deprecations, none about the network
+        warnings.simplefilter("ignore")  # the exporter's own deprecations, not the network's
         program = torch.onnx.export(
             module.eval(),
             examples,
@@ -86,14 +85,14 @@ def export_onnx(
 
 
 def example_tensors(inputs: Sequence[Tensor], *, batches: bool) -> dict[str, torch.Tensor]:
-    """An example of each declared input to export a network with.
+    """Return an example of each declared input, to export a network with.
 
-    Zeros and ones in turn: token numbers that every vocabulary has, and a mask that hides something, for an
-    exporter leaves out what a network skips when nothing is hidden.
+    Zeros and ones alternate: they are valid token ids in every vocabulary, and a mask that hides something.
+    With a mask that hides nothing, an exporter would omit the code path for masks.
 
     Args:
         inputs: The inputs.
-        batches: Whether a batch dimension comes first.
+        batches: True if a batch dimension comes first.
     """
     import torch
 
@@ -109,13 +108,13 @@ def example_tensors(inputs: Sequence[Tensor], *, batches: bool) -> dict[str, tor
 
 
 def check_onnx(path: Path) -> None:
-    """Run ONNX's own checker and its strict inference of shapes and types over a file.
+    """Check a file with ONNX's own checker and its strict inference of shapes and types.
 
-    It reads the file again, in a tenth of a second for 100 MB. Operators of other domains, such as
-    ONNX Runtime's own, are left alone.
+    Reading the file again takes a tenth of a second per 100 MB. Operators of other domains, such as those of
+    ONNX Runtime, are not checked.
 
     Raises:
-        FleetError: It is no ONNX, or says things that contradict each other.
+        FleetError: The file is not ONNX, or is inconsistent.
     """
     import onnx
 
@@ -124,22 +123,22 @@ def check_onnx(path: Path) -> None:
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         said = " ".join(str(error).replace(str(path), path.name).split())
         raise FleetError.of(
-            what=f"{path.name} is no valid ONNX: {said}",
+            what=f"{path.name} is not valid ONNX: {said}",
             where=_file(path),
-            expected="a file that onnx.checker.check_model accepts, with full_check",
-            why="the server would refuse it, or answer with other shapes than it says",
-            fix="export it again; or fetch it again, if it was downloaded",
+            expected="a file that onnx.checker.check_model accepts with full_check",
+            why="the server would refuse it, or answer with unexpected shapes",
+            fix="export or download it again",
             rule="network-file",
         ) from error
 
 
 def optimize_onnx(path: Path) -> None:
-    """Optimise a file ahead of time, as the exporter does: what is the same on every machine.
+    """Apply the same machine-independent optimizations to a file as the exporter.
 
-    Nothing is fused into operators of one runtime: such a file loads in that runtime and version only.
+    Nodes are not fused into operators of one runtime, because such a file loads only in that runtime version.
 
     Raises:
-        FleetError: The result is no valid ONNX.
+        FleetError: The result is not valid ONNX.
     """
     import onnx
     from onnxscript import optimizer
@@ -155,8 +154,8 @@ def _refuse_too_large(module: torch.nn.Module, path: Path) -> None:
         raise FleetError.of(
             what=f"the network has {size / 1e9:.1f} GB of weights",
             where=_file(path),
-            expected=f"at most {LARGEST_BYTES / 1e9:.1f} GB, which is what an ONNX file can hold",
-            why="a file of weights beside it would have to be loaded by each backend in its own way",
+            expected=f"at most {LARGEST_BYTES / 1e9:.1f} GB, the limit of an ONNX file",
+            why="backends load a separate file of weights in different ways",
             fix="serve it as TorchScript, which has no such limit: backend=LibTorch()",
             rule="network-too-large",
         )
@@ -170,20 +169,19 @@ def _refuse_unused(graph: Any, path: Path) -> None:
     used = {name for node in graph.node for name in node.input}
     if unused := [value.name for value in graph.input if value.name not in used]:
         raise FleetError.of(
-            what=f"the network makes no use of {', '.join(unused)}",
+            what=f"the network does not use {', '.join(unused)}",
             where=_file(path),
             expected="every input to have an effect on an output",
-            why="requests would be answered as if that input were not there",
-            fix="leave the input out, or give an example of it that the network does not skip",
+            why="answers would ignore that input",
+            fix="remove the input, or give an example of it that the network uses",
             rule="unused-input",
         )
 
 
 def _serialise(model: Any) -> bytes:
-    """The file's bytes without what differs between two machines or tells one from the other.
+    """Return the file's bytes without metadata of the build machine.
 
-    The exporter notes for every node the source lines it came from, as absolute paths, and the variant of
-    PyTorch that ran.
+    The exporter records the source lines of every node with absolute paths, and the variant of PyTorch.
     """
     model.producer_version = ""
     model.doc_string = ""

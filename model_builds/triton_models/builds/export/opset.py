@@ -1,7 +1,7 @@
-"""An exported network in an older opset, for a TensorRT that does not read the exporter's own.
+"""Conversion of an exported network to an older opset, for a TensorRT that cannot read the exporter's own.
 
 ONNX's version converter, which the exporter uses, fails for a network with a ReduceMean, and the exporter
-then keeps opset 18 (onnxscript 0.7.2 with onnx 1.23.2, tried 2026-11-22). What changed in opset 18 is little:
+then keeps opset 18 (onnxscript 0.7.2 with onnx 1.23.2, tested 2026-11-22). Opset 18 changed little:
 docs/Changelog.md of onnx, read 2026-11-22.
 """
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     import onnx
 
 OLDEST = 17
-"""What `lowered` can go back to."""
+"""The opset that `lowered` converts to."""
 
 # Their axes became an input in opset 18.
 _REDUCTIONS = frozenset(
     f"Reduce{each}" for each in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 )
 
-# New attributes of opset 18 whose default is what opset 17 does.
+# New attributes of opset 18 whose default is the behaviour of opset 17.
 _DEFAULTS = {("Resize", "antialias"): 0, ("Resize", "keep_aspect_ratio_policy"): b"stretch"}
 
 
 def lowered(model: onnx.ModelProto) -> onnx.ModelProto:
     """Rewrite a network of opset 18 in opset 17.
 
-    What has no counterpart there stays, for ONNX's checker to refuse.
+    Anything without a counterpart stays unchanged, so that ONNX's checker refuses it.
 
     Args:
-        model: The network; it is changed.
+        model: The network; modified in place.
     """
     import onnx
 
@@ -67,13 +67,13 @@ def _drop(node: Any, name: str) -> None:
 
 
 def _is_even(node: Any, shape: Any) -> bool:
-    """Whether a split into equally many parts is into equal parts: opset 17 has no other."""
+    """Return whether a split gives equal parts; opset 17 supports no other split into a number of parts."""
     axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
     return shape is not None and len(shape) > 0 and shape[axis].dim_value % len(node.output) == 0
 
 
 def _forget_unused(graph: Any) -> None:
-    """Remove the constants that were axes."""
+    """Remove unused constants, which were axes."""
     used = {name for node in graph.node for name in node.input} | {value.name for value in graph.output}
     for constant in [each for each in graph.initializer if each.name not in used]:
         graph.initializer.remove(constant)

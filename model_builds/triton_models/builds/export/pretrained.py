@@ -1,4 +1,4 @@
-"""Networks of the transformers library with trained weights, or with the same random ones everywhere."""
+"""Networks of the transformers library with trained weights or reproducible random ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Network = TypeVar("Network", bound=PreTrainedModel)
 
-_SHOWN = 3  # names in an error; a wrong network has hundreds
+_SHOWN = 3  # names in an error; the wrong network has hundreds
 
 
 def load_pretrained(
@@ -24,17 +24,17 @@ def load_pretrained(
     untrained: PreTrainedConfig,
     may_lack: Sequence[str] = (),
 ) -> Network:
-    """A network in FP32, ready to predict.
+    """Return a network in FP32, ready to predict.
 
     Args:
         architecture: Its class, such as transformers.BertModel.
-        weights: A folder that `save_pretrained` wrote, a repository of the hub, or a seed.
-        untrained: The network's configuration if there is only a seed; trained weights bring their own.
-        may_lack: Beginnings of the names of parameters that trained weights may be without, such as
-            "pooler."; those get seeded values, where transformers would make them up anew each time.
+        weights: A folder written by `save_pretrained`, a repository of the hub, or a seed.
+        untrained: The network's configuration if there is only a seed; trained weights include their own.
+        may_lack: Name prefixes of parameters that trained weights may lack, such as "pooler."; they get
+            seeded values, because those of transformers are random.
 
     Raises:
-        FleetError: The weights cannot be had or read, or are those of another network.
+        FleetError: The weights are unavailable, unreadable, or belong to another network.
     """
     import torch
 
@@ -50,7 +50,7 @@ def load_pretrained(
 
 
 def _load(architecture: type[Network], weights: Weights) -> tuple[Network, list[str]]:
-    """The network, and the names of what the weights did not have, for which values were made up."""
+    """Return the network, and the names of the parameters that the weights lack, which have random values."""
     import torch
     from safetensors import SafetensorError
     from transformers import AutoConfig
@@ -83,7 +83,7 @@ def _unusable(weights: Weights, what: str) -> FleetError:
     return FleetError.of(
         what=what,
         where=f"the weights {weights}",
-        expected="a folder with config.json and all weights of this network, as save_pretrained writes it",
+        expected="a folder with config.json and all weights of this network, as written by save_pretrained",
         fix="check the path or the hub id, and that the weights belong to this network",
         rule="weights",
     )

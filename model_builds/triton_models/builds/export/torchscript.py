@@ -1,8 +1,8 @@
-"""PyTorch to TorchScript: one frozen file, the same bytes for the same network.
+"""Export of PyTorch networks to one frozen TorchScript file; equal networks give equal bytes.
 
-PyTorch calls it deprecated, and 2.13 still writes it. The file's format is version 3, the oldest that PyTorch
-writes, which LibTorch of every release reads (caffe2/serialize/versions.h of 2.13.0, read on 2026-11-21). An
-older LibTorch may lack an operator: such a model does not load, and the server's log names it.
+TorchScript is deprecated, but PyTorch 2.13 still writes it. The file has format version 3, the oldest that
+PyTorch writes, and LibTorch of every release reads it (caffe2/serialize/versions.h of 2.13.0, read on
+2026-11-21). If an older LibTorch lacks an operator, the model does not load and the server's log names it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 BATCH = "batch"
 
-# How far the traced network may be from the original on other sizes than those it was traced with: what a
-# frozen network rounds differently is far below, what a wrong size does is far above.
+# The tolerance between the traced and the original network on sizes other than the traced ones. Rounding
+# differences of a frozen network are far below it, errors from a wrong size far above.
 _TOLERANCE = 1e-3
 
-# Numbers that PyTorch adds to the names of classes it has seen before: they count this process's exports.
+# The numbers that PyTorch appends to repeated class names; they count the exports of this process.
 _MANGLED = re.compile(rb"___torch_mangle_(\d+)")
 _SOURCE_LINES = ".debug_pkl"
 _IDENTITY = ".data/serialization_id"
 _ON_THE_CPU = b'torch.device("cpu")'
 
-# Operators that ask the server whether cuDNN may use TF32; a traced convolution is aten::_convolution, which
-# holds the answer. Source: native_functions.yaml and native/Convolution.cpp of PyTorch 2.13, read 2026-11-22.
+# Operators for which the server decides whether cuDNN may use TF32; a traced convolution, aten::_convolution,
+# fixes the choice. Source: native_functions.yaml and native/Convolution.cpp of PyTorch 2.13, read 2026-11-22.
 _ASK_THE_SERVER = (
     *(f"aten::conv{each}d" for each in (1, 2, 3)),
     *(f"aten::conv_transpose{each}d" for each in (1, 2, 3)),
@@ -59,36 +59,35 @@ def export_torchscript(
     tf32: bool = False,
     cudnn: bool = True,
 ) -> Signature:
-    """Export a network and find out what it answers: a TorchScript file does not say.
+    """Export a network and determine its outputs, which a TorchScript file does not describe.
 
     Args:
-        module: The network; it is put into evaluation mode. Its `forward` takes the inputs in their order.
+        module: The network; it is set to evaluation mode. Its `forward` takes the inputs in order.
         path: The file to write.
         name: The model's name, for errors.
         inputs: The inputs, without the batch dimension.
-        outputs: Names of what it returns, in order.
-        batches: Whether a batch dimension comes first.
+        outputs: The names of its outputs, in order.
+        batches: True if a batch dimension comes first.
         how: "trace" records the operators that one example runs; "script" compiles the Python code, with its
             branches and loops.
-        cpu: The model is served without a GPU.
-        tf32: cuDNN may use TF32.
-        cudnn: It is served with cuDNN.
+        cpu: True if the model is served without a GPU.
+        tf32: True if cuDNN may use TF32.
+        cudnn: True if it is served with cuDNN.
 
     Returns:
-        The inputs as declared, and the outputs as they were seen for examples of different sizes.
+        The inputs as declared, and the outputs as observed for examples of different sizes.
 
     Raises:
-        FleetError: The network cannot be exported like that, returns something else than these outputs,
-            answers otherwise once it is exported, or would on a GPU make tensors on the CPU or use TF32 where
-            it must not.
+        FleetError: The network cannot be exported like that, does not return these outputs, answers
+            differently once exported, or would create tensors on the CPU or use TF32 against its declaration.
     """
     import torch
 
     examples = list(_examples(inputs, batches=batches))
     module = module.eval()
-    switched = torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32)  # a trace notes it
+    switched = torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32)  # a trace records the flag
     with warnings.catch_warnings(), torch.no_grad(), switched:
-        warnings.simplefilter("ignore")  # of deprecation; what a trace gets wrong is found below
+        warnings.simplefilter("ignore")  # of deprecation; errors of a trace are detected below
         exported = _export(module, examples[0], how, name)
         answers = [_tensors(module(*example), outputs, name) for example in examples]
         for example, answer in zip(examples, answers, strict=True):
@@ -111,7 +110,7 @@ def export_torchscript(
 
 
 def _examples(inputs: Sequence[Tensor], *, batches: bool) -> Iterator[list[torch.Tensor]]:
-    """Inputs to trace with, then one of another batch, then one of other open sizes."""
+    """Yield an example to trace with, then one with another batch size, then one with other open sizes."""
     import torch
 
     first = list(example_tensors(inputs, batches=batches).values())
@@ -143,7 +142,7 @@ def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, 
         raise _bad(
             name,
             f"it cannot be exported as TorchScript ({how}): {reason}",
-            expected="tensors in, a tensor or a tuple of tensors out, and operators that TorchScript has",
+            expected="tensors as inputs, a tensor or tuple of tensors as output, and TorchScript operators",
             fix=f"fix the network's forward(), or export it with {_other(how)}",
         ) from error
 
@@ -162,8 +161,8 @@ def _tensors(answer: Any, outputs: Sequence[str], name: str) -> list[torch.Tenso
     raise _bad(
         name,
         f"forward() returns {kinds}, and {len(outputs)} outputs are declared: {', '.join(outputs)}",
-        expected="a tensor, or a tuple with one tensor for each output",
-        fix="return the tensors, in the order of the outputs",
+        expected="a tensor, or a tuple with one tensor per output",
+        fix="return the tensors in the order of the outputs",
     )
 
 
@@ -173,7 +172,7 @@ def _compare(
     outputs: Sequence[str],
     name: str,
 ) -> None:
-    """A trace keeps the sizes that the Python code computed from its example: other sizes tell."""
+    """Compare the networks on other sizes, because a trace may fix sizes computed from its example."""
     import torch
 
     for output, one, other in zip(outputs, exported, original, strict=True):
@@ -182,31 +181,31 @@ def _compare(
         ):
             raise _bad(
                 name,
-                f"once exported, {output!r} is another than the network's, for an input of another size",
-                expected="the same answer for every size",
-                fix='export it with LibTorch(export="script"), or compute sizes from the tensors alone',
+                f"the exported network gives another {output!r} for an input of another size",
+                expected="the same answer as the original network",
+                fix='export it with LibTorch(export="script"), or compute sizes only from tensors',
             )
 
 
 def _without_traces_of_the_machine(content: bytes) -> bytes:
-    """The archive without the paths of source lines, and with its classes counted from 0."""
+    """Return the archive without source paths, and with classes numbered from 0."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         files = {each: archive.read(each) for each in archive.namelist()}
     kept = {file: data for file, data in files.items() if not file.endswith((_SOURCE_LINES, _IDENTITY))}
-    # Tensors are left alone: their bytes are no text.
+    # Tensors are not text, and stay unchanged.
     texts = [each.encode() for each in kept] + [data for file, data in kept.items() if _is_text(file)]
     numbers = sorted({int(number) for text in texts for number in _MANGLED.findall(text)})
     counted = {number: position for position, number in enumerate(numbers)}
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for file, data in kept.items():
-            entry = zipfile.ZipInfo(_counted(file.encode(), counted).decode())  # of 1980, and not compressed
+            entry = zipfile.ZipInfo(_counted(file.encode(), counted).decode())  # dated 1980, not compressed
             archive.writestr(entry, _counted(data, counted) if _is_text(file) else data)
     return out.getvalue()
 
 
 def _is_text(file: str) -> bool:
-    """Code, and pickles: class names stand in those on lines of their own, so their length may change."""
+    """Return whether a file is code or a pickle; pickles have class names on separate lines."""
     return file.endswith((".py", ".pkl"))
 
 
@@ -220,8 +219,8 @@ def _refuse_fixed_device(content: bytes, name: str) -> None:
     if any(_ON_THE_CPU in code for code in codes):
         raise _bad(
             name,
-            "the exported network makes tensors on the CPU, wherever it runs itself",
-            expected="tensors that are made where the inputs are",
+            "the exported network always creates tensors on the CPU",
+            expected="tensors created on the device of the inputs",
             fix='write torch.zeros_like(x) or x.new_zeros(...), or export it with LibTorch(export="script")',
         )
 
@@ -231,9 +230,9 @@ def _refuse_tf32(graph: Any, name: str) -> None:
     if found:
         raise _bad(
             name,
-            f"it is to calculate in FP32, and the server decides on TF32 for {', '.join(found)}",
-            expected="convolutions of a trace, which hold the answer",
-            fix='export it with LibTorch(export="trace"); or declare tf32=True, with a tolerance for "tf32"; '
+            f"it must use FP32, but the server may choose TF32 for {', '.join(found)}",
+            expected="traced convolutions, which fix the precision",
+            fix='export it with LibTorch(export="trace"), or declare tf32=True with a tolerance for "tf32"; '
             "or cudnn=False",
         )
 
@@ -246,7 +245,7 @@ def _declared(tensor: Tensor, *, batches: bool) -> NetworkTensor:
 
 
 def _seen(output: str, answers: Sequence[torch.Tensor], *, batches: bool) -> NetworkTensor:
-    """An output whose open sizes are those that were not equal every time."""
+    """Return an output; its open sizes are those that differed between the examples."""
     own = str(answers[0].dtype).removeprefix("torch.")
     if len({answer.dim() for answer in answers}) > 1:
         return NetworkTensor(name=output, data_type=_TYPES.get(own, own), dims=None)
@@ -258,7 +257,7 @@ def _seen(output: str, answers: Sequence[torch.Tensor], *, batches: bool) -> Net
 
 
 # Source: ConvertTorchTypeToDataType of pytorch_backend (src/libtorch_utils.cc, main of 2026-05-13), read on
-# 2026-11-21. What is missing here, such as complex64, Triton has no type for.
+# 2026-11-21. Triton lacks the types that are missing here, such as complex64.
 _TYPES = {
     "bool": "TYPE_BOOL",
     "uint8": "TYPE_UINT8",
@@ -277,7 +276,7 @@ def _bad(name: str, what: str, *, expected: str, fix: str) -> FleetError:
         what=what,
         where=f"the network of {name!r}",
         expected=expected,
-        why="the server would refuse the model, or answer otherwise than the network does",
+        why="the server would refuse the model, or answer differently than the network",
         fix=fix,
         rule="torchscript-export",
     )

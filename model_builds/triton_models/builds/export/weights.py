@@ -1,4 +1,4 @@
-"""Fetching weights from where a declaration says they are, and loading them into a PyTorch network."""
+"""Downloading the declared weights, and loading them into a PyTorch network."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from triton_models.declare.weights import (
 if TYPE_CHECKING:
     import torch
 
-_SHOWN = 3  # names in an error; a wrong network has hundreds
+_SHOWN = 3  # names in an error; the wrong network has hundreds
 
-# The same weights for other frameworks, which many a repository of the hub has too: gigabytes.
+# Copies of the weights for other frameworks, which many hub repositories include: gigabytes.
 _FOR_OTHERS = ["*.h5", "*.msgpack", "*.ot", "*.tflite", "coreml/*", "onnx/*", "openvino/*"]
 
 
@@ -38,10 +38,10 @@ def load_weights(module: torch.nn.Module, weights: Weights) -> None:
 
     Args:
         module: The network.
-        weights: Where a state_dict is that `torch.save` wrote, or a .safetensors file.
+        weights: A state_dict written by `torch.save`, or a .safetensors file.
 
     Raises:
-        FleetError: The file cannot be had, holds no state_dict, or one of another network.
+        FleetError: The file is unavailable, has no state_dict, or has that of another network.
     """
     source = _address(weights)
     state = _read(fetch(weights), source)
@@ -50,10 +50,10 @@ def load_weights(module: torch.nn.Module, weights: Weights) -> None:
 
 
 def fetch(weights: Weights) -> Path:
-    """The file or folder of weights on this machine; what is downloaded is downloaded once a process.
+    """Return the local file or folder of weights, downloaded at most once per process.
 
     Raises:
-        FleetError: It cannot be had.
+        FleetError: The weights are unavailable.
     """
     if isinstance(weights, LocalWeights):
         return Path(weights.path)
@@ -63,10 +63,10 @@ def fetch(weights: Weights) -> Path:
 
 
 def described(weights: Weights) -> str:
-    """What build.json says of weights: equal for equal weights, with no path and no time in it.
+    """Describe weights for build.json without paths and times; equal weights give equal descriptions.
 
     Raises:
-        FleetError: They cannot be had.
+        FleetError: The weights are unavailable.
     """
     if isinstance(weights, SeededWeights):
         return f"untrained, seed {weights.seed}"
@@ -81,7 +81,7 @@ def described(weights: Weights) -> str:
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file, or of the names and contents of all files in a folder."""
+    """Return the digest of a file, or of the names and contents of all files in a folder."""
     digest = hashlib.sha256()
     for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if each != path:
@@ -103,14 +103,14 @@ def _fetch_once(weights: HubWeights | S3Weights | PackageWeights) -> Path:
 
 
 def _installed(weights: PackageWeights) -> Path:
-    """A folder of an installed package, found without importing the package."""
+    """Return a folder of an installed package without importing the package."""
     spec = importlib.util.find_spec(weights.package)
     if spec is None or spec.origin is None:
         raise FleetError.of(
             what=f"the package {weights.package} is not installed",
             where=f"the weights {_address(weights)!r}",
-            expected="the package that carries the weights",
-            fix="python -m triton_models.builds.locked build",
+            expected="the package that contains the weights",
+            fix="run python -m triton_models.builds.locked build",
             rule="weights",
         )
     return Path(spec.origin).parent / weights.folder
@@ -165,9 +165,9 @@ def _read(path: Path, source: str) -> Mapping[str, torch.Tensor]:
     except OSError as error:
         raise _unusable(source, error.strerror or str(error)) from error
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, SafetensorError) as error:
-        raise _unusable(source, f"no file of weights: {str(error).partition(chr(10))[0]}") from error
+        raise _unusable(source, f"not a file of weights: {str(error).partition(chr(10))[0]}") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise _unusable(source, "it holds something else than tensors by name")
+        raise _unusable(source, "it must contain tensors by name")
     return state
 
 
@@ -191,7 +191,7 @@ def _unusable(source: str, what: str) -> FleetError:
     return FleetError.of(
         what=what,
         where=f"the weights {source!r}",
-        expected="exactly this network's weights: a state_dict, or a folder of save_pretrained",
+        expected="exactly this network's weights: a state_dict, or a folder written by save_pretrained",
         fix="check the path, the permission to read it, and that it was saved from the same network",
         rule="weights",
     )

@@ -1,9 +1,8 @@
-"""FP16 for a strongly typed TensorRT: NVIDIA's AutoCast puts the types into the ONNX file.
+"""FP16 for a strongly typed TensorRT: NVIDIA's AutoCast adds the types to the ONNX file.
 
 AutoCast is part of Model Optimizer: `python -m modelopt.onnx.autocast`, with the options of nvidia-modelopt
-0.47.0, tried on a CPU on 2026-11-21. It keeps nodes in FP32 whose numbers would not fit, judged by a run of
-the network on random inputs. Inputs and outputs keep their types, so that a model is called alike whatever
-its precision.
+0.47.0, tested on a CPU on 2026-11-21. It keeps nodes in FP32 if their values in a run on random inputs exceed
+FP16. Inputs and outputs keep their types, so requests do not depend on the precision.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from triton_models.base.errors import FleetError
 
 
 def command(onnx: Path, converted: Path) -> list[str]:
-    """The command that converts an ONNX file to FP16, in this Python."""
+    """Return the command that converts an ONNX file to FP16, in this Python."""
     return [
         sys.executable,
         "-m",
@@ -32,12 +31,12 @@ def command(onnx: Path, converted: Path) -> list[str]:
 
 
 def is_installed() -> bool:
-    """Whether this Python has it."""
+    """Return whether AutoCast is installed in this Python."""
     return importlib.util.find_spec("modelopt") is not None
 
 
 def version() -> str:
-    """What converts, such as "nvidia-modelopt 0.47.0"."""
+    """Return the name and version of the package, such as "nvidia-modelopt 0.47.0"."""
     try:
         return f"nvidia-modelopt {importlib.metadata.version('nvidia-modelopt')}"
     except importlib.metadata.PackageNotFoundError:
@@ -45,10 +44,10 @@ def version() -> str:
 
 
 def check_converted(onnx: Path, converted: Path, *, log: Path) -> None:
-    """Compare the converted network with its source: config.pbtxt was made from the source's tensors.
+    """Compare the converted network with its source, because config.pbtxt describes the source's tensors.
 
     Raises:
-        FleetError: There is no converted file, or its inputs or outputs are others.
+        FleetError: The converted file is missing, or its inputs or outputs differ.
     """
     from triton_models.artifact.signature import onnx_signature
 
@@ -62,7 +61,7 @@ def check_converted(onnx: Path, converted: Path, *, log: Path) -> None:
         what=what,
         where=f"the network of {log.stem!r}; the log is {log}",
         expected="the same inputs and outputs, and FP16 in between",
-        why="requests are made for the tensors of the source",
-        fix="read the log; precision='fp32' compiles the network without a conversion",
+        why="requests must match the tensors of the source",
+        fix="check the log, or use precision='fp32', which needs no conversion",
         rule="autocast",
     )

@@ -1,4 +1,4 @@
-"""One compilation: from an ONNX file to a plan, with a log, a limit in time, and errors that name a cause."""
+"""The compilation of an ONNX file to a plan, with a log, a time limit, and errors that name a cause."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import LEVELS, hardware_problems
 
 COMPILE_TIMEOUT_S = 3600.0
-"""For how long a plan may be compiled: most take minutes, a large one with all optimisations half an hour."""
+"""The default time limit for a plan: most take minutes, a large one with all optimizations half an hour."""
 
-# Of a failed run's log, for standard error that nobody watches: a build machine and its files are gone soon.
+# The part of a failed run's log to copy to standard error, because a build machine and its files are deleted.
 _SHOWN_LINES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiler:
-    """A trtexec that is known to fit a release, on a machine that has the GPU. `find_compiler` makes it.
+    """A trtexec that matches a release, on a machine with the GPU; created by `find_compiler`.
 
     Attributes:
         trtexec: The executable.
         gpu: The GPU it compiles for.
         release: The release whose TensorRT it has.
-        device: The GPU as the machine itself names it, such as "NVIDIA A10G".
-        tensorrt: Its TensorRT, to the last number that is known.
-        logs: The folder that gets trtexec's logs, one for each model.
-        timing_cache: Where measured times are kept from one build to the next.
-        timeout_s: For how long a plan may be compiled, in seconds.
+        device: The machine's name of the GPU, such as "NVIDIA A10G".
+        tensorrt: Its TensorRT version, as precise as known.
+        logs: The folder for trtexec's logs, one per model.
+        timing_cache: The cache of measured times, shared between builds.
+        timeout_s: The time limit for compiling a plan, in seconds.
     """
 
     trtexec: Path
@@ -67,17 +67,16 @@ class Compiler:
 
         Args:
             onnx: The ONNX file.
-            plan: What to write.
+            plan: The plan to write.
             shapes: The ranges of the inputs that the network leaves open.
-            options: What to compile with.
+            options: The options of the compilation.
 
         Returns:
-            What build.json keeps about the plan: the GPU, its name on the machine, the TensorRT version in
-            the plan's head, such as "10.13.3.9", the precision, and the hardware where it is
-            more than the GPU.
+            The plan's record for build.json: the GPU, its name on the machine, the TensorRT version in the
+            plan's header, such as "10.13.3.9", the precision, and the hardware if it is more than the GPU.
 
         Raises:
-            FleetError: The precision cannot be had, trtexec failed or took too long, or the plan has another
+            FleetError: The precision is unavailable, trtexec failed or took too long, or the plan has another
                 version.
         """
         check_precision(self.release, options.precision)
@@ -114,7 +113,7 @@ class Compiler:
         return {**about, "tensorrt": version}
 
     def _cast(self, onnx: Path, folder: Path, output: IO[bytes]) -> tuple[str, Path]:
-        """What converted the ONNX file to FP16, and the converted file in a folder."""
+        """Convert an ONNX file to FP16, and return the tool's version and the converted file."""
         converted = folder / onnx.name
         self._run(autocast.command(onnx, converted), output, what=f"converting {onnx.name} to FP16")
         autocast.check_converted(onnx, converted, log=Path(output.name))
@@ -135,7 +134,7 @@ class Compiler:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=tie_to_parent,  # noqa: PLW1509  it calls one function of the C library
+            preexec_fn=tie_to_parent,  # noqa: PLW1509  a single call of the C library
         )
         try:
             status = process.wait(timeout=self.timeout_s)
@@ -154,8 +153,8 @@ class Compiler:
                 what=f"TensorRT {self.tensorrt or self.release.tensorrt} has no operator "
                 + ", ".join(map(repr, operators)),
                 where=f"the network of {log.stem!r}; the log is {log}",
-                expected="a network of operators that TensorRT knows",
-                why="trtexec looked for a plugin of that name, and found none",
+                expected="a network of operators that TensorRT supports",
+                why="trtexec found neither an operator nor a plugin of that name",
                 fix="replace the operator in the network, or serve the model with OnnxRuntime()",
                 rule="plan-operator",
             )
@@ -163,16 +162,16 @@ class Compiler:
             what=f"{what} failed (exit status {status}): {first_complaints(text)}",
             where=f"the network of {log.stem!r}; the log is {log}",
             expected=f"a plan for {self.gpu.name} with TensorRT {self.tensorrt or self.release.tensorrt}",
-            fix="read the log, whose first line is the command; by hand, --verbose makes trtexec say more",
+            fix="check the log, whose first line is the command; rerun it with --verbose for details",
             rule="plan-compile",
         )
 
 
 def plan_version(plan: Path) -> str:
-    """The TensorRT version that compiled a plan, from its first bytes.
+    """Return the TensorRT version that compiled a plan, from its first bytes.
 
     Raises:
-        FleetError: The file is not a plan, or not there.
+        FleetError: The file is missing or not a plan.
     """
     header: PlanHeader | None = None
     with contextlib.suppress(FileNotFoundError), plan.open("rb") as file:
@@ -182,26 +181,26 @@ def plan_version(plan: Path) -> str:
     raise FleetError.of(
         what=f"{plan.name} is not a TensorRT plan",
         where=str(plan),
-        expected="a file that starts with 'ftrt', as trtexec --saveEngine writes it",
-        why="Triton would refuse it when the model is first invoked",
-        fix="build the model again with `fleet build --gpu ...`",
+        expected="a file that starts with 'ftrt', as written by trtexec --saveEngine",
+        why="Triton would refuse it at the first request",
+        fix="rebuild the model with `fleet build --gpu ...`",
         rule="not-a-plan",
     )
 
 
 def version_problems(version: str, release: Release, *, where: str) -> Iterator[Problem]:
-    """What is wrong with a TensorRT version, as far as both are known: some rows have three parts.
+    """Yield a problem if a TensorRT version differs from the release's; only known parts are compared.
 
     Args:
-        version: Such as "10.13.3.9".
-        release: The release that has to load the plan.
-        where: What has that version.
+        version: The version, such as "10.13.3.9".
+        release: The release that must load the plan.
+        where: The file or tool with that version.
     """
     if not PlanHeader(tensorrt=version).loads_in(release.tensorrt):
         yield Problem(
             what=f"TensorRT {version}",
             where=where,
-            expected=f"TensorRT {release.tensorrt}, which release {release.name} loads",
+            expected=f"TensorRT {release.tensorrt}, as in release {release.name}",
             why="a plan loads only in the TensorRT version that compiled it",
             fix=f"build inside the image of release {release.name}",
             rule="tensorrt-version",
@@ -210,18 +209,18 @@ def version_problems(version: str, release: Release, *, where: str) -> Iterator[
 
 def _timed_out(what: str, log: Path, timeout_s: float) -> FleetError:
     return FleetError.of(
-        what=f"{what} took longer than {timeout_s:g} seconds, and was ended",
+        what=f"{what} was ended after the time limit of {timeout_s:g} seconds",
         where=f"the network of {log.stem!r}; the log is {log}",
         expected="a plan within --compile-timeout",
-        why="a build that hangs would keep its machine, and the models after it, waiting",
-        fix="look at the end of the log; a lower optimization_level compiles faster, a greater "
-        "--compile-timeout waits longer",
+        why="a build that hangs would block its machine and later models",
+        fix="check the end of the log; lower optimization_level to compile faster, or raise "
+        "--compile-timeout",
         rule="compile-timeout",
     )
 
 
 def _show(log: Path) -> None:
-    """Put the end of a log where a build machine keeps it."""
+    """Copy the end of a log to standard error, which a build machine keeps."""
     if sys.stderr.isatty():
         return
     with log.open(errors="replace") as lines:

@@ -1,6 +1,6 @@
-"""What trtexec complains about, read from its log.
+"""Errors of trtexec, read from its log.
 
-As its ONNX parser writes it (ModelImporter.cpp of onnx/onnx-tensorrt at release/8.6-GA and main, read on
+The format of its ONNX parser (ModelImporter.cpp of onnx/onnx-tensorrt at release/8.6-GA and main, read on
 2026-11-21; logs in issues onnx/onnx-tensorrt 800, NVIDIA/TensorRT 4488 and antgroup/ditto-talkinghead 45):
 
     [E] [TRT] ModelImporter.cpp:961: While parsing node number 11 [GridSample3D -> "warped"]:
@@ -10,7 +10,7 @@ As its ONNX parser writes it (ModelImporter.cpp of onnx/onnx-tensorrt at release
     [E] [TRT] ModelImporter.cpp:967: ERROR: onnxOpCheckers.cpp:818 In function checkFallbackPluginImporter:
     [6] creator && "Plugin not found, are the plugin name, version, and namespace correct?"
 
-What it does not know it takes for a plugin, so an unknown operator is a plugin that is not found.
+The parser looks for a plugin for each unknown operator, so the error names a missing plugin.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHOWN = 3
 
 
 def unknown_operators(log: str) -> tuple[str, ...]:
-    """The operators of a network that TensorRT does not know, as the log has them; empty if it knows all."""
+    """Return the operators in the log that TensorRT does not support."""
     found: dict[str, None] = {}
     parsed: str | None = None
     for line in log.splitlines():
@@ -38,9 +38,9 @@ def unknown_operators(log: str) -> tuple[str, ...]:
 
 
 def first_complaints(log: str) -> str:
-    """The first lines that are marked as errors: later ones say only that it failed."""
+    """Return the first lines marked as errors; later ones only repeat the failure."""
     errors = list(_errors(log.splitlines()))
-    return "; ".join(errors[:_SHOWN]) or _last_line(log) or "it named no error"
+    return "; ".join(errors[:_SHOWN]) or _last_line(log) or "no error in the log"
 
 
 def _errors(lines: list[str]) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _errors(lines: list[str]) -> Iterator[str]:
         said = _OF_THE_PARSER.sub("", line.partition("[E]")[2].strip())
         if said.startswith("---"):
             continue
-        # "ERROR: file.cpp:1 In function x:" has what is wrong on its next line.
+        # After "ERROR: file.cpp:1 In function x:", the reason is on the next line.
         yield f"{said} {after.strip()}" if said.startswith("ERROR:") and said.endswith(":") else said
 
 

@@ -1,13 +1,13 @@
-"""What a build asks of its machine before it installs anything: the GPU, and a driver for the release's CUDA.
+"""Checks of a build machine before any installation: its GPU, and a driver for the release's CUDA.
 
-A build job runs `python3 -m triton_models.builds.tensorrt.driver` and puts what it prints into
-LD_LIBRARY_PATH. AWS documents the driver of no build host. Where it is older than the CUDA of the image asks
-for, CUDA's forward compatibility may help: a newer user-mode driver, which NVIDIA's images bring in a folder.
-Their entry point looks whether it works, and puts the folder first; CodeBuild and Processing replace that
-entry point. Their bash does the same by /etc/shinit_v2 (BASH_ENV), unless that was changed. Source, read on
-2026-11-22: https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
+A build job runs `python3 -m triton_models.builds.tensorrt.driver` to set LD_LIBRARY_PATH. AWS does not
+document the drivers of build hosts. If the driver is older than the image's CUDA requires, CUDA's forward
+compatibility may help: NVIDIA's images contain a newer user-mode driver in a folder. Their entry point tests
+it and puts the folder first, but CodeBuild and Processing replace that entry point. Their bash does the
+same by /etc/shinit_v2 (BASH_ENV), unless that was changed. Source, read on 2026-11-22:
+https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
 
-It runs with nothing but Python: no package is installed yet.
+The module needs only the standard library, because no package is installed yet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from triton_models.facts.releases import RELEASES, Release
 from triton_models.facts.releases import release as release_named
 
 IMAGE_COMPAT = Path("/usr/local/cuda/compat/lib.real")
-"""Where NVIDIA's images have the newer user-mode driver."""
+"""The folder of the newer user-mode driver in NVIDIA's images."""
 
 _VARIABLE = "LD_LIBRARY_PATH"
 _INITIALIZE = "import ctypes, sys; sys.exit(ctypes.CDLL('libcuda.so.1').cuInit(0) != 0)"
@@ -41,17 +41,17 @@ def library_path(
     environment: Mapping[str, str] = os.environ,
     initializes: Callable[[str], bool] | None = None,
 ) -> str:
-    """The search path for libraries with which this machine runs the CUDA of a release.
+    """Return the library search path with which this machine runs the CUDA of a release.
 
     Args:
-        gpu: The GPU that it must have.
-        release: Whose image this runs in.
-        compat: Where the image has a newer user-mode driver.
-        environment: The variables that there are.
-        initializes: Says whether CUDA starts with a search path; asks libcuda if None.
+        gpu: The GPU that the machine must have.
+        release: The release of the current image.
+        compat: The image's folder with a newer user-mode driver.
+        environment: The environment variables.
+        initializes: Returns whether CUDA starts with a search path; None calls libcuda.
 
     Raises:
-        FleetError: The machine has another GPU, or none, or its driver is too old and nothing helps.
+        FleetError: The machine has another GPU or none, or its driver is too old.
     """
     devices = query_gpus("name", "driver_version")
     raise_if_any(gpu_problems(gpu, release, [name for name, _ in devices]))
@@ -67,7 +67,7 @@ def library_path(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the search path; 1 with the reason on standard error if the machine will not do."""
+    """Print the search path; for an unsuitable machine, print the reason to standard error and return 1."""
     parser = argparse.ArgumentParser(prog="python3 -m triton_models.builds.tensorrt.driver")
     parser.add_argument("--gpu", required=True)
     parser.add_argument("--release", required=True)
@@ -97,9 +97,9 @@ def _too_old(driver: str, release: Release, compat: Path) -> Iterator[Problem]:
         what=f"the machine has driver {driver}",
         where=f"`nvidia-smi --query-gpu=driver_version`, and {compat}",
         expected=f"driver {release.min_driver} or newer for CUDA {release.cuda} of release {release.name}, "
-        "or a machine on which forward compatibility works",
-        why="CUDA would not start, and nothing could be compiled",
-        fix=f"build and serve with release {fitting[-1]}, whose CUDA runs on it"
+        "or a machine with forward compatibility",
+        why="CUDA would not start, so the build could not compile",
+        fix=f"build and serve with release {fitting[-1]}, whose CUDA supports it"
         if fitting
         else "build on another machine: ProcessingJob() or ReservedMachines()",
         rule="driver-too-old",

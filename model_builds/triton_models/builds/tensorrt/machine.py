@@ -1,4 +1,4 @@
-"""What this machine compiles with: its GPU, its trtexec, and whether both are the wanted ones."""
+"""Detection and checks of this machine's GPU and trtexec."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from triton_models.facts.tensorrt import major
 Version: TypeAlias = tuple[int, ...]
 
 IMAGE_TRTEXEC = Path("/usr/src/tensorrt/bin/trtexec")
-"""Where the Triton images have trtexec; it is not on their PATH."""
+"""The path of trtexec in the Triton images, where it is not on PATH."""
 
 # "&&&& RUNNING TensorRT.trtexec [TensorRT v101303] [b9] # ..." is the first line of every run: 10.13.3.9.
 # Before 10.4 the build number is missing, and TensorRT 8 writes v8601 for 8.6.1 (samples/common/logging.h).
@@ -36,18 +36,18 @@ def find_compiler(
     timing_cache: TimingCache | None = None,
     timeout_s: float = COMPILE_TIMEOUT_S,
 ) -> Compiler:
-    """The compiler for a release and a GPU on this machine.
+    """Return the compiler for a release and a GPU on this machine.
 
     Args:
-        release: What will load the plans.
-        gpu: What will run them.
-        logs: The folder that gets trtexec's logs.
-        timing_cache: Where measured times are kept.
-        timeout_s: For how long a plan may be compiled, in seconds.
+        release: The release that will load the plans.
+        gpu: The GPU that will run them.
+        logs: The folder for trtexec's logs.
+        timing_cache: The cache of measured times.
+        timeout_s: The time limit for compiling a plan, in seconds.
 
     Raises:
-        FleetError: The machine has not that GPU, trtexec is missing, or it belongs to another TensorRT; all
-            that is wrong is named together.
+        FleetError: The machine lacks that GPU, or trtexec is missing or belongs to another TensorRT; all
+            problems are reported together.
     """
     trtexec = find_trtexec()
     devices = [each[0] for each in query_gpus("name")]
@@ -58,7 +58,7 @@ def find_compiler(
         gpu=gpu,
         release=release,
         device=devices[0],
-        # Older ones do not say their build number; then the table knows more.
+        # Older versions do not print their build number, but the table has it.
         tensorrt=max(version, release.tensorrt, key=lambda each: each.count(".")),
         logs=logs,
         timing_cache=timing_cache,
@@ -67,39 +67,39 @@ def find_compiler(
 
 
 def find_trtexec() -> Path | None:
-    """The trtexec on PATH, else the image's; None without one."""
+    """Return the trtexec on PATH, otherwise the image's; None if there is none."""
     found = shutil.which("trtexec") or shutil.which(IMAGE_TRTEXEC)
     return Path(found) if found else None
 
 
 def capability_problems(gpu: Gpu, release: Release) -> Iterator[Problem]:
-    """What keeps the TensorRT of a release from compiling for a GPU, wherever it runs."""
+    """Yield a problem if the TensorRT of a release cannot compile for a GPU."""
     if _number(gpu.compute_capability) < _number(release.min_compute_capability):
         yield Problem(
-            what=f"release {release.name} has no TensorRT for {gpu.name} ({gpu.compute_capability})",
+            what=f"TensorRT of release {release.name} does not support {gpu.name} ({gpu.compute_capability})",
             where=f"--gpu {gpu.name} --release {release.name}",
-            expected=f"a GPU of capability {release.min_compute_capability} or newer",
+            expected=f"a GPU of compute capability {release.min_compute_capability} or newer",
             fix="build for another GPU or with an older release",
             rule="gpu-too-old",
         )
 
 
 def gpu_problems(gpu: Gpu, release: Release, devices: Sequence[str]) -> Iterator[Problem]:
-    """What is wrong with this machine's GPUs, by the names that nvidia-smi gives them."""
+    """Yield a problem if this machine's GPUs, as named by nvidia-smi, are not the required model."""
     yield from capability_problems(gpu, release)
     if not devices or not all(is_model(name, gpu) for name in devices):
         yield Problem(
             what=f"this machine has {', '.join(map(repr, devices)) or 'no NVIDIA GPU'}, not {gpu.name}",
             where=f"--gpu {gpu.name}, and `nvidia-smi --query-gpu=name`",
-            expected=f"every GPU of the machine to be {gpu.name}",
+            expected=f"only {gpu.name} GPUs in the machine",
             why="a plan runs only on the GPU model that compiled it",
-            fix="build on such a machine, or leave --gpu out for a portable build",
+            fix="build on such a machine, or omit --gpu for a portable build",
             rule="gpu-absent",
         )
 
 
 def query_gpus(*facts: str) -> list[list[str]]:
-    """What nvidia-smi says of each GPU of the machine, such as its "name"; nothing without a GPU."""
+    """Return facts about each GPU of the machine from nvidia-smi, such as its "name"; empty without a GPU."""
     command = ["nvidia-smi", f"--query-gpu={','.join(facts)}", "--format=csv,noheader"]
     try:
         run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -110,14 +110,14 @@ def query_gpus(*facts: str) -> list[list[str]]:
 
 
 def is_model(marketing_name: str, gpu: Gpu) -> bool:
-    """Whether nvidia-smi's name, such as "NVIDIA A100-SXM4-40GB", is that GPU, such as "A100-40GB"."""
+    """Return whether nvidia-smi's name, such as "NVIDIA A100-SXM4-40GB", is a GPU, such as "A100-40GB"."""
     return set(gpu.name.split("-")) <= set(re.split(r"[ -]", marketing_name))
 
 
 def _trtexec_problems(trtexec: Path | None, version: str, release: Release) -> Iterator[Problem]:
     if major(release) not in WAYS:
         yield Problem(
-            what=f"no trtexec flags are known for TensorRT {release.tensorrt}",
+            what=f"the trtexec flags of TensorRT {release.tensorrt} are unknown",
             where=f"--release {release.name}",
             expected=f"a release with TensorRT {' or '.join(map(str, WAYS))}",
             fix="choose a newer release, or add a row to WAYS in triton_models/builds/tensorrt/options.py",
@@ -128,7 +128,7 @@ def _trtexec_problems(trtexec: Path | None, version: str, release: Release) -> I
             what="trtexec not found",
             where=f"PATH and {IMAGE_TRTEXEC}",
             expected=f"the trtexec of TensorRT {release.tensorrt}",
-            fix=f"build inside the image of release {release.name}, or leave --gpu out for a portable build",
+            fix=f"build inside the image of release {release.name}, or omit --gpu for a portable build",
             rule="trtexec-missing",
         )
     else:
@@ -136,7 +136,7 @@ def _trtexec_problems(trtexec: Path | None, version: str, release: Release) -> I
 
 
 def trtexec_version(trtexec: Path) -> str:
-    """The TensorRT of a trtexec, as its banner says it."""
+    """Return the TensorRT version of a trtexec, from its banner."""
     run = subprocess.run(
         [str(trtexec), "--help"], capture_output=True, text=True, errors="replace", check=False
     )

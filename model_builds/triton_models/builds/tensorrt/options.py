@@ -1,7 +1,7 @@
-"""What is told to trtexec, by TensorRT's major version.
+"""The options of trtexec, by TensorRT's major version.
 
 Source: samples/common/sampleOptions.cpp of NVIDIA/TensorRT at the tags v8.6.1, v10.0.1 to v10.16, v11.0 and
-v11.1, read on 2026-11-21. trtexec refuses to start on an option that it does not know.
+v11.1, read on 2026-11-21. trtexec refuses to start with an unknown option.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ AUTOCAST_REQUIREMENTS = "model_builds/locks/requirements-autocast.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How a precision is had.
+    """The flags and conversion for a precision.
 
     Attributes:
-        flags: What trtexec is told.
-        autocast: The ONNX file is converted first: networks are strongly typed, and compute in the types that
-            the file has.
+        flags: The flags of trtexec.
+        autocast: True to convert the ONNX file first, because a strongly typed network computes in the types
+            of its file.
     """
 
     flags: tuple[str, ...] = ()
@@ -42,13 +42,13 @@ WAYS: Mapping[int, Mapping[str, Way]] = MappingProxyType({8: _BY_FLAG, 10: _BY_F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """What a plan is compiled with. What is None is left to trtexec.
+    """The options of a plan's compilation; None leaves the choice to trtexec.
 
     Attributes:
-        precision: What the plan calculates in.
+        precision: The precision of the plan's arithmetic.
         hardware: The GPUs that the plan runs on.
-        workspace_mb: The most GPU memory that a kernel of the plan may ask for, in MiB.
-        optimization_level: From 0, compiled fast, to 5, fastest when it runs.
+        workspace_mb: The maximum workspace of the plan's kernels in GPU memory, in MiB.
+        optimization_level: From 0 (fastest compilation) to 5 (fastest inference).
     """
 
     precision: Precision = "fp32"
@@ -59,16 +59,16 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLine:
-    """One run of trtexec.
+    """The command line of a trtexec run.
 
     Attributes:
         trtexec: The executable.
-        onnx: What it compiles.
-        plan: What it writes.
+        onnx: The ONNX file to compile.
+        plan: The plan to write.
         release: The release whose TensorRT it has.
-        shapes: The ranges of the inputs that the network leaves open; none if it fixes all of them, for then
-            trtexec takes none: "Static model does not take explicit shapes".
-        options: What the plan is compiled with.
+        shapes: The ranges of the inputs with open dimensions. Empty if there are none, because trtexec then
+            refuses shapes: "Static model does not take explicit shapes".
+        options: The options of the compilation.
         timing_cache: The file of measured times to use and add to.
     """
 
@@ -81,7 +81,7 @@ class CommandLine:
     timing_cache: Path | None = None
 
     def arguments(self) -> list[str]:
-        """The executable and its arguments."""
+        """Return the executable and its arguments."""
         return [str(self.trtexec), *self._files(), *self._tuning(), *self._shapes()]
 
     def _files(self) -> Iterator[str]:
@@ -97,7 +97,7 @@ class CommandLine:
         if level is not None:
             yield f"--hardwareCompatibilityLevel={level}"
         if self.options.workspace_mb is not None:
-            # Without a unit it is MiB; 8.6 takes no unit.
+            # The default unit is MiB; 8.6 does not accept a unit.
             yield f"--memPoolSize=workspace:{self.options.workspace_mb}"
         if self.options.optimization_level is not None:
             yield f"--builderOptimizationLevel={self.options.optimization_level}"
@@ -110,23 +110,22 @@ class CommandLine:
 
 
 def way(release: Release, precision: Precision) -> Way:
-    """How a precision is had with a release's TensorRT, one of `WAYS`."""
+    """Return the entry of `WAYS` for a precision with a release's TensorRT."""
     return WAYS[major(release)][precision]
 
 
 def check_precision(release: Release, precision: Precision) -> None:
-    """Whether a precision can be had on this machine with a release's TensorRT.
+    """Check that this machine supports a precision with a release's TensorRT.
 
     Raises:
-        FleetError: It cannot: what converts the ONNX file is not installed.
+        FleetError: The converter of the ONNX file is not installed.
     """
     if way(release, precision).autocast and not autocast.is_installed():
         raise FleetError.of(
             what=f"precision {precision!r} needs AutoCast, and the package nvidia-modelopt is missing",
             where=f"precision={precision!r} of the declaration, with release {release.name}",
             expected="the packages of requirements-autocast.txt in this Python",
-            why=f"TensorRT {release.tensorrt} is strongly typed: it has no flag for a precision, so the ONNX "
-            "file is converted before it is compiled",
-            fix=f"pip install --no-deps -r {AUTOCAST_REQUIREMENTS}, or build with a release before 26.06",
+            why=f"TensorRT {release.tensorrt} has no precision flag",
+            fix=f"run pip install --no-deps -r {AUTOCAST_REQUIREMENTS}, or build with a release before 26.06",
             rule="plan-precision",
         )

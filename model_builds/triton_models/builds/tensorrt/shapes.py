@@ -1,4 +1,4 @@
-"""The shapes that a plan takes, compared with the network."""
+"""Checks of a plan's shape ranges against the network."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def check_shapes(onnx: Path, shapes: Mapping[str, ShapeRange]) -> None:
     """Compare shape ranges with the inputs of an ONNX file.
 
     Raises:
-        FleetError: An input has no range, a range has no input, or its numbers contradict the input or each
-            other; all of it together.
+        FleetError: An input has no range, a range has no input, or a range contradicts the input or itself;
+            all problems are reported together.
     """
     raise_if_any(
         Problem(
             what=what,
             where=f"compile_plan(..., shapes=...) for {onnx.parent.parent.name}/1/{onnx.name}",
             expected=expected,
-            why="trtexec refuses such ranges, and a plan refuses shapes outside of them",
-            fix="give every input one ShapeRange of its rank, with min <= opt <= max in every dimension",
+            why="trtexec refuses such ranges, and a plan refuses shapes outside its ranges",
+            fix="give every input a ShapeRange of its rank, with min <= opt <= max in every dimension",
             rule="plan-shapes",
         )
         for what, expected in _shape_mistakes(_inputs(onnx), shapes)
@@ -30,12 +30,12 @@ def check_shapes(onnx: Path, shapes: Mapping[str, ShapeRange]) -> None:
 
 
 def open_shapes(onnx: Path, shapes: Mapping[str, ShapeRange]) -> dict[str, ShapeRange]:
-    """The ranges of the inputs that an ONNX file leaves open; of the others the file says the shape."""
+    """Return the ranges of the inputs with open dimensions; the ONNX file fixes all others."""
     return {name: shapes[name] for name, sizes in _inputs(onnx).items() if 0 in sizes}
 
 
 def _inputs(onnx: Path) -> dict[str, tuple[int, ...]]:
-    """The sizes of each input; 0 where the network leaves a dimension open."""
+    """Return the sizes of each input; 0 for an open dimension."""
     import onnx as onnx_format
 
     graph = onnx_format.load(str(onnx), load_external_data=False).graph

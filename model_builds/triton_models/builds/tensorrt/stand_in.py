@@ -1,8 +1,8 @@
-"""What a portable build has in the place of a compiler: it compiles nothing, and records what for.
+"""A stand-in for the compiler in rehearsals: it compiles nothing, but records the target.
 
-A stand-in for a plan begins as a plan does, with the TensorRT that would have compiled it, then says the GPU
-and its compute capability, and holds the ONNX file. So whatever reads plans reads it alike, the rehearsal's
-server runs it, and refuses it where TensorRT would refuse the plan. TensorRT itself loads no such file.
+A stand-in for a plan has a plan's header with the TensorRT version that would have compiled it, then the GPU
+and its compute capability, then the ONNX file. Code that reads plans can read it. The rehearsal's server runs
+it, and refuses it if TensorRT would refuse the plan. TensorRT itself cannot load the file.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import LEVELS, hardware_problems
 
 MARK = b"\nstands in for a plan: "
-"""What follows the header; then JSON, a line feed, and the ONNX file."""
+"""The mark after the header; JSON, a line feed and the ONNX file follow."""
 
 DEVICE = "stand-in"
-"""What build.json names as the device: no GPU was there."""
+"""The device in build.json for a machine without a GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """Makes stand-ins for plans. `stand_in` makes it.
+    """A compiler of stand-ins for plans; created by `stand_in`.
 
     Attributes:
         gpu: The GPU that the plans would be compiled for.
@@ -47,17 +47,17 @@ class StandIn:
         onnx: Path,
         plan: Path,
         *,
-        shapes: Mapping[str, ShapeRange],  # noqa: ARG002  as a compiler is called
-        options: PlanOptions = PlanOptions(),  # noqa: B008  frozen; it calculates in FP32
+        shapes: Mapping[str, ShapeRange],  # noqa: ARG002  the interface of a compiler
+        options: PlanOptions = PlanOptions(),  # noqa: B008  frozen; a stand-in computes in FP32
     ) -> dict[str, str]:
         """Write a stand-in for the plan of an ONNX file.
 
         Returns:
-            What build.json keeps about the plan, as a compiler's is, with the precision of the stand-in.
+            The plan's record for build.json, like a compiler's, with the precision of the stand-in.
 
         Raises:
-            FleetError: The release or the GPU has no plans for such hardware, or the file does not say the
-                release's TensorRT.
+            FleetError: The release or the GPU does not support plans for such hardware, or the release's
+                TensorRT version is missing in the file.
         """
         where = f"the plan of {onnx.parent.parent.name}"
         raise_if_any(hardware_problems(options.hardware, release=self.release, gpu=self.gpu, where=where))
@@ -73,10 +73,10 @@ class StandIn:
 
 
 def stand_in(*, release: Release, gpu: Gpu) -> StandIn:
-    """What stands in for the compiler of a release and a GPU.
+    """Return the stand-in for the compiler of a release and a GPU.
 
     Raises:
-        FleetError: The release's TensorRT compiles nothing for that GPU.
+        FleetError: The release's TensorRT does not support that GPU.
     """
     raise_if_any(capability_problems(gpu, release))
     return StandIn(gpu=gpu, release=release)

@@ -1,15 +1,15 @@
-"""Times that TensorRT measured, kept from one build to the next: the next one need not measure them again.
+"""A cache of TensorRT's measured times, shared between builds.
 
-One file for each TensorRT version and GPU model, such as tensorrt-10.13.3.9-A10G.cache, in a folder or under
-a prefix of S3. It is fetched before a plan is compiled and kept afterwards if it has changed. Of builds at
-the same time the last one to finish wins; a cache is whole or not there.
+There is one file per TensorRT version and GPU model, such as tensorrt-10.13.3.9-A10G.cache, in a folder or
+under a prefix of S3. It is fetched before a plan is compiled, and saved afterwards if changed. The last
+of several parallel builds wins. Writes are atomic.
 
-trtexec does not protect itself: it loads the times of another GPU without a word (setTimingCache with
+trtexec does not validate the file: it silently loads the times of another GPU (setTimingCache with
 ignoreMismatch, "may lead to functional/performance bugs"), and a damaged file may end it (cacheUtils.cpp and
-NvInfer.h of NVIDIA/TensorRT v10.13.3, sampleEngines.cpp of v8.6.1; read on 2026-11-21). So the file begins
-with a line that says what it is and its digest, and what does not fit is left aside.
+NvInfer.h of NVIDIA/TensorRT v10.13.3, sampleEngines.cpp of v8.6.1; read on 2026-11-21). The file therefore
+starts with a line that states its kind and digest, and a file that does not match is ignored.
 
-A cache is no reason to fail: what cannot be read or kept is said on standard error, and the build goes on.
+A cache never fails a build: errors of reading or saving are printed to standard error.
 """
 
 from __future__ import annotations
@@ -34,40 +34,38 @@ _KIND = "Triton Fleet timing cache"
 
 
 class Place(Protocol):
-    """Where caches are kept."""
+    """A store of cache files."""
 
     def read(self, name: str) -> bytes | None:
-        """The content of a file; None if there is none.
+        """Return the content of a file; None if it does not exist.
 
         Raises:
-            FleetError: It cannot be read.
-            OSError: It cannot be read.
+            FleetError, OSError: The file cannot be read.
         """
 
     def write(self, name: str, content: bytes) -> None:
-        """Replace a file at once, so that nobody ever reads half of it.
+        """Replace a file atomically.
 
         Raises:
-            FleetError: It cannot be written.
-            OSError: It cannot be written.
+            FleetError, OSError: The file cannot be written.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """Caches in a folder, which is made when the first one is kept."""
+    """Caches in a folder, which is created with the first one."""
 
     path: Path
 
     def read(self, name: str) -> bytes | None:
-        """See `Place`."""
+        """Implement `Place`."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        """See `Place`."""
+        """Implement `Place`."""
         self.path.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{name}-", dir=self.path)
         try:
@@ -81,7 +79,7 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """Caches under a prefix of S3, where an object is replaced at once.
+    """Caches under a prefix of S3, where writes are atomic.
 
     Attributes:
         bucket: The bucket's name.
@@ -92,7 +90,7 @@ class Bucket:
     prefix: str
 
     def read(self, name: str) -> bytes | None:
-        """See `Place`."""
+        """Implement `Place`."""
         from botocore.exceptions import ClientError
 
         from triton_models.repository.s3 import NOT_FOUND, aws_errors, error_code, repository_client
@@ -107,7 +105,7 @@ class Bucket:
                 raise
 
     def write(self, name: str, content: bytes) -> None:
-        """See `Place`."""
+        """Implement `Place`."""
         from triton_models.repository.s3 import aws_errors, repository_client
 
         with aws_errors(f"s3://{self.bucket}/{self.prefix}"):
@@ -116,11 +114,11 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimingCache:
-    """Measured times, kept in one place.
+    """The caches in one place.
 
     Attributes:
-        place: Where.
-        where: The same as it was given.
+        place: The place.
+        where: The place as given.
     """
 
     place: Place
@@ -128,10 +126,10 @@ class TimingCache:
 
     @classmethod
     def at(cls, where: str) -> TimingCache:
-        """The caches in a folder, or under s3://bucket/prefix/.
+        """Return the caches in a folder or under s3://bucket/prefix/.
 
         Raises:
-            FleetError: It is neither.
+            FleetError: The string is neither.
         """
         if "://" not in where:
             return cls(place=Folder(path=Path(where).expanduser()), where=where)
@@ -141,21 +139,21 @@ class TimingCache:
             parsed = Repository.parse(where)
         except FleetError:
             raise FleetError.of(
-                what=f"{where!r} is no place for timing caches",
+                what=f"{where!r} is not a valid place for timing caches",
                 where=f"--timing-cache, or {TIMING_CACHE_VARIABLE}",
                 expected="a folder, or s3://bucket/prefix/",
-                fix="leave it out to build without one",
+                fix="omit it to build without a cache",
                 rule="timing-cache",
             ) from None
         return cls(place=Bucket(bucket=parsed.bucket, prefix=parsed.prefix), where=where)
 
     @contextlib.contextmanager
     def used(self, *, tensorrt: str, gpu: str) -> Iterator[Path]:
-        """A file for trtexec with the times that were kept; it is kept again if the body ends well.
+        """Yield a file with the cached times for trtexec, and save it if the body succeeds.
 
         Args:
             tensorrt: The TensorRT version that measures.
-            gpu: The GPU model that it measures.
+            gpu: The GPU model measured.
         """
         header = {"kind": _KIND, "tensorrt": tensorrt, "gpu": gpu}
         name = f"tensorrt-{tensorrt}-{gpu}.cache"
@@ -173,18 +171,18 @@ class TimingCache:
         try:
             kept = self.place.read(name)
         except (FleetError, OSError) as error:
-            _say(f"{self.where}: {name} cannot be read, so times are measured anew: {_reason(error)}")
+            _say(f"{self.where}: cannot read {name}, so times are measured again: {_reason(error)}")
             return b""
         times = _unwrapped(kept, header) if kept is not None else b""
         if times is None:
-            _say(f"{self.where}: {name} is damaged or no timing cache of that TensorRT and GPU: left aside")
+            _say(f"{self.where}: ignored {name}, which is damaged or for another TensorRT or GPU")
         return times or b""
 
     def _keep(self, name: str, content: bytes) -> None:
         try:
             self.place.write(name, content)
         except (FleetError, OSError) as error:
-            _say(f"{self.where}: {name} cannot be kept for the next build: {_reason(error)}")
+            _say(f"{self.where}: cannot save {name} for the next build: {_reason(error)}")
 
 
 def _wrapped(times: bytes, header: dict[str, str]) -> bytes:
@@ -193,7 +191,7 @@ def _wrapped(times: bytes, header: dict[str, str]) -> bytes:
 
 
 def _unwrapped(content: bytes, header: dict[str, str]) -> bytes | None:
-    """The times in a cache's file; None if it is damaged, or of another GPU or TensorRT."""
+    """Return the times in a cache file; None if it is damaged, or for another GPU or TensorRT."""
     times = content.partition(b"\n")[2]
     return times if times and content == _wrapped(times, header) else None
 
@@ -206,6 +204,6 @@ def _reason(error: FleetError | OSError) -> str:
 
 @functools.cache
 def _say(message: str) -> None:
-    """Say it on standard error, once in a run of many models."""
+    """Print a message to standard error, once per run."""
     sys.stderr.write(f"timing cache {message}\n")
     sys.stderr.flush()
