@@ -1,4 +1,4 @@
-"""What can be wrong about the configuration, by the same rules that the constructs apply."""
+"""Checks of the configuration: those of the constructs, and its own."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ MODULES = {
     path.relative_to(ROOMS).as_posix(): import_module(f"triton_fleet.{path.parent.name}.{path.stem}")
     for path in sorted(ROOMS.glob("*/*checks.py"))
 }
+LONGEST_WHY = 15  # words
 _TABLE = re.compile(r"triton_models(\.\w+)+")
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -84,6 +85,7 @@ def test_a_problem_has_a_source_and_phrases_without_a_full_stop(case: Case) -> N
         (problem,) = case.problems(arguments)
         assert problem.source
         assert all(map(is_a_phrase, (problem.what, problem.expected, problem.why, problem.fix))), problem
+        assert len(problem.why.split()) <= LONGEST_WHY, problem
 
 
 def test_the_texts_are_as_they_were_reviewed(snapshot: SnapshotAssertion) -> None:

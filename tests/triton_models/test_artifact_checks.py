@@ -42,6 +42,8 @@ IN_FOLDERS = {
     and case.id != "torchscript-tensor"
 }
 
+LONGEST_WHY = 15  # words
+
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
@@ -67,6 +69,7 @@ def test_what_is_wrong_is_refused_by_its_check_alone_and_in_full(case: Case, tmp
 
     assert {problem.rule for problem in found} == {case.id}
     assert all(text.strip() for problem in found for text in problem.as_dict().values()), found
+    assert all(len(problem.why.split()) <= LONGEST_WHY for problem in found), found
 
 
 @pytest.mark.parametrize("case", IN_FOLDERS.values(), ids=str)

@@ -89,7 +89,7 @@ def test_a_plain_model_has_no_environment_beside_it(tmp_path: Path, view: View) 
 
     (found,) = problems(view(root))
 
-    assert found == "stray-directory: a folder 'environment' beside a plain model"
+    assert found == "stray-directory: a folder 'environment' next to a plain model"
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ _KEY = _Arn(
     name="key",
     pattern=re.compile(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+"),
     example="arn:aws:kms:REGION:123456789012:key/1234abcd",
-    why="permissions name a key by its ARN, and S3 encrypts with keys of its own region",
+    why="permissions name a key's ARN, and S3 uses keys of its own region",
     fix="copy the key's ARN; an alias or an id will not do",
 )
 _TOPIC = _Arn(

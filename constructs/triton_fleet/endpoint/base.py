@@ -35,11 +35,13 @@ from triton_fleet.metrics.published import EndpointMetrics
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.usage import ServedModels
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.releases import Release
+
+UNKNOWN_VARIANT = Check(id="unknown-variant", source=FROM_ARGUMENTS)
 
 _LONGEST_NAME = 63
 
@@ -157,13 +159,12 @@ class Endpoint(Resource):
         if name is None:
             return self.variants[self.variant_name]
         if name not in self.variants:
-            raise FleetError.of(
+            raise UNKNOWN_VARIANT.error(
                 what=f"there is no variant {name!r}",
                 where=f"the variants of {self.node.path}",
                 expected=f"one of {', '.join(self.variants)}",
                 why="nothing is published under another name, so nothing would ever be scaled or alarmed",
                 fix=did_you_mean(name, self.variants, otherwise=f"use {self.variant_name}"),
-                rule="unknown-variant",
             )
         return self.variants[name]
 

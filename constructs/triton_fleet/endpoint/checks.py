@@ -37,7 +37,7 @@ def container_environment(
             what=f"{name} is set to {extra[name]!r} here and to {server[name]!r} by the server's options",
             where=where,
             expected="a variable that TritonServer does not set",
-            why="one of the two would be lost without a word",
+            why="one of the two would be lost",
             fix="set it with the option of TritonServer",
         )
     for name, value in extra.items():
@@ -90,8 +90,7 @@ def metric_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
         what=f"metrics are to be published every {seconds:g} s",
         where=where,
         expected=f"every {', '.join(map(str, METRIC_INTERVALS[:-1]))} or {METRIC_INTERVALS[-1]} s",
-        why="SageMaker takes no other interval up to a minute, and with a longer one alarms and auto "
-        "scaling, which read every minute, see no instance in between",
+        why="SageMaker accepts no other; alarms and auto scaling read every minute",
         fix="give one of these, or leave it out for a minute",
     )
 
@@ -187,7 +186,7 @@ def single_model_artifact(artifact: str | None, *, where: str) -> Iterator[Probl
         what=f"the artifact is {artifact!r}",
         where=where,
         expected="a file name such as resnet50-0123456789ab.tar.gz",
-        why="SageMaker reads one archive below the repository's prefix, and its name has to end in .tar.gz",
+        why="SageMaker reads one archive below the prefix, whose name ends in .tar.gz",
         fix="give the name that `fleet publish` has shown, without the prefix",
     )
 

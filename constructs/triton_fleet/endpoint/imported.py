@@ -16,8 +16,11 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.checks import resource_name
 from triton_fleet.hosting.variants import DEFAULT_VARIANT
 from triton_fleet.metrics.published import EndpointMetrics
-from triton_models.base.errors import FleetError, raise_if_any
+from triton_models.base.checks import Check
+from triton_models.base.errors import raise_if_any
 from triton_models.facts.instances import instance_type as find_instance_type
+
+ENDPOINT_ARN = Check(id="endpoint-arn", source="assumption: the form of SageMaker's ARNs")
 
 
 def invocation_grant(
@@ -90,13 +93,12 @@ class ImportedEndpoint(Resource):
             len(parts) == _ARN_PARTS and parts[2] == "sagemaker" and parts[_RESOURCE].startswith("endpoint/")
         )
         if not Token.is_unresolved(endpoint_arn) and not of_endpoint:
-            raise FleetError.of(
+            raise ENDPOINT_ARN.error(
                 what=f"the ARN is {endpoint_arn!r}",
                 where=f"endpoint_arn of {scope.node.path}/{construct_id}",
                 expected="an ARN such as arn:aws:sagemaker:us-east-1:123456789012:endpoint/search",
                 why="a grant on anything else allows nothing",
                 fix="give the endpoint's ARN, or its name to from_endpoint_name",
-                rule="endpoint-arn",
             )
         name = Arn.split(endpoint_arn, ArnFormat.SLASH_RESOURCE_NAME).resource_name
         assert name is not None  # noqa: S101 -- an ARN of this format has one

@@ -130,8 +130,7 @@ def local_storage(
                 what=f"{drop} is given, and {instance.name} has local NVMe ({instance.nvme_gb} GB)",
                 where=where,
                 expected="an instance type without local NVMe, such as the ml.m5 and ml.c5 types",
-                why="SageMaker refuses the endpoint configuration: there is no volume to size or to encrypt. "
-                "The NVMe is always encrypted, by the instance's own hardware",
+                why="SageMaker refuses it: there is no volume, and the NVMe is always encrypted",
                 fix=f"leave {drop} out",
             )
 
@@ -198,6 +197,6 @@ def same_image(preferred: InstanceType, other: InstanceType, *, where: str) -> I
         what=f"{other.name} has {gpu_named(other.gpu)}, {preferred.name} has {gpu_named(preferred.gpu)}",
         where=where,
         expected="instance types that all have a GPU, or none that has one",
-        why="a variant has one host AMI, and the one with a GPU driver starts on GPU types only",
+        why="a variant has one host AMI, and that for GPUs starts on GPU types only",
         fix="serve the other type from a variant of its own",
     )

@@ -18,14 +18,10 @@ MULTI_MODEL_ARGUMENT = Check(
 )
 """No argument of the server turns a shared endpoint against its own models."""
 
-_CACHE = (
-    "the cache distinguishes models by name and version alone, and outlives an unloaded model: composing "
-    "models of two artifacts answer for each other"
-)
+_CACHE = "composing models of the same name in two artifacts would answer for each other"
 _HARM: Mapping[str, str] = MappingProxyType(
     {
-        "--model-load-gpu-limit": "a load beyond the limit is answered with 400, for which SageMaker "
-        "evicts nothing: the model fails to load on a GPU that could make room",
+        "--model-load-gpu-limit": "beyond the limit a load fails with 400, and SageMaker evicts nothing",
         "--cache-config": _CACHE,
         "--response-cache-byte-size": _CACHE,
     }

@@ -55,7 +55,7 @@ def artifact_timeout(seconds: float | None, *, where: str) -> Iterator[Problem]:
         what=f"artifact_timeout is {given}",
         where=where,
         expected=f"{SHORTEST_ARTIFACT_TIMEOUT} to {LONGEST_ARTIFACT_TIMEOUT} s",
-        why="CloudFormation gives a custom resource up after an hour, and takes the time as a number",
+        why="CloudFormation gives a custom resource up after an hour",
         fix="give a longer build its time before the deployment, with artifact_timeout=None"
         if seconds is not None and seconds > LONGEST_ARTIFACT_TIMEOUT
         else "give it in minutes, such as Duration.minutes(30), or None not to wait",

@@ -111,6 +111,6 @@ def async_topics(included: Sequence[str], *, given: Sequence[str], where: str) -
             what=f"include_inference_in names {outcome!r} {included.count(outcome)} times",
             where=where,
             expected="each outcome once",
-            why="an answer is in a notification or it is not: naming the outcome again changes nothing",
+            why="naming the outcome again changes nothing",
             fix="name it once",
         )

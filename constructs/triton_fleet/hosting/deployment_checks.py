@@ -49,7 +49,7 @@ def deployment_portion(
             expected=f"an integer, 1 or more; {expected}",
             why="a deployment that moves nothing at a time would never end"
             if whole
-            else "SageMaker takes no fractions of an instance or of a percent",
+            else "SageMaker accepts no fractions of an instance or of a percent",
             fix=fix,
         )
         return

@@ -15,7 +15,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 from constructs import Construct
 
 from triton_fleet.arguments.checks import number_range
-from triton_fleet.arguments.collector import FleetError, ProblemCollector
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
@@ -30,6 +30,8 @@ from triton_fleet.hosting.network_checks import (
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
+
+NETWORK_CALLERS = Check(id="network-callers", source=FROM_ARGUMENTS)
 
 NETWORK_ADMITS = Check(id="network-admits", source=FROM_ARGUMENTS)
 
@@ -199,13 +201,12 @@ class EndpointNetwork(Construct):
         """
         endpoint = self.interface_endpoints.get(VpcService.RUNTIME)
         if endpoint is None:
-            raise FleetError.of(
+            raise NETWORK_CALLERS.error(
                 what="callers are to be allowed at a VPC endpoint that is not created here",
                 where=self.node.path,
                 expected="VpcService.RUNTIME among create_vpc_endpoints",
                 why="who may connect to a VPC endpoint is said by its own security group",
                 fix="create it here, or allow the callers in the security group of the existing one",
-                rule="network-callers",
             )
         endpoint.connections.allow_from(callers, _HTTPS, "Invokes the endpoint")
 

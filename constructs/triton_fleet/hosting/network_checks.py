@@ -52,7 +52,7 @@ def stated_once(created: Collection[str], existing: Collection[str], *, where: s
             what=f"the VPC endpoint for {service} is both to be created and said to exist",
             where=where,
             expected="each service in one of the two",
-            why="a second endpoint for a service is refused: its private name, or its route, is taken",
+            why="AWS refuses a second endpoint: its private name, or its route, is taken",
             fix=f"leave {service} out of create_vpc_endpoints or out of existing_vpc_endpoints",
         )
 
@@ -127,6 +127,6 @@ def no_public_subnet(public: list[str], *, where: str) -> Iterator[Problem]:
         what=f"public subnets were chosen: {', '.join(public)}",
         where=where,
         expected="private subnets only",
-        why="an instance gets no public address, so a route to an internet gateway leads it nowhere",
+        why="an instance gets no public address, so an internet gateway does not help",
         fix="give vpc.private_subnets or vpc.isolated_subnets, or leave the subnets out",
     )

@@ -1,4 +1,4 @@
-"""What the numbers and times of a variant's instances may be."""
+"""Checks of the numbers and times of a variant's instances."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def multi_model_label(
         what=what,
         where=where,
         expected=f"{MULTI_MODEL_LABEL}=true",
-        why="SageMaker refuses a multi-model endpoint with an image that does not say it can serve one",
+        why="SageMaker refuses a multi-model endpoint with an image without this label",
         fix=fix,
     )
 

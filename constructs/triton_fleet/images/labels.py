@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+
+IMAGE_DESCRIPTION = Check(id="image-description", source=FROM_ARGUMENTS)
 
 _CONTINUED = re.compile(r"\\[ \t]*\n")
 _COMMENT = re.compile(r"^[ \t]*#.*\n?", re.MULTILINE)
@@ -31,13 +33,12 @@ def image_labels(path: Path) -> Mapping[str, str]:
         text = path.read_text()
         return _labels_in(json.loads(text)) if text.lstrip().startswith(("{", "[")) else _dockerfile(text)
     except (OSError, UnicodeDecodeError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise FleetError.of(
+        raise IMAGE_DESCRIPTION.error(
             what=f"no image description can be read from {path}: {error or type(error).__name__}",
             where=str(path),
             expected="a Dockerfile, the output of docker inspect, or the folder of an OCI image layout",
             why="the labels of the image are checked before anything is deployed",
             fix="docker inspect IMAGE > image.json, and give image.json",
-            rule="image-description",
         ) from None
 
 

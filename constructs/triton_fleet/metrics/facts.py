@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from triton_models.base.errors import FleetError
+from triton_models.base.checks import Check
 from triton_models.base.suggest import did_you_mean
+
+UNKNOWN_METRIC = Check(id="unknown-metric", source="the table of triton_fleet.metrics.facts")
 
 INVOCATION_NAMESPACE = "AWS/SageMaker"
 HOST_NAMESPACE = "/aws/sagemaker/Endpoints"  # with a slash in front, in lower case
@@ -100,12 +102,11 @@ def metric_fact(name: str) -> MetricFact:
         FleetError: SageMaker publishes no metric of that name.
     """
     if name not in METRICS:
-        raise FleetError.of(
+        raise UNKNOWN_METRIC.error(
             what=f"there is no metric {name!r}",
             where="the metrics of an endpoint",
             expected=f"one of {', '.join(METRICS)}",
             why="CloudWatch accepts any name, and an alarm on one that is not published never goes off",
             fix=did_you_mean(name, METRICS, otherwise="use a name from the list"),
-            rule="unknown-metric",
         )
     return METRICS[name]

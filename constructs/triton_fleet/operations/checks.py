@@ -131,8 +131,7 @@ def warm_up_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
         what=f"every is {given}",
         where=where,
         expected=f"{SHORTEST_WARM_UP_INTERVAL} to {LONGEST_WARM_UP_INTERVAL} s",
-        why="more often is a load on a fleet that is being judged; less often, hardly a request reaches a "
-        "canary before it is judged",
+        why="more often loads the fleet; less often, a canary gets hardly a request",
         fix="leave it at 15 seconds",
     )
 
@@ -179,8 +178,8 @@ def warm_up_request(
                 what=f"{name} is known only when the stack is deployed",
                 where=where,
                 expected="a literal string",
-                why="nothing could be checked of it, and how long it will be decides whether it can be sent",
-                fix="give the text itself",
+                why="it cannot be checked, and its length decides whether it can be sent",
+                fix="give the value itself",
             )
         elif not value:
             yield WARM_UP_REQUESTS.problem(
@@ -216,6 +215,6 @@ def _not_json(body: str, where: str) -> Iterator[Problem]:
             what=f"the body is not JSON: {error}",
             where=where,
             expected="a JSON document, as content_type says",
-            why="the model would be loaded, but every request would fail and be logged as an error",
+            why="the model would be loaded, but every request would fail",
             fix="make it with json.dumps(), or name its content_type",
         )

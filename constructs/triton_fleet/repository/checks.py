@@ -95,7 +95,7 @@ def repository_prefix(prefix: str | None, *, where: str) -> Iterator[Problem]:
         where=where,
         expected="folders such as models/ or search/models/, of letters, digits and any of !_.()'-, at most "
         f"{_LONGEST_PREFIX} characters together",
-        why="it is in the URL of every model and in every policy that lets a model be read",
+        why="every model's URL and every policy for reading one holds it",
         fix=f"shorten it to {_LONGEST_PREFIX} characters"
         if too_long
         else "write it with these characters, without an empty folder",
@@ -143,7 +143,7 @@ def _weights_variable(name: str, read: Collection[str] | None, *, where: str) ->
             what=f"the variable of weights is {name!r}",
             where=where,
             expected=f"capital letters, digits and underscores, beginning with none of {', '.join(_TAKEN)}",
-            why="it becomes an environment variable of the build, next to those that the build needs itself",
+            why="it becomes an environment variable, next to those that the build needs",
             fix="give the name that the model's build.py reads, such as T5_WEIGHTS",
         )
     elif read is not None and name not in read:
@@ -208,7 +208,7 @@ def same_gpu(preferred: InstanceType, other: InstanceType, *, where: str) -> Ite
         what=f"{other.name} has {gpu_named(other.gpu)}, {preferred.name} has {gpu_named(preferred.gpu)}",
         where=where,
         expected=f"instance types that all have {gpu_named(preferred.gpu)}",
-        why="a TensorRT plan and the image are for one GPU model: on another, every load would fail",
+        why="a TensorRT plan is for one GPU model: on another, every load would fail",
         fix=f"choose sizes of the family of {preferred.name}; a single-model endpoint may give each type an "
         "artifact of its own",
     )

@@ -28,7 +28,7 @@ BUILD_GPU_IS_SERVING_GPU = Check(
 _AUTOMATIC: Mapping[Automatic, str] = MappingProxyType(
     {"on demand": "on demand in CodeBuild", "processing job": "in a SageMaker Processing job"}
 )
-WHY = "a TensorRT plan runs only on the GPU model that compiled it, unless TensorRt(hardware=...) says more"
+WHY = "a plan runs only on its own GPU model, unless TensorRt(hardware=...) allows more"
 _BY_HAND = "compile on a machine that has the GPU, with `fleet build --gpu`, and leave the build job out"
 
 
@@ -41,13 +41,13 @@ def nowhere_to_build(instance: InstanceType, region: str | None, *, where: str) 
         what=f"neither CodeBuild on demand nor a SageMaker Processing job has {instance.gpu.name}",
         where=where,
         expected=f"an instance type whose GPU one of them has, such as {DEFAULT_INSTANCE_TYPE}",
-        why=WHY + "; a reserved machine is billed while idle, so it is never taken unasked" * bool(reserve),
+        why="a reserved machine is billed while idle, so it is never chosen unasked" if reserve else WHY,
         fix="; or ".join([*reserve, *_on_another_gpu(instance, region), _BY_HAND]),
     )
 
 
 def another_way(instance: InstanceType, region: str | None) -> str:
-    """What to do instead, for the fix of a rule that refuses a machine which was asked for.
+    """The fix of a check that refuses a machine which was asked for.
 
     To leave the machine open helps only where something is then chosen: elsewhere `nowhere_to_build` would
     refuse that as well.

@@ -138,8 +138,7 @@ def _no_gpu(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem:
         what=f"{build.path} builds for {_named(build)}, {endpoint.path} serves without a GPU",
         where=where,
         expected="a build job for instance types without a GPU",
-        why="a plan needs its GPU, a DALI pipeline of such a build decodes on one, and so may wheels that a "
-        "function chooses: the models would be refused when they are first invoked",
+        why="plans, and the DALI pipelines of such a build, need a GPU to load",
         fix="give the build job the instance_type of the endpoint, add a ModelBuilds for it, or publish what "
         "this endpoint does not serve to a repository of its own",
     )
@@ -155,7 +154,7 @@ def _python_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) 
         f"{endpoint.path} serves with Python {endpoint.release.python} (release {endpoint.release.name})",
         where=where,
         expected="releases with the same Python on both sides of a repository",
-        why="packages next to a Python model are for one version of Python: another cannot import them",
+        why="packages next to a Python model are for one version of Python",
         fix="give both the same release, or add a ModelBuilds for the endpoint's",
     )
 

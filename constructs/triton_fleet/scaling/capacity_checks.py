@@ -37,8 +37,7 @@ def capacity(
             expected=f"{fewest} or more",
             why="capacity cannot be negative"
             if has_queue
-            else "an endpoint's variant cannot scale to zero, unless it is asynchronous: nothing could "
-            "answer a request",
+            else "only an asynchronous endpoint scales to zero: nothing could answer a request",
             fix=f"set the minimum to {fewest}",
         )
         return
@@ -129,8 +128,7 @@ def scheduled_zone(expression: str | None, *, zoned: bool, where: str) -> Iterat
         what=f"a time zone is set for {expression}",
         where=where,
         expected="a time zone with Schedule.cron only",
-        why="a rate has no hour of the day, and Schedule.at has already turned the moment into UTC: read in "
-        "another zone it would be hours off",
+        why="a rate has no hour, and Schedule.at is in UTC already",
         fix="leave time_zone out",
     )
 
@@ -142,7 +140,7 @@ def scheduled_names(names: list[str], *, where: str) -> Iterator[Problem]:
             what=f"{names.count(name)} scheduled actions are named {name!r}",
             where=where,
             expected="each name once",
-            why="the second takes the place of the first without a word",
+            why="the second replaces the first silently",
             fix="name them after what they are for, such as Morning and Evening",
         )
 
@@ -211,8 +209,7 @@ def _too_few(bound: float, change: float, *, fewest: int, where: str) -> Problem
         what=f"the step at {bound:g} sets the fleet to {change:g} instances",
         where=where,
         expected=f"{fewest} or more",
-        why="an endpoint's variant cannot scale to zero, unless it is asynchronous: nothing could answer a "
-        "request"
+        why="only an asynchronous endpoint scales to zero: nothing could answer a request"
         if fewest
         else "capacity cannot be negative",
         fix=f"set it to {fewest}",

@@ -63,8 +63,7 @@ def scaling_names(names: Sequence[str], *, where: str) -> Iterator[Problem]:
             what=f"a policy is named {name!r}",
             where=where,
             expected=f"any other name than {', '.join(sorted(RESERVED_NAMES))}",
-            why="scaling has a construct of that id already: the scalable target, or the policy that brings "
-            "the first instance back",
+            why="scaling has a construct of that id already",
             fix="name it after its metric, such as QueueDepth",
         )
 
@@ -176,7 +175,7 @@ def scaling_number(
         what=f"{name} is {value!r}",
         where=where,
         expected=kind,
-        why="Application Auto Scaling takes nothing else, and would say so only at deployment",
+        why="Application Auto Scaling accepts nothing else, and refuses it only at deployment",
         fix=f"give {kind}{_number_instead(value)}",
     )
 
@@ -357,6 +356,6 @@ def alias_name_length(name: str, *, fleet: str, where: str) -> Iterator[Problem]
         what=f"the endpoint's name {name!r} has {len(name)} characters",
         where=where,
         expected=f"at most {LONGEST_ENDPOINT_NAME}",
-        why="SageMaker limits names to 63 characters, and the instance type and the release are in it",
+        why="SageMaker limits names to 63 characters, the type and the release among them",
         fix=f"give the fleet a name of at most {LONGEST_ENDPOINT_NAME - len(name) + len(fleet)} characters",
     )

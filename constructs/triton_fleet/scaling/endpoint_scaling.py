@@ -8,7 +8,7 @@ from aws_cdk import Annotations, Stack
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from constructs import Construct
 
-from triton_fleet.arguments.checks import number_range
+from triton_fleet.arguments.checks import LARGEST_INTEGER, number_range
 from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.tokens import deferred, known
 from triton_fleet.arguments.typed import typed
@@ -35,7 +35,6 @@ from triton_fleet.scaling.suspension import Suspension
 from triton_fleet.scaling.target import Cooldowns, Target
 from triton_fleet.scaling.tracking import GpuMemoryUtilization, default_targets
 from triton_fleet.scaling.values import (
-    LARGEST,
     cooldown_values,
     schedule_values,
     step_values,
@@ -211,7 +210,9 @@ class EndpointScaling(Construct):
         yield from wrong
         for name, value in bounds.items():
             place = collector.where(name)
-            yield from number_range(known(value), least=-LARGEST, most=LARGEST, name=name, where=place)
+            yield from number_range(
+                known(value), least=-LARGEST_INTEGER, most=LARGEST_INTEGER, name=name, where=place
+            )
         if not wrong:
             yield from capacity(
                 *map(known, bounds.values()),

@@ -1,10 +1,10 @@
-"""What the numbers, times and names of scaling may be."""
+"""Checks of the numbers, times and names of scaling."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triton_fleet.arguments.checks import number_range, time_range
+from triton_fleet.arguments.checks import LARGEST_INTEGER, number_range, time_range
 from triton_fleet.arguments.tokens import known
 from triton_fleet.scaling.checks import policy_name, statistic_name
 from triton_fleet.scaling.schedules import ScheduledCapacity
@@ -13,8 +13,6 @@ from triton_fleet.scaling.target import Cooldowns, Target
 from triton_fleet.scaling.tracking import ModelLatency
 from triton_models.base.errors import Problem
 
-LARGEST = 2**31 - 1
-"""What the services count instances and seconds in."""
 _A_DAY = 24 * 60  # minutes, which an alarm looks back at most
 
 
@@ -32,24 +30,26 @@ def cooldown_values(cooldowns: Cooldowns | None, *, where: str) -> Iterator[Prob
     """The problems with cooldowns; None has none."""
     if cooldowns is not None:
         for name, given in (("scale_out", cooldowns.scale_out), ("scale_in", cooldowns.scale_in)):
-            yield from time_range(given, least=0, most=LARGEST, name=name, where=where)
+            yield from time_range(given, least=0, most=LARGEST_INTEGER, name=name, where=where)
 
 
 def step_values(scaling: StepScaling, *, where: str) -> Iterator[Problem]:
     """The problems with the values of step scaling, each by itself."""
     place = f"{scaling.name[:60]}, {where}"
     yield from policy_name(scaling.name, where=place)
-    yield from time_range(scaling.cooldown, least=0, most=LARGEST, name="cooldown", where=place)
+    yield from time_range(scaling.cooldown, least=0, most=LARGEST_INTEGER, name="cooldown", where=place)
     minutes = known(scaling.minutes)
     for name, given, most in (
         ("minutes", scaling.minutes, _A_DAY),
         ("out_of", scaling.out_of, minutes if minutes and minutes > 0 else _A_DAY),
-        ("minimum_change", scaling.minimum_change, LARGEST),
+        ("minimum_change", scaling.minimum_change, LARGEST_INTEGER),
     ):
         yield from number_range(known(given), least=1, most=most, name=name, where=place)
     for step in scaling.steps:
         change = known(step.change)
-        yield from number_range(change, least=-LARGEST, most=LARGEST, name="a step's change", where=place)
+        yield from number_range(
+            change, least=-LARGEST_INTEGER, most=LARGEST_INTEGER, name="a step's change", where=place
+        )
 
 
 def schedule_values(schedules: Sequence[ScheduledCapacity], *, where: str) -> Iterator[Problem]:
@@ -58,4 +58,4 @@ def schedule_values(schedules: Sequence[ScheduledCapacity], *, where: str) -> It
         place = f"{each.name[:60]}, {where}"
         yield from policy_name(each.name, where=place)
         for name, bound in (("min_capacity", each.min_capacity), ("max_capacity", each.max_capacity)):
-            yield from number_range(known(bound), least=0, most=LARGEST, name=name, where=place)
+            yield from number_range(known(bound), least=0, most=LARGEST_INTEGER, name=name, where=place)

@@ -163,8 +163,7 @@ class Layout:
             what=f"{BUILD_FILE} is not a JSON object",
             where=self.place(BUILD_FILE),
             expected="what `fleet build` wrote",
-            why="it cannot be told what the model was built for: that a plan is of another GPU or TensorRT "
-            "would show only when it does not load",
+            why="without it a plan for another GPU or TensorRT fails only when it loads",
             fix="build the model again, or remove the file",
         )
 
@@ -313,7 +312,7 @@ class _Walk:
             return _unpackable(
                 place,
                 what=f"a name that is not UTF-8: {entry.name!r}",
-                why="neither an archive nor a config.pbtxt can hold the name, so the model cannot be packed",
+                why="neither an archive nor a config.pbtxt can hold the name",
                 fix="rename it",
             )
         if link:
@@ -345,14 +344,14 @@ def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int],
         return _unpackable(
             entry,
             what=f"a link to nothing: {target!r}",
-            why="there is no content to pack under its name, and the model would lack it on the endpoint",
+            why="there is nothing to pack under its name",
             fix="fix or remove the link",
         )
     if not real.is_relative_to(real_root):
         return _unpackable(
             entry,
             what=f"a link that leaves the model: {target!r}",
-            why="its target is not part of the model and would not be there on the endpoint",
+            why="its target is not part of the model",
             fix="copy the file into the model",
         )
     found = real.stat()

@@ -151,7 +151,7 @@ def _problems(subject: Subject) -> list[Problem]:
 
 
 def _with_composing_models(subject: Subject, path: Path, target: Target) -> Subject:
-    """The same with the models beside a bare model directory that its ensemble runs."""
+    """The same with the models next to a bare model directory that its ensemble runs."""
     beside = path.absolute().parent
     if len(subject.models) != 1 or not path.is_dir() or not (path / CONFIG_FILE).is_file():
         return subject

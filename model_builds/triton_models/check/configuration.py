@@ -232,8 +232,8 @@ def _no_backend(subject: Subject, model: Model, config: ModelConfig) -> Problem:
     why = "Triton cannot tell from the files in the version folder how to run the model"
     fix = "name the backend"
     if platform:
-        what = f"platform {platform!r} tells no backend"
-        why = "Triton knows no such platform and refuses the model: where one is given, it looks at no file"
+        what = f"platform {platform!r} names no backend"
+        why = "Triton refuses an unknown platform, and then looks at no file"
         known = f'write backend: "{platform}"' if platform in MODEL_FILES else fix
         otherwise = f"leave platform out, and {known}"
         fix = (

@@ -101,7 +101,7 @@ def step_model(subject: Subject) -> Iterator[Problem]:
                 where=subject.place(model, f"step {number}"),
                 expected="the name of a composing model"
                 if itself
-                else f"a folder {step.model_name}/ beside {model.folder}/",
+                else f"a folder {step.model_name}/ next to {model.folder}/",
                 why="Triton refuses the ensemble, and what was loaded before stays in GPU memory",
                 fix=did_you_mean(
                     step.model_name, sorted(unused), otherwise=f"{otherwise}, or remove the step"

@@ -72,8 +72,7 @@ def config_missing(subject: Subject) -> Iterator[Problem]:
             yield _no_config(
                 subject,
                 folder,
-                why="Triton refuses the model: the endpoint has configuration auto-complete off, so nothing "
-                "stands in for the file",
+                why="Triton refuses the model: the endpoint has configuration auto-complete off",
             )
 
 
@@ -97,7 +96,7 @@ def build_record(subject: Subject) -> Iterator[Problem]:
             "Triton release",
             str(release),
             known=tuple(RELEASES),
-            why="it cannot be told whether its server loads the model's plans, environments and backends",
+            why="its server may not load the model's plans, environments and backends",
         )
     # Several leave the GPU open anyway, see `Target.with_record`.
     if len(gpus) == 1 and subject.target.gpu is None:
@@ -107,7 +106,7 @@ def build_record(subject: Subject) -> Iterator[Problem]:
             "GPU",
             gpus[0],
             known=tuple(GPUS),
-            why="it cannot be told whether the GPU that serves the model loads its plans",
+            why="the GPU that serves the model may not load its plans",
         )
 
 
@@ -136,7 +135,7 @@ def version_number_size(subject: Subject) -> Iterator[Problem]:
                     what=f"a version folder {name!r}",
                     where=subject.layout.place(model.path),
                     expected=f"a number of at most {_MAX_VERSION}",
-                    why="it ends the whole server, which does not expect a number above 2^63 - 1",
+                    why="it ends the server, which does not expect a number above 2^63 - 1",
                     fix="use a shorter number",
                 )
 
@@ -184,8 +183,8 @@ def label_file(subject: Subject) -> Iterator[Problem]:
                     where,
                     f"{name!r} is a folder" if folder else f"there is no file {name!r}",
                     expected=f"a text file {path}, a label on each line",
-                    why="it ends the whole server" if folder else "Triton refuses the model",
-                    fix="put it beside config.pbtxt, or leave label_filename out",
+                    why="it ends the server" if folder else "Triton refuses the model",
+                    fix="put it next to config.pbtxt, or leave label_filename out",
                 )
 
 
@@ -249,7 +248,7 @@ def _no_version(subject: Subject, model: Model) -> tuple[str, str, str]:
             return (
                 f"no version folder in {model.folder!r}; {name!r} begins with a zero",
                 expected,
-                f"rename {name}/ to {name.lstrip('0') or '0'}/: Triton takes no leading zero",
+                f"rename {name}/ to {name.lstrip('0') or '0'}/: Triton accepts no leading zero",
             )
     content = "an empty file .keep" if model.is_ensemble else "the model's file"
     return (

@@ -226,7 +226,7 @@ def metric_tag(subject: Subject) -> Iterator[Problem]:
                     "metric_tags",
                     f"the metric tag {name!r}",
                     expected="letters, digits and underscores, and no underscore in front",
-                    why="it ends the whole server: the tag becomes the label of a metric",
+                    why="it ends the server: the tag becomes the label of a metric",
                     fix="rename the tag",
                 )
 

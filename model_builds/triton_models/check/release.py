@@ -62,7 +62,7 @@ def new_field(subject: Subject) -> Iterator[Problem]:
                     field,
                     f"{field} with release {release.name}",
                     expected=f"that from release {since} on",
-                    why="the release does not know the field and refuses the whole configuration",
+                    why="the release does not know the field and refuses the configuration",
                     fix="leave it out, or serve with a newer release",
                 )
 

@@ -63,14 +63,14 @@ def several_ensembles(subject: Subject) -> Iterator[Problem]:
 
 
 def stray_directory(subject: Subject) -> Iterator[Problem]:
-    """Nothing beside a plain model that SageMaker could take for it."""
+    """Nothing next to a plain model that SageMaker could take for it."""
     if subject.ensembles or not subject.models or subject.models[0].path == "":
         return
     known = {model.folder for model in subject.models} | set(subject.unconfigured())
     for folder in subject.layout.children(""):
         if folder not in known:
             yield Problem(
-                what=f"a folder {folder!r} beside a plain model",
+                what=f"a folder {folder!r} next to a plain model",
                 where=subject.layout.place(folder),
                 expected="the model directory and loose files, no other folder",
                 why="SageMaker may take the other folder for the model, and the load fails",
@@ -126,8 +126,7 @@ def composing_cache(subject: Subject) -> Iterator[Problem]:
                 what=f"{model.folder!r} caches its answers",
                 where=subject.place(model, "response_cache"),
                 expected="no response_cache in a composing model",
-                why="the cache knows no artifacts, and outlives an unloaded model: after an update, or "
-                "beside an ensemble with a step of that name, requests get another model's results",
+                why="the cache outlives an unloaded model: requests may get another model's results",
                 fix="leave response_cache out",
             )
 

@@ -35,7 +35,7 @@ def too_many_instances(instances: Mapping[str, int], *, where: str) -> Iterator[
             + ", ".join(f"{count} of {name!r}" for name, count in instances.items()),
             where=where,
             expected=f"at most {most} in one artifact, and far fewer where others share the endpoint",
-            why=f"each takes at least {SMALLEST_REGION_BYTES >> 20} MiB of /dev/shm, and SageMaker's "
-            f"containers have {CONTAINER_BYTES >> 20} MiB: loading fails with 'No space left on device'",
+            why=f"each takes {SMALLEST_REGION_BYTES >> 20} MiB or more of a "
+            f"container's {CONTAINER_BYTES >> 20} MiB of /dev/shm",
             fix="have fewer instances; dynamic batching lets one instance serve many requests",
         )
