@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
-import socket
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from triton_aws import images as image_facts
 from triton_aws.assumptions import assume, holds
-from triton_aws.door import Door, behind
-from triton_aws.errors import PortError, StackNotFoundError
+from triton_aws.clients import Clients
+from triton_aws.door import Door
+from triton_aws.errors import StackNotFoundError
 from triton_aws.price_list import Prices
+from triton_aws.server import listen, serve
 
 if TYPE_CHECKING:
     from triton_aws.cloudformation.engine import Deployed
@@ -30,14 +28,10 @@ ACCOUNT = "123456789012"
 # Any secret will do: the door checks the key's id, and nothing checks a signature.
 _SECRETS = dict.fromkeys(("aws_secret_access_key", "aws_session_token"), "embedded")
 
-_log = logging.getLogger(__name__)
-
 # Settings for the caller's own AWS, which must not reach a child process that uses this one.
 _INHERITED_PREFIXES = ("AWS_", "CDK_", "BOTO_", "MOTO_")
 _PROXIES = ("NO_PROXY", "no_proxy")
 _LOOPBACK = "localhost,127.0.0.1"
-# How often the server checks whether to stop, in seconds: the longest time that closing takes.
-_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +91,10 @@ class EmbeddedAws:
         self._open.callback(EmbeddedAws._turn.release)
         try:
             # Bound before anything heavy is imported, so that a taken port is reported at once.
-            listener = self._open.enter_context(_listen(port))
+            listener = self._open.enter_context(listen(port))
             self.port: int = listener.getsockname()[1]
-            _serve(listener, self.door, prices or _no_price, self._open)
-            self._clients = _Clients(self.url, self.door.key)
+            serve(listener, self.door, prices or _no_price, self._open)
+            self._clients = Clients(self.url, _keys(self.door.key))
             self._open.callback(self._clients.close)
             self._connect()
             self._run_functions()
@@ -335,19 +329,6 @@ class EmbeddedAws:
         self.close()
 
 
-def _listen(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(("127.0.0.1", port))
-        listener.listen()
-    except (OSError, OverflowError) as error:
-        listener.close()
-        msg = f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}"
-        raise PortError(msg) from error
-    return listener
-
-
 def _keys(key: str) -> dict[str, str]:
     return {"aws_access_key_id": key, **_SECRETS}
 
@@ -362,112 +343,3 @@ def _issued(key: str) -> bool:
 def _no_price(instance_type: str, region: str) -> None:
     """Return the price of an instance type where no prices are given."""
     del instance_type, region
-
-
-def _serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStack) -> None:
-    """Answer on the listener from threads of this process until `closing` closes."""
-    # moto takes a second or two to import.
-    from triton_aws.moto_gaps import close_gaps
-
-    # First: it imports moto without the caller's AWS profile.
-    close_gaps()
-    from moto.core.config import default_user_config
-    from moto.moto_api._internal.models import moto_api_backend
-    from moto.moto_server.werkzeug_app import (
-        DomainDispatcherApplication,
-        MotoRequestHandler,
-        create_backend_app,
-    )
-    from werkzeug.serving import make_server
-
-    from triton_aws import price_list
-    from triton_aws.cloudformation import stacks
-    from triton_aws.cloudformation.answers import ANSWERS
-
-    class QuietRequestHandler(MotoRequestHandler):
-        """Keeps each request off the terminal."""
-
-        def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG002 (werkzeug's name)
-            _log.debug(message, *args)
-
-    stacks.install()
-    config = json.loads(json.dumps(default_user_config))
-    closing.callback(default_user_config.update, config)
-    # Without Docker, which need not be here: `moto_gaps.lambda_` runs the functions.
-    default_user_config["lambda"] = {"use_docker": False}
-    default_user_config["stepfunctions"] = {"execute_state_machine": True}
-    moto_api_backend.reset()
-    closing.callback(moto_api_backend.reset)
-    inside = behind(door, price_list.before(DomainDispatcherApplication(create_backend_app), prices))
-    application = ANSWERS.before(inside)
-    server = make_server(
-        "127.0.0.1",
-        listener.getsockname()[1],
-        application,
-        threaded=True,
-        request_handler=QuietRequestHandler,
-        fd=listener.fileno(),
-    )
-    server.log = _log_crash  # type: ignore[method-assign]
-    thread = threading.Thread(
-        target=server.serve_forever, args=(_POLL_SECONDS,), name="embedded-aws", daemon=True
-    )
-    thread.start()
-
-    def stop() -> None:
-        server.shutdown()
-        thread.join()
-
-    closing.callback(stop)
-
-
-def _log_crash(type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG001 (werkzeug's name)
-    """Log the crash of a service, with its traceback at debug level."""
-    logged = (message % args if args else message).strip()
-    _log.error("the embedded AWS failed: %s", logged.splitlines()[-1])
-    _log.debug("%s", logged)
-
-
-class _Clients:
-    """boto3 clients that reach the embedded AWS and read nothing of the caller's AWS configuration."""
-
-    def __init__(self, url: str, key: str) -> None:
-        import boto3
-        import botocore.session
-
-        nowhere = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
-        hermetic = botocore.session.Session(session_vars={"profile": (None, None, None, None), **nowhere})
-        hermetic.register_component("data_loader", _service_models())
-        self._session = boto3.Session(botocore_session=hermetic, **_keys(key))
-        self._url = url
-        self._made: dict[tuple[str, str], Any] = {}
-        # boto3 sessions must not make clients in two threads at once.
-        self._lock = threading.Lock()
-
-    def get(self, service: str, region: str) -> Any:
-        """The client of a service in a region."""
-        from botocore.config import Config
-
-        with self._lock:
-            if (service, region) not in self._made:
-                # Nothing here fails for a moment, so that a retry would only hide a failure; and loopback
-                # must not go through the caller's proxy.
-                config = Config(retries={"total_max_attempts": 1}, proxies={})
-                make: Any = self._session.client  # its type lists every service, and this is any of them
-                self._made[service, region] = make(
-                    service, region_name=region, endpoint_url=self._url, config=config
-                )
-            return self._made[service, region]
-
-    def close(self) -> None:
-        """Close every connection."""
-        for client in self._made.values():
-            client.close()
-
-
-@cache
-def _service_models() -> Any:
-    """The descriptions of the services, read once in a process: some of them are megabytes."""
-    import botocore.loaders
-
-    return botocore.loaders.create_loader()
