@@ -130,7 +130,7 @@ class Account:
         return {each.belief: each.outcome.value for each in outcome.transcript.verdicts}
 
     def assume(self, **assumptions: bool) -> AbstractContextManager[None]:
-        """Let AWS be otherwise than it is believed to be."""
+        """Let assumptions about AWS hold or not."""
         return self.aws.assume(**assumptions)
 
     def left(self) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What the rehearsal answers to the questions that probes have asked a GPU, an image or an account.
+"""Answers of the rehearsal to the questions that probes have asked a GPU, an image or an account.
 
 A transcript in docs/transcripts/ holds questions with the real answers. Those that are listed here are put to
 the rehearsal, or to the tables and checks that stand in for what is missing here, and must be answered alike.
@@ -35,17 +35,17 @@ Answered = Mapping[str, Any]
 
 
 def _equal(recorded: Answered, rehearsed: Answered) -> bool:
-    """Whether all that is answered here is in the record."""
+    """Return whether all that is answered here is in the record."""
     return all(recorded.get(name) == value for name, value in rehearsed.items())
 
 
 def _versions(recorded: Answered, rehearsed: Answered) -> bool:
-    """Whether versions are equal in the numbers that both state."""
+    """Return whether versions are equal in the numbers that both state."""
     return all(PlanHeader(tensorrt=recorded[name]).loads_in(value) for name, value in rehearsed.items())
 
 
 def _within(recorded: Answered, rehearsed: Answered) -> bool:
-    """Whether texts are in the record's, which name models and places as well; and lists."""
+    """Return whether texts are in the record's, which name models and places as well; and lists."""
     return all(
         set(value) <= set(recorded[name]) if isinstance(value, list) else value in recorded[name]
         for name, value in rehearsed.items()
@@ -54,7 +54,7 @@ def _within(recorded: Answered, rehearsed: Answered) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """How a question is answered here.
+    """The answer to a question here.
 
     Attributes:
         answer: The answer; None where the rehearsal cannot answer this question.
@@ -70,12 +70,12 @@ def _variables(asked: Asked) -> Answered:
 
 
 def _same_variables(recorded: Answered, rehearsed: Answered) -> bool:
-    """Whether variables are equal, but for what NVIDIA's packages add to a version: "+cuda13.0"."""
+    """Return whether variables are equal, but for what NVIDIA's packages add to a version: "+cuda13.0"."""
     return all((recorded[name] or "").partition("+")[0] == value for name, value in rehearsed.items())
 
 
 def _gpus(asked: Asked) -> Answered:
-    """What the rehearsal's nvidia-smi says, for each GPU of the table."""
+    """Return the output of the rehearsal's nvidia-smi, for each GPU of the table."""
     answers = {}
     with tempfile.TemporaryDirectory() as folder:
         for gpu in GPUS.values():
@@ -108,7 +108,7 @@ def _refused_plan(asked: Asked) -> Answered:
 
 
 def _started(asked: Asked) -> Answered | None:
-    """What the release table says of a driver; an older one may run by NVIDIA's forward compatibility."""
+    """Return the release table's driver; an older one may run by NVIDIA's forward compatibility."""
     from triton_models.facts.releases import CUDA_MAJORS
 
     needed = CUDA_MAJORS[asked["cuda"].partition(".")[0]].min_driver
@@ -168,7 +168,7 @@ _OF_THE_PLACE = frozenset({"region", "seconds", "load_seconds"})
 
 
 def disagreements(transcript: Transcript) -> Iterator[str]:
-    """What the rehearsal answers otherwise than the record does, a line for each."""
+    """Return a line for each difference between the rehearsal and the record."""
     for observation in transcript.observations:
         replay = REPLAYS.get(observation.id)
         rehearsed = replay.answer(observation.asked) if replay else None
@@ -177,7 +177,7 @@ def disagreements(transcript: Transcript) -> Iterator[str]:
 
 
 def account_disagreements(record: Transcript, rehearsed: Transcript) -> Iterator[str]:
-    """What the embedded AWS answers otherwise than an account did, a line for each.
+    """Return a line for each difference between the embedded AWS and an account.
 
     Args:
         record: The transcript of `fleet probe account` in an account.

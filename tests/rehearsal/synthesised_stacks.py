@@ -1,4 +1,4 @@
-"""What tests share that deploy a small stack without the CDK's command line."""
+"""Small stacks for tests that deploy without the CDK's command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows a phase of a build that failed, in which shell, and who is told."""
+"""The phases that follow a failed phase of a build, their shell, and their record."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from triton_rehearsal.builds.shell import CommandShell
 PATH = {"PATH": "/usr/bin:/bin"}
 
 
-class Told(buildspec.Watcher):
-    """Remembers what it was told."""
+class Recorded(buildspec.Watcher):
+    """Records the phases and commands."""
 
     def __init__(self) -> None:
         self.phases: list[tuple[str, bool]] = []
@@ -31,37 +31,37 @@ class Told(buildspec.Watcher):
         self.phases.append((phase, failure is None))
 
 
-def run(folder: Path, **phases: Any) -> Told:
-    told = Told()
+def run(folder: Path, **phases: Any) -> Recorded:
+    recorded = Recorded()
     spec = buildspec.parse(json.dumps({"version": "0.2", "phases": phases}))
     with CommandShell(environment=PATH, directory=folder, on_line=lambda _: None) as shell:
-        buildspec.run(spec, shell, told)
-    return told
+        buildspec.run(spec, shell, recorded)
+    return recorded
 
 
 def test_every_phase_is_reported_also_one_without_a_command(tmp_path: Path) -> None:
-    told = run(tmp_path, build={"commands": ["true"]})
+    recorded = run(tmp_path, build={"commands": ["true"]})
 
-    assert told.phases == [("install", True), ("pre_build", True), ("build", True), ("post_build", True)]
+    assert recorded.phases == [("install", True), ("pre_build", True), ("build", True), ("post_build", True)]
 
 
 def test_abort_keeps_post_build_from_running_after_a_failed_build(tmp_path: Path) -> None:
-    told = run(tmp_path, build={"commands": ["false"], "on-failure": "ABORT"})
+    recorded = run(tmp_path, build={"commands": ["false"], "on-failure": "ABORT"})
 
-    assert told.phases[-1] == ("build", False)
+    assert recorded.phases[-1] == ("build", False)
 
 
 def test_continue_goes_on_with_the_next_phase(tmp_path: Path) -> None:
-    told = run(tmp_path, install={"commands": ["false"], "on-failure": "CONTINUE"})
+    recorded = run(tmp_path, install={"commands": ["false"], "on-failure": "CONTINUE"})
 
-    assert told.phases == [("install", False), ("pre_build", True), ("build", True), ("post_build", True)]
+    assert recorded.phases == [("install", False), ("pre_build", True), ("build", True), ("post_build", True)]
 
 
 def test_a_failed_finally_fails_its_phase(tmp_path: Path) -> None:
-    told = run(tmp_path, install={"commands": ["true"], "finally": ["false"]})
+    recorded = run(tmp_path, install={"commands": ["true"], "finally": ["false"]})
 
-    assert told.phases == [("install", False)]
-    assert told.commands == ["true", "false"]
+    assert recorded.phases == [("install", False)]
+    assert recorded.commands == ["true", "false"]
 
 
 @pytest.mark.parametrize(("given", "said"), [(None, "sh"), ("/bin/sh", "sh"), ("bash", "bash")])

@@ -59,15 +59,17 @@ class Run:
 
     @property
     def results(self) -> dict[str, str]:
-        """What became of each model that the summary names."""
+        """The result of each model in the summary."""
         return {each["model"]: each["status"] for each in self.folder["summary.json"]["models"]}
 
     @property
     def failed(self) -> dict[str, Any]:
-        """What the summary says of each model that was to be good and is not."""
-        told = self.folder["summary.json"]["models"]
+        """The summary's entry of each model that failed against expectation."""
+        models = self.folder["summary.json"]["models"]
         return {
-            each["model"]: each for each in told if each["status"] == "failed" and each["model"] not in BROKEN
+            each["model"]: each
+            for each in models
+            if each["status"] == "failed" and each["model"] not in BROKEN
         }
 
     @property
@@ -133,7 +135,7 @@ class Deployed:
         )
 
     def _running(self) -> int:
-        """How many builds of models are there and have not ended."""
+        """The number of builds of models that have not ended."""
         codebuild = self.aws.client("codebuild")
         ids = codebuild.list_builds()["ids"]
         builds = codebuild.batch_get_builds(ids=ids)["builds"] if ids else []

@@ -37,14 +37,14 @@ _LISTENING = "0A"
 
 @dataclass(frozen=True)
 class Listening:
-    """What a process tree listens on."""
+    """The sockets on which a process tree listens."""
 
     addresses: tuple[str, ...]
     sockets: tuple[Path, ...]
 
 
 def listening(pid: int) -> Listening:
-    """What a process and all its children listen on."""
+    """Return the sockets on which a process and its children listen."""
     inodes = {inode for each in _tree(pid) for inode in _inodes(each)}
     addresses = [
         _address(row[1])
@@ -90,7 +90,7 @@ def _inodes(pid: int) -> Iterator[str]:
 
 
 def is_private(place: Path) -> bool:
-    """Whether only its user gets to a socket."""
+    """Return whether only its user can open a socket."""
     return stat.S_IMODE(place.parent.stat().st_mode) == stat.S_IRWXU
 
 

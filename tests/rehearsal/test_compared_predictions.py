@@ -1,4 +1,4 @@
-"""What the rehearsal makes of an answer: right, wrong, or without a source to compare it with."""
+"""Answers compared with their source: right, wrong, or without a source."""
 
 from __future__ import annotations
 

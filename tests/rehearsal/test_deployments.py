@@ -91,7 +91,7 @@ class Endpoint:
         return value
 
     def answers(self, requests: int) -> Counter[float]:
-        """How many of so many requests each fleet answered."""
+        """Return the number of requests that each fleet answered."""
         return Counter(self.ask() for _ in range(requests))
 
     def update(self, config: str, deployment: Mapping[str, Any], **more: Any) -> None:
@@ -109,7 +109,7 @@ class Endpoint:
         return found
 
     def until(self, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """What is described when it is so; half a minute is longer than any of it takes."""
+        """Return the description once the condition holds; fail after half a minute."""
         moment = threading.Event()
         for _ in range(600):
             found = self.described()
@@ -286,7 +286,7 @@ def invocations(aws: EmbeddedAws, **dimensions: str) -> float:
 
 
 class Events:
-    """What EventBridge is told of an endpoint."""
+    """The events of an endpoint."""
 
     def __init__(self, aws: EmbeddedAws, endpoint: Endpoint) -> None:
         events, self._sqs = aws.client("events"), aws.client("sqs")
@@ -311,16 +311,16 @@ def test_every_step_is_an_event_in_its_order(aws: EmbeddedAws, endpoint: Endpoin
     endpoint.update(endpoint.config(GREEN), blue_green("ALL_AT_ONCE", wait=QUICK))
     endpoint.until_settled()
 
-    told = events.received()
-    assert {event["source"] for event in told} == {"aws.sagemaker"}
-    assert [status(event["detail"])["Status"] for event in told] == [
+    received = events.received()
+    assert {event["source"] for event in received} == {"aws.sagemaker"}
+    assert [status(event["detail"])["Status"] for event in received] == [
         "Creating",
         "ActivatingTraffic",
         "Baking",
     ]
-    assert {event["detail"]["EndpointStatus"] for event in told} == {"UPDATING"}
-    assert {event["detail"]["EndpointConfigName"] for event in told} == {endpoint.blue}
-    assert isinstance(status(told[0]["detail"])["StartTime"], int)
+    assert {event["detail"]["EndpointStatus"] for event in received} == {"UPDATING"}
+    assert {event["detail"]["EndpointConfigName"] for event in received} == {endpoint.blue}
+    assert isinstance(status(received[0]["detail"])["StartTime"], int)
 
 
 def test_a_rollback_is_an_event_too(aws: EmbeddedAws, endpoint: Endpoint) -> None:
@@ -331,5 +331,5 @@ def test_a_rollback_is_an_event_too(aws: EmbeddedAws, endpoint: Endpoint) -> Non
     endpoint.fire()
     endpoint.until_settled()
 
-    told = [event["detail"]["EndpointStatus"] for event in events.received()]
-    assert told == ["UPDATING", "UPDATING", "UPDATING", "ROLLING_BACK"]
+    received = [event["detail"]["EndpointStatus"] for event in events.received()]
+    assert received == ["UPDATING", "UPDATING", "UPDATING", "ROLLING_BACK"]

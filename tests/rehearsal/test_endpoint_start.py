@@ -1,4 +1,4 @@
-"""What a first deployment meets: an empty prefix, an endpoint that does not start, and what both leave."""
+"""First deployments: an empty prefix, an endpoint that does not start, and what both leave."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def template(**kept: str) -> dict[str, Any]:
 
 
 def retention(aws: EmbeddedAws) -> dict[str, int | None]:
-    """How many days the endpoint's log group is kept, where there is one."""
+    """Return the retention of the endpoint's log group in days, if it exists."""
     found = aws.client("logs").describe_log_groups(logGroupNamePrefix=LOGS)["logGroups"]
     return {group["logGroupName"]: group.get("retentionInDays") for group in found}
 

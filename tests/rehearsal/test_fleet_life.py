@@ -1,4 +1,4 @@
-"""A fleet's whole life with the real CDK command line: deployed, changed under traffic, undone, destroyed."""
+"""A fleet's life with the real CDK command line: deployed, changed under traffic, undone, destroyed."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Application(Traffic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is there after a deployment."""
+    """The state after a deployment."""
 
     status: str
     endpoint: dict[str, Any]
@@ -125,7 +125,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """What was seen of it."""
+    """The observations."""
 
     first: Seen
     second: Seen
@@ -165,7 +165,7 @@ def look(aws: EmbeddedAws, answered_by: set[float]) -> Seen:
 
 
 def remains(aws: EmbeddedAws) -> dict[str, list[str]]:
-    """What is left of a destroyed stack, by what it is."""
+    """Return the remains of a destroyed stack, by kind."""
     sagemaker, cloudwatch = aws.client("sagemaker"), aws.client("cloudwatch")
     scaling = aws.client("application-autoscaling")
     found = {
@@ -190,7 +190,7 @@ def context(values: dict[str, str]) -> list[str]:
 
 
 def scale_out(aws: EmbeddedAws) -> None:
-    """What auto scaling would do."""
+    """Scale out as auto scaling would."""
     wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": SCALED_OUT, "DesiredWeight": 1.0}
     aws.client("sagemaker").update_endpoint_weights_and_capacities(
         EndpointName="search", DesiredWeightsAndCapacities=[wanted]

@@ -62,7 +62,7 @@ def steps(aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> list[in
 
 
 def at(number: int, do: Callable[[], Any], *, and_later: bool = False) -> Callable[[str], Any]:
-    """What does something at the request of a number, or at every one from it on."""
+    """Acts at the request with a number, or at every request from it on."""
     seen = 0
 
     def count(_: str) -> Any:

@@ -91,7 +91,7 @@ app.synth()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class On:
-    """What a fleet is deployed on."""
+    """The target of a fleet."""
 
     release: str
     type: str
@@ -105,7 +105,7 @@ class On:
         return f"Fleet-{self.type.removeprefix('ml.').replace('.', '-')}-{self.release.replace('.', '-')}"
 
     def answer(self, version: int) -> float:
-        """What the model `plan` answers here: another number for each version, release and GPU."""
+        """The answer of the model `plan` here: another number for each version, release and GPU."""
         return version * 100.0 + list(RELEASES).index(self.release) + 0.5 * ("g4dn" in self.type)
 
 
@@ -118,7 +118,7 @@ ALL = (OLD, NEWER, OTHER_GPU, BOTH)
 
 @dataclass
 class Builder:
-    """What runs the builds that deployments start: it makes both models, as tiny ones."""
+    """Runs the builds that deployments start, with tiny models."""
 
     aws: EmbeddedAws
     folder: Path
@@ -164,7 +164,7 @@ class Builder:
         self.aws.finish_build(build["id"], status="FAILED" if failed else "SUCCEEDED")
 
     def publish(self, on: On, *, repository: str) -> None:
-        """What `fleet deliver` publishes for the target that it is given."""
+        """Publish what `fleet deliver` does for a target."""
         publish(
             [self._plan(on), self._echo(on)],
             repository=repository,
@@ -245,7 +245,7 @@ class Fleet:
         )
 
     def loads(self, on: On) -> bool:
-        """Whether both names stand for something on a target that was built for it, or runs anywhere."""
+        """Return whether both names mean artifacts for their target, or for any."""
         models = read_manifest(Repository.parse(self.url), s3=self.aws.client("s3")).models
         return all(model.on(on.target) is not None for model in models.values())
 

@@ -1,4 +1,4 @@
-"""What the embedded AWS does with scaled variants: which updates it refuses, schedules, and what it lists."""
+"""Scaled variants in the embedded AWS: refused updates, schedules and lists."""
 
 from __future__ import annotations
 

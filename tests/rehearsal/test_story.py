@@ -240,10 +240,10 @@ def test_a_taken_port_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = run_fleet("--port", str(port), temporary=tmp_path)
-        _, told = process.communicate(timeout=LIMIT_S)
+        _, stderr = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 1
-    assert f"port {port}" in told
-    assert "Traceback" not in told
+    assert f"port {port}" in stderr
+    assert "Traceback" not in stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -251,25 +251,25 @@ def test_an_interrupt_in_the_middle_of_the_deployment_leaves_nothing(tmp_path: P
     process = run_fleet(temporary=tmp_path)
     until(lambda: processes_of(tmp_path), process=process)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Traceback" not in told
+    assert "Traceback" not in stderr
     assert processes_of(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_outside_a_clone_it_says_where_to_go(tmp_path: Path) -> None:
     process = run_fleet(temporary=tmp_path, cwd=tmp_path)
-    _, told = process.communicate(timeout=LIMIT_S)
+    _, stderr = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 1
-    assert "no cdk.json" in told
-    assert "fix:" in told
+    assert "no cdk.json" in stderr
+    assert "fix:" in stderr
 
 
 def test_an_unknown_model_is_named_before_anything_starts(tmp_path: Path) -> None:
     process = run_fleet("minlm", temporary=tmp_path)
-    _, told = process.communicate(timeout=LIMIT_S)
+    _, stderr = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 1
-    assert "minlm" in told
-    assert "minilm" in told
+    assert "minlm" in stderr
+    assert "minilm" in stderr
     assert list(tmp_path.iterdir()) == []

@@ -53,7 +53,7 @@ class Running:
         return [*commands_with(str(self.folder)), *map(str, places)]
 
     def after(self, end: Callable[[], None]) -> list[str]:
-        """What is there once everything has ended that should."""
+        """Return the traces after the end."""
         prefix = self.prefix
         assert self.traces(prefix)
         guard = os.pidfd_open(self.guard)

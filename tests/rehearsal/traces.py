@@ -1,4 +1,4 @@
-"""What a Triton server has on this machine, to see that nothing of it stays."""
+"""The traces of a Triton server on this machine, to see that none stays."""
 
 from __future__ import annotations
 

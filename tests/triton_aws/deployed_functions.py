@@ -102,7 +102,7 @@ def notes(aws: EmbeddedAws) -> list[str]:
 
 
 def logged(aws: EmbeddedAws, words: str) -> int:
-    """How many lines of all log groups have the words."""
+    """Return the number of log lines that have the words."""
     logs = aws.client("logs")
     groups = [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]]
     events = [event for name in groups for event in logs.filter_log_events(logGroupName=name)["events"]]
@@ -110,7 +110,7 @@ def logged(aws: EmbeddedAws, words: str) -> int:
 
 
 def until(reached: Callable[[], bool]) -> None:
-    """Return when it is so; half a minute is longer than any of it takes."""
+    """Return when the condition holds; fail after half a minute."""
     moment = threading.Event()
     for _ in range(600):
         if reached():

@@ -1,4 +1,4 @@
-"""How the embedded CloudFormation deploys: order, replacement, failure, exports, and what it really made."""
+"""Deployments of the embedded CloudFormation: order, replacement, failure, exports, missing resources."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def outputs(cloudformation: Any, stack: str = "s") -> dict[str, str]:
 
 
 def events(cloudformation: Any, stack: str = "s") -> list[tuple[str, str]]:
-    """What happened to the resources, oldest first."""
+    """The events of the resources, oldest first."""
     found = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
     return [
         (event["LogicalResourceId"], event["ResourceStatus"])

@@ -79,7 +79,7 @@ def made(function: str = "maker", **properties: Any) -> dict[str, Any]:
 
 
 def requests(aws: EmbeddedAws) -> list[dict[str, Any]]:
-    """What the function was asked, in order."""
+    """The requests to the function, in order."""
     s3 = aws.client("s3")
     keys = [each["Key"] for each in s3.list_objects_v2(Bucket="notes").get("Contents", [])]
     return [json.loads(s3.get_object(Bucket="notes", Key=key)["Body"].read()) for key in sorted(keys)]

@@ -32,7 +32,7 @@ def foreign(url: str, service: str, **keys: str) -> Any:
 
 
 def status(url: str, *, method: str = "GET", **headers: str) -> tuple[int, dict[str, str]]:
-    """How a request without an SDK ends: its status and the answer's headers."""
+    """Send a request without an SDK; returns the status and headers of the answer."""
     request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

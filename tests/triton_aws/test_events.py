@@ -66,7 +66,7 @@ def publish(key: str, *, source: str = "aws.sagemaker", **detail: Any) -> None:
 
 
 def baking(status: str) -> dict[str, Any]:
-    """The part of SageMaker's event that tells how far a deployment is."""
+    """The part of SageMaker's event that has the progress of a deployment."""
     variant = {"VariantName": "AllTraffic", "VariantStatus": [{"Status": status}]}
     return {"PendingDeploymentSummary": {"ProductionVariants": [variant]}}
 

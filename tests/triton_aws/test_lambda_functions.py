@@ -97,7 +97,7 @@ def test_a_function_knows_its_context_and_its_environment(aws: EmbeddedAws) -> N
                 "left": context.get_remaining_time_in_millis(),
                 "own": os.environ["GREETING"],
                 "region": os.environ["AWS_REGION"],
-                "told": os.environ["AWS_LAMBDA_FUNCTION_NAME"],
+                "variable": os.environ["AWS_LAMBDA_FUNCTION_NAME"],
             }
         """,
         name="knowing",
@@ -113,7 +113,7 @@ def test_a_function_knows_its_context_and_its_environment(aws: EmbeddedAws) -> N
         "request": 36,
         "own": "hello",
         "region": "us-east-1",
-        "told": "knowing",
+        "variable": "knowing",
     }
 
 

@@ -1,4 +1,4 @@
-"""What the services of the embedded AWS answer, where moto alone answers otherwise than AWS."""
+"""Services of the embedded AWS, where moto alone differs from AWS."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def test_a_described_configuration_has_everything_that_it_was_created_with(sagem
         "MetricsConfig": {"EnableEnhancedMetrics": True, "MetricPublishFrequencyInSeconds": 60},
         "ExecutionRoleArn": ROLE,
     }
-    sagemaker.create_endpoint_config(EndpointConfigName="whole", **given)
+    sagemaker.create_endpoint_config(EndpointConfigName="full", **given)
 
-    described = sagemaker.describe_endpoint_config(EndpointConfigName="whole")
+    described = sagemaker.describe_endpoint_config(EndpointConfigName="full")
     assert {key: described[key] for key in given} == given
 
 
@@ -88,10 +88,10 @@ def test_a_described_model_has_everything_that_it_was_created_with(sagemaker: An
         "Environment": {"SAGEMAKER_TRITON_PING_MODE": "live"},
     }
     sagemaker.create_model(
-        ModelName="whole", ExecutionRoleArn=ROLE, PrimaryContainer=container, EnableNetworkIsolation=True
+        ModelName="full", ExecutionRoleArn=ROLE, PrimaryContainer=container, EnableNetworkIsolation=True
     )
 
-    described = sagemaker.describe_model(ModelName="whole")
+    described = sagemaker.describe_model(ModelName="full")
     assert described["PrimaryContainer"] == container
     assert described["EnableNetworkIsolation"] is True
 
