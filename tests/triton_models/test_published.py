@@ -13,9 +13,10 @@ import pytest
 from tests.triton_models.publishing_aws import ENVIRONMENT, client, new_repository, small_aws, write_manifest
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
-from triton_models.repository import published as published_module
+from triton_models.repository import history
+from triton_models.repository.history import Artifacts
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.repository.published import Artifacts, published
+from triton_models.repository.published import published
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 FOR_A10G = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
@@ -108,7 +109,7 @@ def aws() -> Iterator[str]:
 def _run(aws: str, repository: str, monkeypatch: pytest.MonkeyPatch) -> Artifacts:
     for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
         monkeypatch.setenv(name, value)
-    return published_module.run(argparse.Namespace(names=[], repository=repository, verify=False))
+    return history.run(argparse.Namespace(names=[], repository=repository, verify=False))
 
 
 def test_the_command_reads_the_repository(aws: str, manifest: Manifest, monkeypatch) -> None:

@@ -54,7 +54,7 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
     "Publish models": {
         "publish": Verb("upload artifacts and make them current", repository.publish, "repository.publish"),
         "history": Verb(
-            "list what was published, and what is current", repository.history, "repository.published"
+            "list what was published, and what is current", repository.history, "repository.history"
         ),
         "rollback": Verb(
             "make a model's earlier artifact current", repository.rollback, "repository.rollback"

@@ -75,3 +75,7 @@ def undecided(belief: str, reason: str) -> Verdict:
 def decide(belief: str, evidence: str, *, holds: bool) -> Verdict:
     """The verdict true or false."""
     return true(belief, evidence) if holds else false(belief, evidence)
+
+
+class UndecidedError(Exception):
+    """A probe cannot find out what it was asked; says why in one sentence without a full stop."""

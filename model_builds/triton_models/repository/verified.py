@@ -12,13 +12,12 @@ from triton_models.artifact.layout import ARCHIVE_SUFFIX
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.pack.pack import DIGEST_LENGTH
 from triton_models.repository.manifest import Repository
+from triton_models.repository.published import PublishedArtifact
 from triton_models.repository.s3 import NOT_FOUND, error_code, workers
 from triton_models.repository.sbom import sbom_name
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-
-    from triton_models.repository.published import PublishedArtifact
 
 _CHUNK_BYTES = 1 << 20
 # The SDK retries requests, but not an interrupted read of the response.

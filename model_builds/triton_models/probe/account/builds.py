@@ -10,9 +10,9 @@ from triton_models.facts.build_machines.on_demand import BUILD_MACHINES, CPU_BUI
 from triton_models.facts.build_machines.processing import PROCESSING_TYPES
 from triton_models.probe.account import codebuild, trouble
 from triton_models.probe.account.costs import CPU_BUILD, GPU_BUILD, JOB
-from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError
+from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import Work
-from triton_models.probe.verdict import Verdict, decide, undecided
+from triton_models.probe.verdict import UndecidedError, Verdict, decide, undecided
 
 _QUERY = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
 # What NVIDIA's container runtime says where the host's driver is older than the image asks for.

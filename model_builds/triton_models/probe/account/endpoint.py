@@ -11,9 +11,9 @@ from typing import Any
 from triton_models.probe.account import artifacts, trouble
 from triton_models.probe.account.costs import ENDPOINT
 from triton_models.probe.account.models import ENVIRONMENT, PREFIX, create_model, variant
-from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError
+from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import SHARED, Work
-from triton_models.probe.verdict import Verdict, decide, undecided
+from triton_models.probe.verdict import UndecidedError, Verdict, decide, undecided
 
 START = "endpoint"
 """The probe that starts the endpoint, which the others on it need."""

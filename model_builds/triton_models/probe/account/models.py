@@ -9,9 +9,9 @@ from triton_models.facts.host_amis import family
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.probe.account import trouble
 from triton_models.probe.account.costs import CPU_TYPE
-from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError
+from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import Work
-from triton_models.probe.verdict import Verdict, decide, undecided
+from triton_models.probe.verdict import UndecidedError, Verdict, decide, undecided
 
 ENVIRONMENT: Mapping[str, str] = {
     "SAGEMAKER_TRITON_PING_MODE": "live",

@@ -16,10 +16,6 @@ Steps: TypeAlias = Generator[None, None, Sequence[Verdict]]
 """The course of a probe. It yields where it has to wait, so that others go on meanwhile."""
 
 
-class UndecidedError(Exception):
-    """A probe cannot find out what it was asked; says why in one sentence without a full stop."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountProbe(Probe):
     """A probe in an account.

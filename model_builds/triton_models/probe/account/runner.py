@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from triton_models.base.outcome import progress
 from triton_models.probe.account import trouble
 from triton_models.probe.account.journal import Entry, Journal
-from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError
+from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.resources import KINDS, USERS
 from triton_models.probe.account.work import Clients, Clock, Work
-from triton_models.probe.verdict import Outcome, Verdict, undecided
+from triton_models.probe.verdict import Outcome, UndecidedError, Verdict, undecided
 
 PATIENCE = 3.0
 """How many times its usual minutes a probe may take."""

@@ -7,9 +7,9 @@ from typing import Any
 from triton_models.probe.account import trouble
 from triton_models.probe.account.costs import ENDPOINT
 from triton_models.probe.account.endpoint import START, endpoint_name, in_service, serving
-from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError
+from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import SHARED, Work
-from triton_models.probe.verdict import decide
+from triton_models.probe.verdict import UndecidedError, decide
 
 
 def _scaling(work: Work) -> Steps:

@@ -13,9 +13,9 @@ from triton_models.probe.account.endpoint import (
     serving,
     upload,
 )
-from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError
+from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import Work
-from triton_models.probe.verdict import decide, undecided
+from triton_models.probe.verdict import UndecidedError, decide, undecided
 
 _OK = 200
 _INVOKES = ("sagemaker:InvokeEndpoint", "sagemaker:DescribeEndpoint", "s3:PutObject")

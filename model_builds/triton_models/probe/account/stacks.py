@@ -7,10 +7,10 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from triton_models.probe.account import trouble
-from triton_models.probe.account.probe import AccountProbe, Steps, UndecidedError
+from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.resources import role_path
 from triton_models.probe.account.work import Work
-from triton_models.probe.verdict import Verdict, decide, undecided
+from triton_models.probe.verdict import UndecidedError, Verdict, decide, undecided
 
 _MINUTES = 10.0
 _CLEANS_UP = "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS"

@@ -13,9 +13,9 @@ from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import IMAGE_ACCOUNTS, IMAGE_REPOSITORY, Release
 from triton_models.probe.account import trouble
 from triton_models.probe.account.journal import PREFIX, Entry, Journal
-from triton_models.probe.account.probe import UndecidedError
 from triton_models.probe.account.resources import role_path
 from triton_models.probe.transcript import Observation
+from triton_models.probe.verdict import UndecidedError
 
 _T = TypeVar("_T")
 
