@@ -8,10 +8,9 @@ makes it wrong: a change in it, or another server. The checks are in the order o
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from google.protobuf import text_format
-
+from tests.triton_models import broken_models
+from tests.triton_models.broken_models import Break
 from tests.triton_models.check_case import Case, Correct, Server, Spoil
 from tests.triton_models.correct_artifacts import (
     BERT,
@@ -457,50 +456,6 @@ NETWORKS_AND_CODE = (
 )
 
 
-def reshaped(dims: list[int], shape: list[int]) -> Spoil:
-    """The output of the plain model is reshaped."""
-
-    def reshape(config: Any) -> None:
-        output = config.output[0]
-        del output.dims[:]
-        output.dims.extend(dims)
-        output.reshape.shape.extend(shape)
-
-    return edited("resnet50", reshape)
-
-
-def with_priorities(*, policy: int = 1, preserve_ordering: bool = False) -> Spoil:
-    """The plain model has two priorities, and a policy for one."""
-
-    def prioritise(config: Any) -> None:
-        batching = config.dynamic_batching
-        batching.priority_levels = 2
-        batching.default_priority_level = 1
-        batching.priority_queue_policy[policy].max_queue_size = 3
-        batching.preserve_ordering = preserve_ordering
-
-    return edited("resnet50", prioritise)
-
-
-def with_sequences(*parts: str) -> Spoil:
-    """The plain model has sequence batching instead of dynamic batching."""
-
-    def sequence(config: Any) -> None:
-        config.ClearField("dynamic_batching")
-        text_format.Parse(f"sequence_batching {{ {' '.join(parts)} }}", config)
-
-    return edited("resnet50", sequence)
-
-
-def warmed_up(
-    dims: str | None, *, type_: str = "FP32", data: str = "zero_data: true", batch: int = 1
-) -> Spoil:
-    """The plain model is warmed up, with an image or without."""
-    image = f"inputs {{ key: 'image' value {{ data_type: TYPE_{type_} dims: [ {dims} ] {data} }} }}"
-    text = f"model_warmup {{ name: 'first' batch_size: {batch} {image if dims else ''} }}"
-    return edited("resnet50", lambda config: text_format.Parse(text, config))
-
-
 def run_by(number: int, name: str) -> Spoil:
     """A step of the ensemble `minilm` runs another model."""
     return stepped(number, lambda step: setattr(step, "model_name", name))
@@ -520,117 +475,21 @@ def without_warm_up(root: Path) -> None:
 PLAIN = Correct("plain", write_plain, Server(release=None, gpu=None))
 ENSEMBLE = Correct("ensemble", write_ensemble, Server(release=None, gpu=None))
 NEWER = RESNET50.on(Server(release="26.05"))
-_START = "control_input { name: '%s' control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }"
-_STATE = (
-    "state { input_name: 'in' output_name: 'out' data_type: TYPE_FP32 dims: 2 "
-    "initial_state { name: 'first' data_type: TYPE_FP32 dims: 2 data_file: 'first.raw' } }"
-)
-_CORRELATION = "control_input { name: 'id' control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_FP32 } }"
 
-OF_A_PLAIN_MODEL = (
-    Case(
-        "backend-missing",
-        "no file that tells it",
-        PLAIN,
-        both(
-            edited("resnet50", lambda it: it.ClearField("backend")),
-            moved("resnet50/1/model.onnx", "resnet50/1/x"),
-        ),
-    ),
-    Case(
-        "backend-missing",
-        "another's platform",
-        PLAIN,
-        edited("resnet50", lambda it: setattr(it, "platform", "tensorrt_plan")),
-    ),
-    Case("tensor-dims", "no dims", PLAIN, edited("resnet50", lambda it: it.input[0].ClearField("dims"))),
-    Case("reshape", "a size moved over a variable one", PLAIN, reshaped([2, -1, 3], [3, -1, 2])),
-    Case(
-        "reshape",
-        "nothing of several elements",
-        PLAIN,
-        edited("resnet50", lambda it: it.output[0].reshape.SetInParent()),
-    ),
-    Case(
-        "batch-tensors",
-        "an input of nothing",
-        PLAIN,
-        edited("resnet50", lambda it: it.batch_input.add(data_type="TYPE_FP32", target_name=["n"])),
-    ),
-    Case(
-        "batch-tensors",
-        "an input of strings",
-        PLAIN,
-        edited("resnet50", lambda it: it.batch_input.add(data_type="TYPE_STRING", source_input=["image"])),
-    ),
-    Case(
-        "batch-tensors",
-        "an unknown output",
-        PLAIN,
-        edited("resnet50", lambda it: it.batch_output.add(target_name=["nothing"], source_input=["image"])),
-    ),
-    Case("priority-levels", "a policy of an unknown one", PLAIN, with_priorities(policy=3)),
-    Case("preserve-ordering", "with two priorities", PLAIN, with_priorities(preserve_ordering=True)),
-    Case("control-input", "two tensors of one control", PLAIN, with_sequences(_START % "a", _START % "b")),
-    Case(
-        "control-values",
-        "a control without a kind",
-        PLAIN,
-        with_sequences("control_input { name: 'a' control { } }"),
-    ),
-    Case("control-values", "a correlation id of floats", PLAIN, with_sequences(_CORRELATION)),
-    Case("state", "a first state in a missing file", PLAIN, with_sequences(_STATE)),
-    Case(
-        "instance-kind",
-        "a GPU below zero",
-        PLAIN,
-        edited("resnet50", lambda it: it.instance_group.add(gpus=[-1])),
-    ),
-    Case(
-        "instance-profile",
-        "of a model without a plan",
-        PLAIN,
-        edited("resnet50", lambda it: it.instance_group.add(profile=["0"])),
-    ),
-    Case("warm-up", "without its input", PLAIN, warmed_up(None)),
-    Case("warm-up", "a variable size", PLAIN, warmed_up("-1, 224, 224")),
-    Case("warm-up", "another shape", PLAIN, warmed_up("3, 224")),
-    Case("warm-up", "another type", PLAIN, warmed_up("3, 224, 224", type_="FP16")),
-    Case(
-        "warm-up",
-        "a file that is too short",
-        PLAIN,
-        both(
-            warmed_up("3, 224, 224", data="input_data_file: 'image.raw'"),
-            written("resnet50/warmup/image.raw", b"0000"),
-        ),
-    ),
-    Case("warm-up", "more than a batch", PLAIN, warmed_up("3, 224, 224", batch=9)),
-    Case("onnxruntime-parameter", "an unknown execution mode", PLAIN, with_parameter("execution_mode", "2")),
-    Case("onnxruntime-parameter", "neither on nor off", PLAIN, with_parameter("enable_mem_arena", "maybe")),
-    Case(
-        "accelerator",
-        "an unknown parameter",
-        PLAIN,
-        edited(
-            "resnet50",
-            lambda it: it.optimization.execution_accelerators.gpu_execution_accelerator.add(
-                name="tensorrt", parameters={"precision": "FP16"}
-            ),
-        ),
-    ),
-    Case(
-        "version-missing",
-        "a policy of no version",
-        PLAIN,
-        edited("resnet50", lambda it: it.version_policy.latest.SetInParent()),
-    ),
-    Case(
-        "ensemble-fields",
-        "no steps",
-        ENSEMBLE,
-        edited("minilm", lambda it: it.ensemble_scheduling.ClearField("step")),
-    ),
+
+def spoilt_by(broken: Break) -> Spoil:
+    """The same, where it was."""
+
+    def spoil(root: Path) -> None:
+        broken(root)
+
+    return spoil
+
+
+OF_SMALL_MODELS = tuple(
+    Case(check, f"of a small model, {name}", correct, spoilt_by(broken))
+    for correct, table in ((PLAIN, broken_models.PLAIN), (ENSEMBLE, broken_models.ENSEMBLE))
+    for name, (check, broken) in table.items()
 )
 
 # Of these the text is another than of those above.
@@ -731,7 +590,7 @@ IN_OTHER_WORDS = (
 
 CASES = (
     *FILES,
-    *OF_A_PLAIN_MODEL,
+    *OF_SMALL_MODELS,
     *IN_OTHER_WORDS,
     *NETWORKS_AND_CODE,
     *SAGEMAKER,

@@ -7,101 +7,29 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from google.protobuf import text_format
 
-from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
+from tests.triton_models.broken_models import (
+    _CORRELATION,
+    _START,
+    _STATE,
+    _WARM,
+    Break,
+    _parameter,
+    _priorities,
+    _reshape,
+    _sequences,
+    _warm_up,
+    all_of,
+    change,
+    edit,
+    remove,
+    replace,
+    set_dims,
+)
+from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from triton_models.check import check
 from triton_models.check.check import CHECKS, check_path
 from triton_models.config.pbtxt import plain, tensor, write_config
-
-Break = Callable[[Path], object]
-
-
-def _edit(model: str, **fields: object) -> Break:
-    def apply(root: Path) -> None:
-        with Edit(root / model) as config:
-            for field, value in fields.items():
-                setattr(config, field, value)
-
-    return apply
-
-
-def _change(model: str, change: Callable[..., object]) -> Break:
-    def apply(root: Path) -> None:
-        with Edit(root / model) as config:
-            change(config)
-
-    return apply
-
-
-def _replace(file: str, old: str, new: str) -> Break:
-    def apply(root: Path) -> None:
-        text = (root / file).read_text()
-        assert old in text
-        (root / file).write_text(text.replace(old, new))
-
-    return apply
-
-
-def _all(*breaks: Break) -> Break:
-    def apply(root: Path) -> None:
-        for each in breaks:
-            each(root)
-
-    return apply
-
-
-def _remove(path: str) -> Break:
-    def apply(root: Path) -> None:
-        target = root / path
-        if target.is_dir():
-            shutil.rmtree(target)
-        else:
-            target.unlink()
-
-    return apply
-
-
-def _set_dims(config, side: str, dims: list[int]) -> None:
-    tensors = getattr(config, side)
-    del tensors[0].dims[:]
-    tensors[0].dims.extend(dims)
-
-
-def _reshape(tensor, *, dims: list[int], shape: list[int]) -> None:
-    del tensor.dims[:]
-    tensor.dims.extend(dims)
-    tensor.reshape.shape.extend(shape)
-
-
-def _priorities(batching, *, levels: int, policy: int = 1, preserve_ordering: bool = False) -> None:
-    batching.priority_levels = levels
-    batching.default_priority_level = 1
-    batching.priority_queue_policy[policy].max_queue_size = 3
-    batching.preserve_ordering = preserve_ordering
-
-
-def _sequences(config, rest: str, *parts: str) -> None:
-    """Sequence batching instead of dynamic batching."""
-    config.ClearField("dynamic_batching")
-    text_format.Parse(f"sequence_batching {{ {' '.join(parts)} }} {rest}", config)
-
-
-def _warm_up(config, inputs: str, *, batch_size: int = 1) -> None:
-    text_format.Parse(f"model_warmup {{ name: 'first' batch_size: {batch_size} {inputs} }}", config)
-
-
-def _parameter(name: str, value: str) -> Break:
-    return _change("resnet50", lambda c: setattr(c.parameters[name], "string_value", value))
-
-
-_START = "control_input { name: '%s' control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }"
-_CORRELATION = "control_input { name: 'id' control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } }"
-_STATE = (
-    "state { input_name: 'in' output_name: 'out' data_type: TYPE_FP32 dims: 2 "
-    "initial_state { name: 'first' data_type: TYPE_FP32 %s } }"
-)
-_WARM = "inputs { key: 'image' value { data_type: TYPE_FP32 dims: [ %s ] zero_data: true } }"
 
 
 def _rules(path: Path) -> set[str]:
@@ -150,7 +78,7 @@ def test_a_stand_in_for_a_plan_is_refused_once_the_build_names_a_gpu(tmp_path: P
 
 VALID: dict[str, Break] = {
     "several versions": lambda root: write(root / "resnet50" / "2" / "model.onnx", b"w"),
-    "an old version that is empty": _all(
+    "an old version that is empty": all_of(
         lambda root: (root / "resnet50" / "1").rename(root / "resnet50" / "2"),
         lambda root: (root / "resnet50" / "1").mkdir(),
     ),
@@ -159,42 +87,42 @@ VALID: dict[str, Break] = {
         root / "resnet50" / "1", root / "resnet50" / "configs"
     ),
     "a loose file at the top": lambda root: write(root / "shared_env.tar.gz", b"env"),
-    "no name": _edit("resnet50", name=""),
-    "another name than the folder's": _edit("resnet50", name="net"),
-    "the platform spelling": _edit("resnet50", backend="", platform="onnxruntime_onnx"),
-    "the backend told by the file": _edit("resnet50", backend=""),
-    "a named file": _all(
-        _edit("resnet50", default_model_filename="net.onnx"),
+    "no name": edit("resnet50", name=""),
+    "another name than the folder's": edit("resnet50", name="net"),
+    "the platform spelling": edit("resnet50", backend="", platform="onnxruntime_onnx"),
+    "the backend told by the file": edit("resnet50", backend=""),
+    "a named file": all_of(
+        edit("resnet50", default_model_filename="net.onnx"),
         lambda root: (root / "resnet50/1/model.onnx").rename(root / "resnet50/1/net.onnx"),
     ),
-    "a model that is a folder": _all(
-        _remove("resnet50/1/model.onnx"),
+    "a model that is a folder": all_of(
+        remove("resnet50/1/model.onnx"),
         lambda root: write(root / "resnet50/1/model.onnx/model.onnx", b"w"),
     ),
-    "a plan for each compute capability": _all(
-        _change("resnet50", lambda c: c.cc_model_filenames.update({"8.6": "a10g.onnx"})),
+    "a plan for each compute capability": all_of(
+        change("resnet50", lambda c: c.cc_model_filenames.update({"8.6": "a10g.onnx"})),
         lambda root: (root / "resnet50/1/model.onnx").rename(root / "resnet50/1/a10g.onnx"),
     ),
-    "a backend of the user's own": _all(
-        _edit("resnet50", backend="mine"),
-        _remove("resnet50/1/model.onnx"),
+    "a backend of the user's own": all_of(
+        edit("resnet50", backend="mine"),
+        remove("resnet50/1/model.onnx"),
         lambda root: write(root / "resnet50/1/libtriton_mine.so", b"library"),
     ),
-    "a backend of the user's own in a library of another name": _all(
-        _edit("resnet50", backend="mine", runtime="libother.so"),
+    "a backend of the user's own in a library of another name": all_of(
+        edit("resnet50", backend="mine", runtime="libother.so"),
         lambda root: write(root / "resnet50/libother.so", b"library"),
     ),
-    "a backend of an image of the user's own": _all(
-        _edit("resnet50", backend="mine"),
+    "a backend of an image of the user's own": all_of(
+        edit("resnet50", backend="mine"),
         lambda root: write(root / "build.json", b'{"own_image_adds": ["mine"]}'),
     ),
-    "an agent of an image of the user's own, which brings the files": _all(
-        _change("resnet50", lambda c: c.model_repository_agents.agents.add(name="vault")),
-        _remove("resnet50/1"),
+    "an agent of an image of the user's own, which brings the files": all_of(
+        change("resnet50", lambda c: c.model_repository_agents.agents.add(name="vault")),
+        remove("resnet50/1"),
         lambda root: write(root / "build.json", b'{"own_image_adds": ["vault"]}'),
     ),
-    "an output that is listed again": _change("resnet50", lambda c: c.output.append(c.output[0])),
-    "the ensemble word in a comment of the only model": _replace(
+    "an output that is listed again": change("resnet50", lambda c: c.output.append(c.output[0])),
+    "the ensemble word in a comment of the only model": replace(
         "resnet50/config.pbtxt", "name:", '# no platform: "ensemble"\nname:'
     ),
     "a comment in Latin-1": lambda root: write(
@@ -206,34 +134,34 @@ VALID: dict[str, Break] = {
         (root / "resnet50/config.pbtxt").read_bytes() + b"optimization { graph { level: - 1 } }",
     ),
     "version zero": lambda root: (root / "resnet50/1").rename(root / "resnet50/0"),
-    "every version": _change("resnet50", lambda config: config.version_policy.SetInParent()),
-    "a reshape around a variable size": _change(
+    "every version": change("resnet50", lambda config: config.version_policy.SetInParent()),
+    "a reshape around a variable size": change(
         "resnet50", lambda c: _reshape(c.output[0], dims=[2, -1, 6], shape=[2, 1, -1, 3, 2])
     ),
-    "an empty reshape of one element": _change(
+    "an empty reshape of one element": change(
         "resnet50", lambda c: _reshape(c.output[0], dims=[1], shape=[]) or c.output[0].reshape.SetInParent()
     ),
-    "priorities": _change("resnet50", lambda c: _priorities(c.dynamic_batching, levels=2)),
-    "sequences": _change(
+    "priorities": change("resnet50", lambda c: _priorities(c.dynamic_batching, levels=2)),
+    "sequences": change(
         "resnet50",
         lambda c: _sequences(
             c, "", _START % "start", _CORRELATION, _STATE % "dims: 2 zero_data: true", "oldest { }"
         ),
     ),
-    "groups on chosen GPUs": _change("resnet50", lambda c: c.instance_group.add(gpus=[0], count=2)),
-    "a warm-up": _change("resnet50", lambda c: _warm_up(c, _WARM % "3, 224, 224", batch_size=8)),
+    "groups on chosen GPUs": change("resnet50", lambda c: c.instance_group.add(gpus=[0], count=2)),
+    "a warm-up": change("resnet50", lambda c: _warm_up(c, _WARM % "3, 224, 224", batch_size=8)),
     "threads": _parameter("intra_op_thread_count", "4"),
-    "labels": _all(
-        _change("resnet50", lambda c: setattr(c.output[0], "label_filename", "labels.txt")),
+    "labels": all_of(
+        change("resnet50", lambda c: setattr(c.output[0], "label_filename", "labels.txt")),
         lambda root: write(root / "resnet50/labels.txt", b"cat"),
     ),
-    "an accelerator": _change(
+    "an accelerator": change(
         "resnet50",
         lambda c: c.optimization.execution_accelerators.gpu_execution_accelerator.add(
             name="tensorrt", parameters={"precision_mode": "FP16", "trt_engine_cache_enable": "true"}
         ),
     ),
-    "comments and blank lines": _replace("resnet50/config.pbtxt", "name:", "# made by hand\n\nname:"),
+    "comments and blank lines": replace("resnet50/config.pbtxt", "name:", "# made by hand\n\nname:"),
     "what tools leave behind": lambda root: write(root / ".ipynb_checkpoints" / "x", b""),
 }
 
@@ -263,25 +191,25 @@ VALID_ENSEMBLES: dict[str, Break] = {
     "a model that is loaded by a name which only its caller knows": lambda root: write(
         root / "minilm_pooling/1/model.py", b'load_model(name); InferenceRequest(model_name="inner")'
     ),
-    "an output that is listed again": _change("minilm", lambda c: c.output.append(c.output[0])),
+    "an output that is listed again": change("minilm", lambda c: c.output.append(c.output[0])),
     "folders beside it": lambda root: write(root / "shared_env" / "bin" / "activate", b""),
     "a model that another calls by itself": _inner_model,
-    "a step without batches on full shapes": _all(
-        _edit("minilm_pooling", max_batch_size=0),
-        _change("minilm_pooling", lambda c: _set_dims(c, "output", [-1, 384])),
-        _change("minilm_pooling", lambda c: _set_dims(c, "input", [-1, -1, 384])),
-        _change("minilm_pooling", lambda c: c.input[1].dims.append(-1)),
+    "a step without batches on full shapes": all_of(
+        edit("minilm_pooling", max_batch_size=0),
+        change("minilm_pooling", lambda c: set_dims(c, "output", [-1, 384])),
+        change("minilm_pooling", lambda c: set_dims(c, "input", [-1, -1, 384])),
+        change("minilm_pooling", lambda c: c.input[1].dims.append(-1)),
     ),
-    "an optional input that nothing feeds": _change(
+    "an optional input that nothing feeds": change(
         "minilm_pooling",
         lambda c: c.input.add(name="hint", data_type="TYPE_FP32", dims=[1], optional=True),
     ),
-    "an output that nothing reads": _change(
+    "an output that nothing reads": change(
         "minilm_pooling", lambda c: c.output.add(name="pooled", data_type="TYPE_FP32", dims=[384])
     ),
-    "composing models without names": _edit("minilm_encoder", name=""),
+    "composing models without names": edit("minilm_encoder", name=""),
     "a file instead of .keep": lambda root: write(root / "minilm" / "1" / "README.md", b"keep"),
-    "an inner tensor that is also an output": _change(
+    "an inner tensor that is also an output": change(
         "minilm", lambda c: c.output.add(name="mask", data_type="TYPE_INT32", dims=[-1])
     ),
 }
@@ -304,9 +232,9 @@ def test_an_ensemble_with_an_empty_version_folder_is_accepted(tmp_path: Path) ->
 
 def test_every_mistake_is_found_at_once(tmp_path: Path) -> None:
     root = write_plain(tmp_path / "resnet50")
-    _edit("resnet50", max_batch_size=2)(root)
-    _change("resnet50", lambda config: config.ClearField("output"))(root)
-    _remove("resnet50/1")(root)
+    edit("resnet50", max_batch_size=2)(root)
+    change("resnet50", lambda config: config.ClearField("output"))(root)
+    remove("resnet50/1")(root)
 
     assert _rules(root) == {"preferred-batch-size", "tensors-missing", "version-missing"}
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
+from tests.triton_models.broken_models import PLAIN, Break
 from tests.triton_models.model_folders import write, write_plain
-from tests.triton_models.test_check import PLAIN, VALID, Break
+from tests.triton_models.test_check import VALID
 from triton_models.check.check import check_path
 from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_config
 from triton_rehearsal.triton.contract import MultiModelContract

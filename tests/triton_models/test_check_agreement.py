@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.triton_models.broken_models import ENSEMBLE, Break
+from tests.triton_models.broken_models import PLAIN as BROKEN
 from tests.triton_models.config_strategies import (
     Folder,
     changed,
@@ -25,8 +27,7 @@ from tests.triton_models.config_strategies import (
 )
 from tests.triton_models.model_folders import write_ensemble, write_plain
 from tests.triton_models.plain_server import COMPILER, PlainServer
-from tests.triton_models.test_check import ENSEMBLE, VALID, VALID_ENSEMBLES, Break
-from tests.triton_models.test_check import PLAIN as BROKEN
+from tests.triton_models.test_check import VALID, VALID_ENSEMBLES
 from triton_models.check.check import check_path
 from triton_models.check.target import PLAIN, Target
 from triton_models.config.pbtxt import to_text
