@@ -24,14 +24,8 @@ def main() -> int:
     try:
         config = FleetConfig.read(app.node)
         models = ModelsStack(app, f"{config.name}Models", config=config)
-        inference = InferenceStack(
-            app,
-            f"{config.name}Inference",
-            config=config,
-            repository=models.repository,
-            built=models.built,
-        )
-        policy.attach(app, models=models, inference=inference)
+        InferenceStack(app, f"{config.name}Inference", config=config, library=models.library)
+        policy.attach(app)
         policy.synthesise(app)
     except FleetError as error:
         problems = dict.fromkeys((*error.problems, *late_problems(app)))

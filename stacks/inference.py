@@ -1,73 +1,43 @@
-"""The inference: the endpoint, and everything that keeps it serving."""
+"""The stack of the inference: the endpoint, and everything that keeps it serving."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from aws_cdk import Annotations, CfnOutput, Environment, Stack
-from aws_cdk import aws_kms as kms
+from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from stacks import warm_up
 from stacks.config import FleetConfig
-from stacks.models import SOURCE
 from stacks.updates import deployment
 from triton_fleet import (
-    AlarmTopic,
     CpuUtilization,
-    EndpointAlarms,
-    EndpointAlias,
-    EndpointDashboard,
-    EndpointScaling,
     GpuUtilization,
     InvocationsPerGpu,
     InvocationsPerInstance,
-    ModelRepository,
-    MultiModelEndpoint,
-    NewFleetAlarms,
-    RollbackAlarms,
+    ModelLibrary,
+    MultiModelFleet,
     Target,
-    WarmUp,
-    endpoint_name_for,
+    WarmUpRequest,
 )
 from triton_models.facts.instances import instance_type
 
-SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
-"""The id of the warning of a fleet whose alarms go nowhere."""
-
 
 class InferenceStack(Stack):
-    """An endpoint with its auto scaling, alarms and dashboard.
+    """The endpoint with its alias, scaling, alarms and dashboard.
 
     Attributes:
-        endpoint: Serves the models.
-        scaling: Decides how many instances do.
-        alias: Names the endpoint of today for applications.
-        rollback: What undoes an update, of the endpoint and of its newest fleet alone; empty if nothing does.
-        warm_up: Loads models on a new fleet; None if nothing does.
-        notifications: The topic made for the alarms; None without an address.
-        alarms: What they are about.
-        dashboard: What they look at.
+        fleet: All of it.
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        config: FleetConfig,
-        repository: ModelRepository,
-        built: Sequence[str] = (),
+        self, scope: Construct, construct_id: str, *, config: FleetConfig, library: ModelLibrary
     ) -> None:
-        """Wire the stack.
+        """Create the stack.
 
         Args:
             scope: The app.
             construct_id: The stack's name.
             config: The fleet's configuration.
-            repository: The models to serve.
-            built: Those that the fleet builds: they are warmed up, and what one of them costs is shown.
+            library: The models to serve.
         """
         super().__init__(
             scope,
@@ -75,112 +45,61 @@ class InferenceStack(Stack):
             env=Environment(region=config.region),
             description="Triton Fleet: the multi-model endpoint, its scaling, alarms and dashboard",
         )
-        name = endpoint_name_for(config.name, config.instance_type, release=config.release)
-        limits = config.thresholds
-        watched = (
-            RollbackAlarms(self, "Rollback", endpoint_name=name, thresholds=limits)
-            if config.rollback_alarms
-            else None
-        )
-        self.endpoint = MultiModelEndpoint(
+        self.fleet = MultiModelFleet(
             self,
-            "Endpoint",
-            repository=repository,
-            endpoint_name=name,
-            instance_type=config.instance_type,
+            "Default",  # adds nothing to the names of what is in it
+            library=library,
+            fleet_name=config.name,
             undocumented_instance_type=config.undocumented_instance_type,
-            release=config.release,
             inference_ami=config.inference_ami or None,
-            cpu_image=config.cpu_image,
-            initial_instance_count=config.min_capacity,
-            encryption_key=_volume_key(config, repository),
-            deployment=deployment(config),
-            rollback_alarms=watched.names if watched else (),
-        )
-        self.rollback: tuple[RollbackAlarms | NewFleetAlarms, ...] = ()
-        if watched is not None:
-            new_fleet = NewFleetAlarms(self, "NewFleet", endpoint=self.endpoint, thresholds=limits)
-            self.rollback = (watched, new_fleet)
-        self.scaling = EndpointScaling(
-            self,
-            "Scaling",
-            endpoint=self.endpoint,
             min_capacity=config.min_capacity,
             max_capacity=config.max_capacity,
             targets=_targets(config),
-        )
-        self.alias = EndpointAlias(
-            self,
-            "Alias",
-            endpoint=self.endpoint,
-            fleet=config.name,
-            scaling=[self.scaling],
-            not_needed=config.retired_models,
-        )
-        sent = warm_up.requests(self, config, built=built, models=SOURCE / "models")
-        self.warm_up = (
-            WarmUp(self, "WarmUp", endpoint=self.endpoint, requests=sent, alias=self.alias) if sent else None
-        )
-        self.notifications = (
-            AlarmTopic(self, "Notifications", email=config.alarm_email) if config.alarm_email else None
-        )
-        self.alarms = EndpointAlarms(
-            self,
-            "Alarms",
-            endpoint=self.endpoint,
-            scaling=self.scaling,
-            thresholds=limits,
-            topic=self._topic(config.alarm_topic),
-            log_group=self.endpoint.log_group,
-        )
-        if not (config.alarm_topic or config.alarm_email):
-            Annotations.of(self.alarms).add_warning_v2(
-                SILENT_ALARMS, "The alarms notify no one. Give alarm_topic or alarm_email."
-            )
-        self.dashboard = EndpointDashboard(
-            self,
-            "Dashboard",
-            endpoint=self.endpoint,
-            alarms=self.alarms,
-            scaling=self.scaling,
-            models=len(built),
+            deployment=deployment(config),
+            rollback_alarms=config.rollback_alarms,
+            thresholds=config.thresholds,
+            warm_up=_warm_up(config),
+            retired_models=config.retired_models,
+            alarm_topic=self._topic(config.alarm_topic),
+            alarm_email=config.alarm_email or None,
             hourly_price_usd=config.hourly_price_usd,
         )
-        if self.dashboard.cost is not None:
+        self._put_out()
+
+    def _put_out(self) -> None:
+        fleet = self.fleet
+        if fleet.dashboard.cost is not None:
             CfnOutput(
                 self,
                 "MonthlyCost",
-                value=". ".join(self.dashboard.cost.lines()),
+                value=". ".join(fleet.dashboard.cost.lines()),
                 description="What the instances cost, from the fewest to the most",
             )
         CfnOutput(
             self,
             "EndpointName",
-            value=self.endpoint.endpoint_name,
+            value=fleet.endpoint.endpoint_name,
             description="The endpoint of today; another release or instance type is another endpoint",
         )
         CfnOutput(
             self,
             "EndpointAlias",
-            value=self.alias.parameter_name,
+            value=fleet.alias.parameter_name,
             description="What applications follow: the parameter that names today's endpoint and its target",
         )
         CfnOutput(
             self,
             "DashboardName",
-            value=self.dashboard.dashboard.dashboard_name,
+            value=fleet.dashboard.dashboard.dashboard_name,
             description="What to look at in CloudWatch",
         )
 
     def _topic(self, arn: str) -> sns.ITopic | None:
-        """Where alarms go."""
-        if arn:
-            return sns.Topic.from_topic_arn(self, "AlarmTopic", arn)
-        return self.notifications.topic if self.notifications else None
+        return sns.Topic.from_topic_arn(self, "AlarmTopic", arn) if arn else None
 
 
 def _targets(config: FleetConfig) -> list[Target]:
-    """What auto scaling keeps constant, by the hardware."""
+    """The values that auto scaling keeps, by the hardware."""
     if instance_type(config.instance_type).gpu is not None:
         return [
             InvocationsPerGpu(per_minute=config.invocations_per_gpu_per_minute),
@@ -191,6 +110,8 @@ def _targets(config: FleetConfig) -> list[Target]:
     return [busy] if requests is None else [InvocationsPerInstance(per_minute=requests), busy]
 
 
-def _volume_key(config: FleetConfig, repository: ModelRepository) -> kms.IKey | None:
-    """What encrypts the copies of models on a volume; NVMe is encrypted by its hardware, without a key."""
-    return None if instance_type(config.instance_type).nvme_gb else repository.key
+def _warm_up(config: FleetConfig) -> list[WarmUpRequest] | None:
+    """The requests of the configuration; None for those of the declarations."""
+    if isinstance(config.warm_up, str):
+        return None
+    return [WarmUpRequest(model=model, body=body) for model, body in config.warm_up.items()]

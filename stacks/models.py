@@ -1,4 +1,4 @@
-"""The models: where they are kept, and the job that builds them."""
+"""The stack of the models: their repository, and the job that builds them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,20 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from stacks.config import EVERY_MODEL, FleetConfig
-from triton_fleet import BuildRuns, DeploymentBuild, ModelBuilds, ModelRepository, OnDemandMachine
+from triton_fleet import ModelLibrary, OnDemandMachine
 
 SOURCE = Path(__file__).parent.parent / "model_builds"
 
 
 class ModelsStack(Stack):
-    """The model repository and its build job. It outlives endpoints, and changes when models do.
+    """The model library. It outlives endpoints, and changes when models do.
 
     Attributes:
-        repository: Where the models are.
-        builds: The build job; None if no models are to be built by it.
-        built: The models that it builds.
-        runs: Runs of several builds at a time; None if one build makes all models.
-        deployment_build: What starts a build in a deployment; None if nothing does.
+        library: The model repository and its builds.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, config: FleetConfig) -> None:
-        """Wire the stack.
+        """Create the stack.
 
         Args:
             scope: The app.
@@ -41,69 +37,56 @@ class ModelsStack(Stack):
             env=Environment(region=config.region),
             description="Triton Fleet: the model repository and the job that builds models for it",
         )
-        self.repository = ModelRepository(
-            self, "Repository", bucket=self._bucket(config.bucket), encryption_key=self._key(config)
+        self.library = ModelLibrary(
+            self,
+            "Default",  # adds nothing to the names of what is in it
+            source=SOURCE if config.models else None,
+            models=None if config.models == (EVERY_MODEL,) else config.models,
+            instance_type=config.instance_type,
+            release=config.release,
+            cpu_image=config.cpu_image,
+            weights=config.weights,
+            hub_token=self._hub_token(config.hub_token),
+            source_key=self._key("AssetKey", config.asset_key),
+            bucket=self._bucket(config.bucket),
+            encryption_key=self._key("KeptKey", config.encryption_key),
+            parallel_builds=config.parallel_builds,
+            build_on_deployment=config.build_on_deployment,
+            expected_region=config.deployed_in,
         )
-        self.builds: ModelBuilds | None = None
-        self.built: tuple[str, ...] = ()
-        self.runs: BuildRuns | None = None
-        self.deployment_build: DeploymentBuild | None = None
-        if config.models:
-            self.builds = ModelBuilds(
+        self._put_out()
+
+    def _put_out(self) -> None:
+        library = self.library
+        if library.runs is not None:
+            CfnOutput(
                 self,
-                "Builds",
-                repository=self.repository,
-                source=SOURCE,
-                models=None if config.models == (EVERY_MODEL,) else config.models,
-                instance_type=config.instance_type,
-                release=config.release,
-                cpu_image=config.cpu_image,
-                weights=config.weights,
-                hub_token=self._hub_token(config.hub_token),
-                source_key=self._asset_key(config.asset_key),
-                expected_region=config.deployed_in,
+                "BuildRunsArn",
+                value=library.runs.state_machine.state_machine_arn,
+                description="Builds what changed: aws stepfunctions start-execution --state-machine-arn ...",
             )
-            self.built = self.builds.models or self.builds.declared
-            if config.parallel_builds > 1:
-                self.runs = BuildRuns(
-                    self, "Runs", builds=self.builds, max_concurrency=config.parallel_builds
-                )
-                CfnOutput(
-                    self,
-                    "BuildRunsArn",
-                    value=self.runs.state_machine.state_machine_arn,
-                    description="Builds what changed: aws stepfunctions start-execution "
-                    "--state-machine-arn ...",
-                )
-            if config.build_on_deployment:
-                self.deployment_build = DeploymentBuild(
-                    self, "DeploymentBuild", builds=self.runs or self.builds
-                )
+        if library.builds is not None:
             CfnOutput(
                 self,
                 "BuildProjectName",
-                value=self.builds.project.project_name,
+                value=library.builds.project.project_name,
                 description="Builds and publishes the models: aws codebuild start-build --project-name ...",
             )
-            machine = self.builds.machine
+            machine = library.builds.machine
             if not isinstance(machine.choice, OnDemandMachine):
                 CfnOutput(self, "BuildMachine", value=machine.name, description=machine.reason)
         CfnOutput(
             self,
             "RepositoryUrl",
-            value=self.repository.url,
+            value=library.repository.url,
             description="Where models are published: fleet publish --repository ...",
         )
 
     def _bucket(self, name: str) -> s3.IBucket | None:
         return s3.Bucket.from_bucket_name(self, "Kept", name) if name else None
 
-    def _key(self, config: FleetConfig) -> kms.IKey | None:
-        arn = config.encryption_key
-        return kms.Key.from_key_arn(self, "KeptKey", arn) if arn else None
-
-    def _asset_key(self, arn: str) -> kms.IKey | None:
-        return kms.Key.from_key_arn(self, "AssetKey", arn) if arn else None
+    def _key(self, construct_id: str, arn: str) -> kms.IKey | None:
+        return kms.Key.from_key_arn(self, construct_id, arn) if arn else None
 
     def _hub_token(self, arn: str) -> secretsmanager.ISecret | None:
         return secretsmanager.Secret.from_secret_complete_arn(self, "HubToken", arn) if arn else None

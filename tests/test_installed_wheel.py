@@ -87,7 +87,7 @@ def run(
     )
 
 
-def test_the_readmes_twenty_lines_synthesise(python: Path, tmp_path: Path) -> None:
+def test_the_readmes_fleet_synthesises(python: Path, tmp_path: Path) -> None:
     program = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)[0]
     # Model builds are the user's own: the wheel has the tools for them, and no models.
     (tmp_path / "model_builds").symlink_to(ROOT / "model_builds")

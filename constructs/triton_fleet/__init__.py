@@ -4,6 +4,8 @@ from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.imported import ImportedEndpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.endpoint.single_model import SingleModelEndpoint
+from triton_fleet.fleet.model_library import ModelLibrary
+from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
 from triton_fleet.functions.deployment_build import DeploymentBuild
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
@@ -89,8 +91,10 @@ __all__ = [
     "MetricTarget",
     "ModelBuilds",
     "ModelLatency",
+    "ModelLibrary",
     "ModelRepository",
     "MultiModelEndpoint",
+    "MultiModelFleet",
     "NewFleetAlarms",
     "OnDemandMachine",
     "OwnImage",

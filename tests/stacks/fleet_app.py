@@ -6,17 +6,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pytest
 from aws_cdk import App
 
 from stacks.config import FleetConfig
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
+from stacks.policy import PACKS
+from triton_fleet.fleet import model_library, multi_model_fleet
+from triton_fleet.fleet.accepted_findings import Acceptance
 
 ROOT = Path(__file__).parents[2]
 CONTEXT: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
@@ -45,14 +50,29 @@ def fleet_app(*, environment: Mapping[str, str] = MappingProxyType({}), **contex
     app = App(context=CONTEXT | context)
     config = FleetConfig.read(app.node, environment=environment)
     models = ModelsStack(app, f"{config.name}Models", config=config)
-    inference = InferenceStack(
-        app,
-        f"{config.name}Inference",
-        config=config,
-        repository=models.repository,
-        built=models.built,
-    )
+    inference = InferenceStack(app, f"{config.name}Inference", config=config, library=models.library)
     return FleetApp(app=app, models=models, inference=inference)
+
+
+@contextmanager
+def accepted_apart() -> Iterator[list[Acceptance]]:
+    """The findings that constructs accept, in a list instead of where they are."""
+    found: list[Acceptance] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (model_library, multi_model_fleet):
+            patch.setattr(module, "accept", found.extend)
+        yield found
+
+
+def findings(fleet: FleetApp, packs: Iterable[str] = PACKS) -> set[str]:
+    """What packs find that is not accepted: the rule and the construct."""
+    fleet.app.synth()  # only then do references between the stacks read as they will in the template
+    return {
+        f"{violation.rule_name} {resource.construct_path.removesuffix('/Resource')}"
+        for pack in packs
+        for violation in PACKS[pack](fleet.app).validate_scope(fleet.app).violations
+        for resource in violation.violating_resources
+    }
 
 
 # Run instead of app.py: whatever asks for the network from Python fails.

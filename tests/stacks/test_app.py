@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from fleet_app import CONTEXT, ROOT, run_app
 
-from stacks.inference import SILENT_ALARMS
 from tests.constructs.declared import declare
+from triton_fleet.fleet.multi_model_fleet import SILENT_ALARMS
 from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS
 
 
@@ -47,7 +47,7 @@ def test_the_fleet_passes_the_validator_and_cdk_nag_with_a_warning_of_random_wei
 @pytest.mark.parametrize(
     ("spoil", "finding"),
     [
-        ("import stacks.policy; stacks.policy.acceptances = lambda **stacks: ()", "AwsSolutions-S1"),
+        ("import triton_fleet.fleet.model_library as m; m.accept = lambda each: None", "AwsSolutions-S1"),
         (
             "import triton_fleet.endpoint.multi_model as e, triton_fleet.hosting.values as v\n"
             "e.VARIANT, v.resource_name = 'All traffic', lambda *_, **__: ()",
@@ -101,7 +101,7 @@ def test_a_mistake_in_a_construct_is_reported_the_same_way(tmp_path: Path) -> No
     completed = run_app(tmp_path / "out", context={"models": "minilm,resnet5"})
 
     assert completed.returncode == 1
-    assert "where:    models of TritonFleetModels/Builds" in completed.stderr
+    assert "where:    models of TritonFleetModels/Default/Builds" in completed.stderr
     assert "Traceback" not in completed.stderr
 
 

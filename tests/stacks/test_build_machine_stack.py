@@ -8,33 +8,17 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 from cfnlint.api import ManualArgs, lint
-from fleet_app import FleetApp, fleet_app
+from fleet_app import accepted_apart, findings, fleet_app
 
-from stacks.policy import PACKS, Acceptance, accept, acceptances, compliance_acceptances
 from triton_fleet import ProcessingJob, ReservedMachines
+from triton_fleet.fleet.accepted_findings import accept
+from triton_fleet.fleet.accepted_in_builds import in_builds
 from triton_fleet.repository.model_builds import ModelBuilds
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.facts.quota_needs import needs
 
 T4 = "ml.g4dn.xlarge"
-
-
-def _acceptances(fleet: FleetApp) -> list[Acceptance]:
-    return [
-        *acceptances(models=fleet.models, inference=fleet.inference),
-        *compliance_acceptances(models=fleet.models, inference=fleet.inference),
-    ]
-
-
-def _findings(fleet: FleetApp) -> set[str]:
-    fleet.app.synth()
-    return {
-        f"{violation.rule_name} {resource.construct_path}"
-        for pack in PACKS.values()
-        for violation in pack(fleet.app).validate_scope(fleet.app).violations
-        for resource in violation.violating_resources
-    }
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +29,16 @@ def template() -> dict[str, Any]:
 
 @pytest.mark.parametrize("given", [{}, {"region": "eu-south-1"}])
 def test_no_pack_finds_what_was_not_accepted_about_jobs(given: dict[str, str]) -> None:
-    fleet = fleet_app(instance_type=T4, **given)
-    accept(_acceptances(fleet))
-
-    assert _findings(fleet) == set()
+    assert findings(fleet_app(instance_type=T4, **given)) == set()
 
 
 def test_every_acceptance_about_what_starts_a_job_is_needed() -> None:
-    fleet = fleet_app(instance_type=T4)
-    accept(each for each in _acceptances(fleet) if "StarterRole" not in each.construct.node.path)
-    found = _findings(fleet)
+    with accepted_apart() as accepted:
+        fleet = fleet_app(instance_type=T4)
+    accept(each for each in accepted if "StarterRole" not in each.construct.node.path)
+    found = findings(fleet)
 
-    assert {each.split("/")[-3] for each in found} == {"StarterRole"}
+    assert {each.split("/")[-2] for each in found} == {"StarterRole"}
     assert len(found) == 5
 
 
@@ -72,7 +54,7 @@ def test_a_stack_without_a_region_builds_on_what_there_is_where_it_is_deployed(
     region: str, quota: str
 ) -> None:
     fleet = fleet_app(environment={"CDK_DEFAULT_REGION": region})
-    machine = fleet.models.builds.machine if fleet.models.builds else None
+    machine = fleet.models.library.builds.machine if fleet.models.library.builds else None
     asked = {need.name for need in needs(INSTANCE_TYPES["ml.g5.2xlarge"], region=region)}
 
     assert machine is not None
@@ -94,17 +76,17 @@ def test_a_template_with_a_machine_of_few_regions_is_refused_in_all_others() -> 
 
 def test_reserved_machines_add_nothing_to_accept() -> None:
     fleet = fleet_app(models="")
-    fleet.models.builds = ModelBuilds(
+    builds = ModelBuilds(
         fleet.models,
         "Builds",
-        repository=fleet.models.repository,
+        repository=fleet.models.library.repository,
         source="model_builds",
         models=["minilm"],
         machine=ReservedMachines(),
     )
-    accept(_acceptances(fleet))
+    accept(in_builds(builds, None, None))
 
-    assert _findings(fleet) == set()
+    assert findings(fleet) == set()
 
 
 def test_the_stack_says_what_builds_run_on_and_why(template: dict[str, Any]) -> None:

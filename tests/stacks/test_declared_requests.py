@@ -10,7 +10,8 @@ from aws_cdk.assertions import Annotations, Match, Template
 from fleet_app import fleet_app
 
 from stacks.models import SOURCE
-from stacks.warm_up import LEFT_OUT, MOST_MODELS, declared_requests
+from triton_fleet.fleet.declared_requests import MOST_MODELS, declared_requests
+from triton_fleet.fleet.multi_model_fleet import WARM_UP_LEFT_OUT
 from triton_fleet.operations.checks import LONGEST_INPUT
 from triton_fleet.operations.warm_up import passed_on
 
@@ -52,14 +53,18 @@ def test_the_default_fleet_sends_each_model_the_smallest_request() -> None:
             }
         ],
     }
-    Annotations.from_stack(inference).has_no_warning("*", Match.string_like_regexp(LEFT_OUT))
+    Annotations.from_stack(inference).has_no_warning("*", Match.string_like_regexp(WARM_UP_LEFT_OUT))
 
 
 def test_what_a_dali_pipeline_decodes_cannot_be_derived_and_is_reported() -> None:
     inference = fleet_app(models="dali_inception,t5_translation,resnet50:torchscript").inference
 
-    assert inference.warm_up is not None
-    assert [each.model for each in inference.warm_up.requests] == ["t5_translation", "resnet50_torchscript"]
+    warm_up = inference.fleet.warm_up
+    assert warm_up is not None
+    assert [each.model for each in warm_up.requests] == [
+        "t5_translation",
+        "resnet50_torchscript",
+    ]
     Annotations.from_stack(inference).has_warning(
         "*", Match.string_like_regexp(r"dali_inception \(no request can be derived")
     )

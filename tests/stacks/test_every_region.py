@@ -43,7 +43,7 @@ def test_the_models_stack_without_a_build_job_is_good_everywhere() -> None:
 
 def test_the_build_job_is_good_wherever_the_gpu_can_be_rented() -> None:
     fleet = fleet_app()
-    builds = fleet.models.builds
+    builds = fleet.models.library.builds
 
     assert builds is not None
     gpu = INSTANCE_TYPES["ml.g5.2xlarge"].gpu

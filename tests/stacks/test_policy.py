@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from cdk_nag import AwsSolutionsChecks
-from fleet_app import UPDATES, FleetApp, fleet_app
+from fleet_app import UPDATES, accepted_apart, findings, fleet_app
 
-from stacks.policy import Acceptance, accept, acceptances
+from triton_fleet.fleet.accepted_findings import accept
 
 FLEETS: dict[str, dict[str, object]] = {
     "default": {},
@@ -33,43 +31,29 @@ FLEETS: dict[str, dict[str, object]] = {
 }
 
 
-def _findings(fleet: FleetApp, accepted: Iterable[Acceptance]) -> list[str]:
-    """What the pack finds, without what is accepted: the rule and the construct."""
-    accept(accepted)
-    fleet.app.synth()  # only then do references between the stacks read as they will in the template
-    return sorted(
-        f"{violation.rule_name} {resource.construct_path.removesuffix('/Resource')}"
-        for violation in AwsSolutionsChecks(fleet.app).validate_scope(fleet.app).violations
-        for resource in violation.violating_resources
-    )
-
-
-def _accepted(fleet: FleetApp) -> list[Acceptance]:
-    return list(acceptances(models=fleet.models, inference=fleet.inference))
-
-
 # With everything that builds, so that every acceptance is there.
 LARGEST: dict[str, object] = {"parallel_builds": 4, **UPDATES}
 
 
 @pytest.mark.parametrize("name", FLEETS)
 def test_cdk_nag_finds_nothing_that_was_not_accepted(name: str) -> None:
-    fleet = fleet_app(**FLEETS[name])
-
-    assert _findings(fleet, _accepted(fleet)) == []
+    assert findings(fleet_app(**FLEETS[name]), ["AwsSolutions"]) == set()
 
 
 def test_every_acceptance_is_still_needed() -> None:
-    fleet = fleet_app(**LARGEST)
+    with accepted_apart() as accepted:
+        fleet = fleet_app(**LARGEST)
 
-    accepted = _accepted(fleet)
+    assert findings(fleet, ["AwsSolutions"]) == {
+        f"{each.finding} {each.construct.node.path}"
+        for each in accepted
+        if each.finding.startswith("AwsSolutions-")
+    }
 
-    assert _findings(fleet, []) == sorted(f"{each.finding} {each.construct.node.path}" for each in accepted)
 
-
-def test_every_acceptance_is_written_beside_its_construct_with_its_reason() -> None:
-    fleet = fleet_app(**LARGEST)
-    accepted = _accepted(fleet)
+def test_every_acceptance_is_written_next_to_its_construct_with_its_reason() -> None:
+    with accepted_apart() as accepted:
+        fleet = fleet_app(**LARGEST)
     accept(accepted)
     written = {
         (path, finding.removeprefix("Annotation::"), reason)
@@ -82,9 +66,4 @@ def test_every_acceptance_is_written_beside_its_construct_with_its_reason() -> N
 
     assert {(f"/{each.construct.node.path}", each.finding, each.reason) for each in accepted} <= written
     assert "" not in {each.reason for each in accepted}
-
-
-def test_no_acceptance_covers_more_than_a_resource_and_its_parts() -> None:
-    paths = [each.construct.node.path for each in _accepted(fleet_app(**LARGEST))]
-
-    assert {len(path.split("/")) for path in paths} <= {3, 4, 5, 6}
+    assert {len(each.construct.node.path.split("/")) for each in accepted} <= {3, 4, 5, 6, 7}

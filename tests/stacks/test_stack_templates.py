@@ -105,7 +105,7 @@ def test_a_fleet_elsewhere_is_what_was_asked_for(elsewhere: FleetApp) -> None:
     template = Template.from_stack(elsewhere.inference)
 
     assert elsewhere.inference.stack_name == "search-prodInference"
-    assert elsewhere.models.builds is None
+    assert elsewhere.models.library.builds is None
     template.has_resource_properties(
         "AWS::SageMaker::Endpoint", {"EndpointName": "search-prod-g4dn-2xlarge-24-09"}
     )
@@ -186,7 +186,7 @@ def test_updates_alarms_and_warm_up_are_as_the_configuration_says() -> None:
 
 
 def test_a_fleet_that_is_not_to_be_warmed_up_is_not() -> None:
-    assert fleet_app(warm_up="off").inference.warm_up is None
+    assert fleet_app(warm_up="off").inference.fleet.warm_up is None
 
 
 def test_a_fleet_can_do_without_rollback_alarms() -> None:
@@ -333,7 +333,7 @@ def test_weights_reach_the_build() -> None:
 
 
 def test_the_source_of_the_build_job_is_the_model_folder(default: FleetApp) -> None:
-    builds = default.models.builds
+    builds = default.models.library.builds
 
     assert builds is not None
     assert Path(ROOT / "model_builds" / "requirements.txt").is_file()

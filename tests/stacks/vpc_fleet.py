@@ -12,6 +12,8 @@ from stacks.config import FleetConfig
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint
+from triton_fleet.fleet import multi_model_fleet
+from triton_fleet.fleet.accepted_findings import in_alarms, in_endpoint
 from triton_fleet.hosting.network import EndpointNetwork
 
 
@@ -20,7 +22,6 @@ class VpcInferenceStack(Stack):
 
     def __init__(self, scope: App, construct_id: str, *, repository: ModelRepository) -> None:
         super().__init__(scope, construct_id)
-        self.rollback, self.warm_up = (), None
         vpc = ec2.Vpc.from_vpc_attributes(
             self,
             "Vpc",
@@ -35,6 +36,8 @@ class VpcInferenceStack(Stack):
         )
         self.network.allow_callers(ec2.SecurityGroup(self, "Caller", vpc=vpc, allow_all_outbound=False))
         self.alarms = EndpointAlarms(self, "Alarms", endpoint=self.endpoint)
+        multi_model_fleet.accept(in_endpoint(self.endpoint, repository))
+        multi_model_fleet.accept(in_alarms(self.alarms, ()))
 
 
 def vpc_fleet() -> FleetApp:
@@ -42,5 +45,5 @@ def vpc_fleet() -> FleetApp:
     context: dict[str, Any] = dict(CONTEXT)
     app = App(context=context)
     models = ModelsStack(app, "PrivateModels", config=FleetConfig.read(app.node, environment={}))
-    inference = VpcInferenceStack(app, "PrivateInference", repository=models.repository)
+    inference = VpcInferenceStack(app, "PrivateInference", repository=models.library.repository)
     return FleetApp(app=app, models=models, inference=cast("InferenceStack", inference))

@@ -8,11 +8,12 @@ an object, whose key is its SHA-256.
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import json
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -37,7 +38,7 @@ def sbom(*, release: str) -> bytes:
     Args:
         release: The Triton release of the build.
     """
-    components = {each["bom-ref"]: each for each in map(_component, _installed(metadata.distributions()))}
+    components = {each["bom-ref"]: each for each in _installed(metadata.distributions())}
     document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -97,19 +98,19 @@ def _python() -> dict[str, Any]:
     }
 
 
-def _installed(found: Iterable[metadata.Distribution]) -> Iterable[metadata.Distribution]:
-    """Yield the distributions that Python imports: the first of several installations of a package."""
-    first: dict[str, metadata.Distribution] = {}
+def _installed(found: Iterable[metadata.Distribution]) -> Iterator[dict[str, Any]]:
+    """Yield what Python imports: the first of several installations of a package."""
+    names: set[str] = set()
     for each in found:
-        if name := each.metadata["Name"]:  # a leftover folder of an installation has no name
-            first.setdefault(_normal(name), each)
-    return first.values()
+        about = each.metadata  # read anew each time
+        name = _normal(about["Name"] or "")  # a folder that an installation left behind has no name
+        if name and name not in names:
+            names.add(name)
+            yield _component(name, about["Version"], _files(each.read_text("RECORD") or ""))
 
 
-def _component(installed: metadata.Distribution) -> Mapping[str, Any]:
-    name, version = _normal(installed.metadata["Name"]), installed.version
+def _component(name: str, version: str, files: str) -> dict[str, Any]:
     purl = f"pkg:pypi/{name}@{quote(version, safe='')}"
-    files = _files(installed)
     return {
         "type": "library",
         "bom-ref": purl,
@@ -120,12 +121,12 @@ def _component(installed: metadata.Distribution) -> Mapping[str, Any]:
     }
 
 
-def _files(installed: metadata.Distribution) -> str:
-    """Return the digest of a package's RECORD, which lists its files; "" without a RECORD."""
+def _files(record: str) -> str:
+    """Return the digest of a package's files, as its RECORD has them; "" without a RECORD."""
     lines = [
-        f"{file},{file.hash.mode}={file.hash.value}"
-        for file in installed.files or ()
-        if file.hash and ".." not in file.parts and file.name not in _INSTALLER_FILES
+        f"{path},{digest}"
+        for path, digest, *_ in csv.reader(record.splitlines())
+        if digest and ".." not in path.split("/") and path.rpartition("/")[2] not in _INSTALLER_FILES
     ]
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest() if lines else ""
 

@@ -1,16 +1,15 @@
-"""Findings about what builds models that were looked at and accepted."""
+"""Findings of cdk-nag that are accepted about a repository and what builds models for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aws_cdk import Stack
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_iam as iam
 
-from stacks.acceptance import (
+from triton_fleet.fleet.accepted_findings import (
     Acceptance,
-    as_cdk_nag_writes,
+    bucket_arn,
     in_packs,
     of_role,
     of_role_and_logs,
@@ -18,54 +17,55 @@ from stacks.acceptance import (
     policy_of,
     reads_prefix,
 )
-from stacks.models import ModelsStack
-from triton_fleet import BuildRuns, DeploymentBuild, ModelBuilds, ModelRepository
+from triton_fleet.functions.deployment_build import DeploymentBuild
+from triton_fleet.repository.build_runs import BuildRuns
+from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.processing_builds import job_arns, log_arns
-from triton_fleet.repository.working_folder import runs, timing_cache
+from triton_fleet.repository.working_folder import runs as runs_folder
+from triton_fleet.repository.working_folder import timing_cache
 
 _NAMED_LATER = (
     "What is in this folder is named when a build runs. Beside the folder the role reaches nothing."
 )
+_LOGGED = (
+    "Every instance reads models all day: an access log of that grows without bound. Who read or wrote an "
+    "artifact is answered by CloudTrail data events, with the caller's identity."
+)
 
 
-def build_acceptances(models: ModelsStack) -> Iterator[Acceptance]:
-    """Everything of AwsSolutions that is accepted about builds."""
-    if models.builds is None:
+def in_repository(repository: ModelRepository) -> Iterator[Acceptance]:
+    """Accepted findings of a repository's own bucket."""
+    if not repository.owned:
         return
-    yield from _of_builds(models.builds, models.repository)
-    if models.runs is not None or models.deployment_build is not None:
-        folder = runs(models.repository)
-        yield pattern(policy_of(models.builds.role), folder.objects_arn, _NAMED_LATER)
-    if models.runs is not None:
-        yield from _of_runs(models.runs)
-    if models.deployment_build is not None:
-        yield from _of_deployment_build(models.deployment_build, models)
+    yield Acceptance(construct=repository.bucket, finding="AwsSolutions-S1", reason=_LOGGED)
+    yield from in_packs(repository.bucket, "S3BucketLoggingEnabled", _LOGGED)
+    yield from in_packs(
+        repository.bucket,
+        "S3BucketReplicationEnabled",
+        "Every artifact can be built again from its sources, and versions guard against deleting one. A "
+        "fleet in another region has a repository of its own, to which the same artifacts are published.",
+    )
 
 
-def build_compliance_acceptances(models: ModelsStack) -> Iterator[Acceptance]:
-    """Everything of the packs for a standard that is accepted about builds."""
-    if models.builds is None:
-        return
-    yield from of_role_and_logs(models.builds.role, models.builds.node.find_child("Logs"))
-    if models.builds.starter_role is not None:
-        yield from of_role(models.builds.starter_role)
-    yield from _of_source(models.builds.project)
-    if models.runs is not None:
-        yield from of_role_and_logs(models.runs.role, models.runs.log_group)
-        yield from of_role(models.runs.step_role)
-        yield from in_packs(
-            models.runs.node.find_child("Children"),
-            "IAMNoInlinePolicy",
-            "The policy is of the state machine's role alone, and goes when that goes. It is a policy of its "
-            "own because it names the state machine, which needs the role's other one.",
-        )
-        for project in (models.runs.changed_project, models.runs.summary_project):
-            yield from _of_source(project)
+def in_builds(
+    builds: ModelBuilds, runs: BuildRuns | None, deployment_build: DeploymentBuild | None
+) -> Iterator[Acceptance]:
+    """Accepted findings of builds, and of what starts them."""
+    yield from _of_builds(builds)
+    yield from of_role_and_logs(builds.role, builds.node.find_child("Logs"))
+    yield from _of_source(builds.project)
+    if runs is not None or deployment_build is not None:
+        yield pattern(policy_of(builds.role), runs_folder(builds.repository).objects_arn, _NAMED_LATER)
+    if runs is not None:
+        yield from _of_runs(runs)
+    if deployment_build is not None:
+        yield from _of_deployment_build(deployment_build, builds, runs)
 
 
-def _of_builds(builds: ModelBuilds, repository: ModelRepository) -> Iterator[Acceptance]:
-    policy = policy_of(builds.role)
-    yield reads_prefix(policy, _bucket(repository), repository.prefix)
+def _of_builds(builds: ModelBuilds) -> Iterator[Acceptance]:
+    policy, repository = policy_of(builds.role), builds.repository
+    yield reads_prefix(policy, bucket_arn(repository, builds), repository.prefix)
     if builds.gpu is not None:
         yield pattern(policy, timing_cache(repository).objects_arn, _NAMED_LATER)
     yield Acceptance(
@@ -76,6 +76,7 @@ def _of_builds(builds: ModelBuilds, repository: ModelRepository) -> Iterator[Acc
     )
     if builds.starter_role is not None:
         yield from _of_jobs(builds, builds.starter_role)
+        yield from of_role(builds.starter_role)
         return
     yield Acceptance(
         construct=builds.project,
@@ -101,7 +102,7 @@ def _of_jobs(builds: ModelBuilds, starter: iam.Role) -> Iterator[Acceptance]:
 def _of_runs(found: BuildRuns) -> Iterator[Acceptance]:
     """Of a state machine whose runs, and the builds in them, are named when they start."""
     repository, step, machine = found.folder.repository, policy_of(found.step_role), policy_of(found.role)
-    yield reads_prefix(step, _bucket(repository), repository.prefix)
+    yield reads_prefix(step, bucket_arn(repository, found), repository.prefix)
     yield pattern(step, found.folder.objects_arn, _NAMED_LATER)
     yield pattern(machine, found.items_arn, _NAMED_LATER)
     yield Acceptance(
@@ -121,13 +122,25 @@ def _of_runs(found: BuildRuns) -> Iterator[Acceptance]:
         reason="A run has three kinds of steps, each a build with a log of its own, and its history shows "
         "how long each took: a trace would show the same once more.",
     )
+    yield from of_role_and_logs(found.role, found.log_group)
+    yield from of_role(found.step_role)
+    yield from in_packs(
+        children,
+        "IAMNoInlinePolicy",
+        "The policy is of the state machine's role alone, and goes when that goes. It is a policy of its "
+        "own because it names the state machine, which needs the role's other one.",
+    )
+    for project in (found.changed_project, found.summary_project):
+        yield from _of_source(project)
 
 
-def _of_deployment_build(build: DeploymentBuild, models: ModelsStack) -> Iterator[Acceptance]:
+def _of_deployment_build(
+    build: DeploymentBuild, builds: ModelBuilds, runs: BuildRuns | None
+) -> Iterator[Acceptance]:
     policy = policy_of(build.function.role)
-    yield pattern(policy, runs(models.repository).objects_arn, _NAMED_LATER)
-    if models.runs is not None:
-        every = models.runs.execution_arns[-1]
+    yield pattern(policy, runs_folder(builds.repository).objects_arn, _NAMED_LATER)
+    if runs is not None:
+        every = runs.execution_arns[-1]
         yield pattern(policy, every, "An execution is named when it starts, after the deployment's request.")
     yield Acceptance(
         construct=policy,
@@ -144,9 +157,3 @@ def _of_source(project: codebuild.Project) -> Iterator[Acceptance]:
         "the rule asks for OAuth whatever the source is.",
         packs=("HIPAA.Security", "PCI.DSS.321"),
     )
-
-
-def _bucket(repository: ModelRepository) -> str:
-    """The bucket's ARN as cdk-nag writes it."""
-    arn = Stack.of(repository).resolve(repository.bucket.bucket_arn)
-    return f"<{arn['Fn::GetAtt'][0]}.Arn>" if repository.owned else as_cdk_nag_writes(arn)

@@ -1,4 +1,4 @@
-"""What a new fleet is warmed up with: the requests that the configuration gives, or those of declarations."""
+"""Warm-up requests derived from declarations: the smallest request of each model."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aws_cdk import Annotations
-from constructs import IConstruct
-
-from stacks.config import FleetConfig
-from triton_fleet import FleetError, WarmUpRequest
 from triton_fleet.operations.checks import LONGEST_INPUT
-from triton_fleet.operations.warm_up import passed_on
+from triton_fleet.operations.warm_up import WarmUpRequest, passed_on
+from triton_models.base.errors import FleetError
 from triton_models.declare.reading import load_build
 from triton_models.declare.smallest_request import smallest_request
-
-LEFT_OUT = "triton-fleet:warm-up-left-out"
-"""The id of the warning of models that no request warms up."""
 
 MOST_MODELS = 50
 """Models that are warmed up without being named: a deployment waits for each."""
@@ -56,25 +49,6 @@ class DeclaredRequests:
             f"A new fleet loads these models at their first requests: {'; '.join(reasons)}. Give warm_up "
             "a request for each model that must not be slow."
         )
-
-
-def requests(
-    scope: IConstruct, config: FleetConfig, *, built: Sequence[str], models: Path
-) -> list[WarmUpRequest]:
-    """The requests of a fleet.
-
-    Args:
-        scope: Gets a warning of models that are left out.
-        config: The fleet's configuration.
-        built: The models that the fleet builds: folders, or `folder:form`.
-        models: The folder with the folders of all models.
-    """
-    if not isinstance(config.warm_up, str):
-        return [WarmUpRequest(model=model, body=body) for model, body in config.warm_up.items()]
-    found = declared_requests(built, models)
-    if found.advice:
-        Annotations.of(scope).add_warning_v2(LEFT_OUT, found.advice)
-    return list(found.requests)
 
 
 def declared_requests(built: Sequence[str], models: Path) -> DeclaredRequests:

@@ -1,0 +1,118 @@
+"""A model repository, and what builds the models in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from triton_fleet.fleet.accepted_findings import accept
+from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
+from triton_fleet.functions.deployment_build import DeploymentBuild
+from triton_fleet.repository.build_runs import BuildRuns
+from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.model_repository import ModelRepository
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
+from triton_models.facts.releases import DEFAULT_RELEASE
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class ModelLibrary(Construct):
+    """A model repository with its build job, which outlives endpoints and changes when models do.
+
+    Findings of AwsSolutions, NIST 800-53, HIPAA and PCI DSS about it are accepted, each with its reason.
+
+    Attributes:
+        repository: The model repository.
+        builds: The build job; None if no models are built.
+        built: The names of the models that are built.
+        source: The folder of their declarations; None if no models are built.
+        runs: Runs of several builds at a time; None if one build makes all models.
+        deployment_build: Starts a build in a deployment; None if nothing does.
+        instance_type: The instance type to build for.
+        release: The Triton release to build for.
+        cpu_image: Whether builds use AWS's image for CPUs.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        source: str | Path | None = None,
+        models: Sequence[str] | None = None,
+        instance_type: str = DEFAULT_INSTANCE_TYPE,
+        release: str = DEFAULT_RELEASE,
+        cpu_image: bool = False,
+        weights: Mapping[str, str] = _NOTHING,
+        hub_token: secretsmanager.ISecret | None = None,
+        source_key: kms.IKey | None = None,
+        bucket: s3.IBucket | None = None,
+        encryption_key: kms.IKey | None = None,
+        parallel_builds: int = 1,
+        build_on_deployment: bool = True,
+        expected_region: str | None = None,
+    ) -> None:
+        """Create the repository, and what builds for it.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            source: The folder with requirements.txt, triton_models/ and models/. Without it nothing is
+                built: artifacts come from elsewhere.
+            models: The models to build: folders in models/, or `folder:form`. By default every folder.
+            instance_type: The endpoint's instance type, as `ModelBuilds.instance_type`.
+            release: The endpoint's Triton release.
+            cpu_image: Build in AWS's image for CPUs, as `ModelBuilds.cpu_image`.
+            weights: Addresses of trained weights, as `ModelBuilds.weights`.
+            hub_token: The token of a private repository of the Hugging Face hub.
+            source_key: The KMS key of the bucket that `cdk bootstrap` made, if it has one.
+            bucket: An existing bucket for the models. By default a new one.
+            encryption_key: The key that encrypts the bucket. By default a new one.
+            parallel_builds: The most builds at a time. 1 is one build of all models; more are a state machine
+                that divides the models that changed among builds.
+            build_on_deployment: Start a build in every deployment that changes what a build would make.
+            expected_region: The region that the stack is deployed to, if the stack does not say it.
+
+        Raises:
+            FleetError: An argument of the repository or of the builds is wrong.
+        """
+        super().__init__(scope, construct_id)
+        self.instance_type = instance_type
+        self.release = release
+        self.cpu_image = cpu_image
+        self.source = Path(source) if source is not None else None
+        self.repository = ModelRepository(self, "Repository", bucket=bucket, encryption_key=encryption_key)
+        self.builds: ModelBuilds | None = None
+        self.built: tuple[str, ...] = ()
+        self.runs: BuildRuns | None = None
+        self.deployment_build: DeploymentBuild | None = None
+        accept(in_repository(self.repository))
+        if self.source is None:
+            return
+        self.builds = ModelBuilds(
+            self,
+            "Builds",
+            repository=self.repository,
+            source=self.source,
+            models=models,
+            instance_type=instance_type,
+            release=release,
+            cpu_image=cpu_image,
+            weights=weights,
+            hub_token=hub_token,
+            source_key=source_key,
+            expected_region=expected_region,
+        )
+        self.built = tuple(self.builds.models or self.builds.declared)
+        if parallel_builds != 1:
+            self.runs = BuildRuns(self, "Runs", builds=self.builds, max_concurrency=parallel_builds)
+        if build_on_deployment:
+            self.deployment_build = DeploymentBuild(self, "DeploymentBuild", builds=self.runs or self.builds)
+        accept(in_builds(self.builds, self.runs, self.deployment_build))

@@ -1,0 +1,254 @@
+"""A multi-model endpoint, and everything that keeps it serving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from aws_cdk import Annotations, Names
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_endpoint
+from triton_fleet.fleet.declared_requests import declared_requests
+from triton_fleet.fleet.model_library import ModelLibrary
+from triton_fleet.hosting.deployment import AllAtOnce, Deployment
+from triton_fleet.operations.alarms import EndpointAlarms
+from triton_fleet.operations.dashboard import EndpointDashboard
+from triton_fleet.operations.notifications import AlarmTopic
+from triton_fleet.operations.rollback import NewFleetAlarms, RollbackAlarms
+from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.operations.warm_up import WarmUp, WarmUpRequest
+from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
+from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.scaling.target import Target
+from triton_fleet.scaling.tracking import CpuUtilization, GpuUtilization, InvocationsPerGpu
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
+from triton_models.facts.instances import instance_type as instance_type_named
+from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
+from triton_models.facts.releases import DEFAULT_RELEASE
+
+FLEET_MODELS = Check(id="fleet-models", source=FROM_ARGUMENTS)
+
+SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
+"""The id of the warning of a fleet whose alarms go nowhere."""
+
+WARM_UP_LEFT_OUT = "triton-fleet:warm-up-left-out"
+"""The id of the warning of models that no request warms up."""
+
+_NAME_CHARACTERS = 24
+
+
+class MultiModelFleet(Construct):
+    """Models behind one multi-model endpoint: built, served, scaled, watched and followed by an alias.
+
+    Another instance type or release is another endpoint: it is filled and warmed next to the old one, then
+    the alias moves. Accepted findings of AwsSolutions, NIST 800-53, HIPAA and PCI DSS have their reasons.
+
+    Example:
+        ```python
+        app = App()
+        stack = Stack(app, "Fleet")
+        MultiModelFleet(stack, "Fleet", source="model_builds", models=["minilm", "resnet50"])
+        ```
+
+    Attributes:
+        library: The model repository and its builds.
+        endpoint: The endpoint.
+        scaling: Its auto scaling.
+        alias: The name that applications follow.
+        rollback: The alarms that undo an update, of the endpoint and of its newest fleet alone.
+        warm_up: Loads models on a new fleet; None without a request.
+        notifications: The topic made for `alarm_email`; None without an address.
+        alarms: The alarms.
+        dashboard: The dashboard.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        library: ModelLibrary | None = None,
+        source: str | Path | None = None,
+        models: Sequence[str] | None = None,
+        instance_type: str | None = None,
+        release: str | None = None,
+        fleet_name: str | None = None,
+        undocumented_instance_type: bool = False,
+        inference_ami: str | None = None,
+        min_capacity: int = 1,
+        max_capacity: int = DEFAULT_MAX_CAPACITY,
+        targets: Sequence[Target] | None = None,
+        deployment: Deployment | None = None,
+        rollback_alarms: bool = True,
+        thresholds: Thresholds | None = None,
+        warm_up: Sequence[WarmUpRequest] | None = None,
+        retired_models: Sequence[str] = (),
+        alarm_topic: sns.ITopic | None = None,
+        alarm_email: str | None = None,
+        hourly_price_usd: float | None = None,
+    ) -> None:
+        """Create the fleet.
+
+        Args:
+            scope: The parent construct.
+            construct_id: The construct's id.
+            library: The models, such as of a stack of their own. By default a new library of `models`.
+            source: The folder with requirements.txt, triton_models/ and models/, of a new library.
+            models: The models that a new library builds. By default every folder in models/.
+            instance_type: The endpoint's instance type. By default the library's, or ml.g5.2xlarge.
+            release: The Triton release. By default the library's, or the newest that is proven.
+            fleet_name: The beginning of the endpoint's name, and the alias's. By default made of the path.
+            undocumented_instance_type: Accept a type that AWS does not list for multi-model endpoints.
+            inference_ami: The host image. By default the release's own.
+            min_capacity: The fewest instances.
+            max_capacity: The most instances.
+            targets: Values that auto scaling keeps. By default 600 requests per GPU per minute and a GPU
+                utilization of 60 %; without a GPU a CPU utilization of 60 %.
+            deployment: The way to a new configuration. By default all at once.
+            rollback_alarms: Undo an update while errors or latency are above `thresholds`.
+            thresholds: The limits of normal operation.
+            warm_up: Requests that load models on a new fleet. By default the smallest request of each model
+                that is built.
+            retired_models: Models that the fleet may lose with another release or instance type.
+            alarm_topic: The topic that gets the alarms.
+            alarm_email: An address that gets the alarms, where no topic is given.
+            hourly_price_usd: The price of an instance per hour. By default the price on demand.
+
+        Raises:
+            FleetError: Arguments of a new library next to `library`, or a wrong argument of a part.
+        """
+        super().__init__(scope, construct_id)
+        self._check(library, source=source, models=models)
+        self.library = library or ModelLibrary(
+            self,
+            "Library",
+            source=source,
+            models=models,
+            instance_type=instance_type or DEFAULT_INSTANCE_TYPE,
+            release=release or DEFAULT_RELEASE,
+        )
+        instance_type = instance_type or self.library.instance_type
+        release = release or self.library.release
+        name = fleet_name or Names.unique_resource_name(self, max_length=_NAME_CHARACTERS, separator="-")
+        limits = thresholds or Thresholds()
+        full_name = endpoint_name_for(name, instance_type, release=release)
+        watched = (
+            RollbackAlarms(self, "Rollback", endpoint_name=full_name, thresholds=limits)
+            if rollback_alarms
+            else None
+        )
+        self.endpoint = MultiModelEndpoint(
+            self,
+            "Endpoint",
+            repository=self.library.repository,
+            endpoint_name=full_name,
+            instance_type=instance_type,
+            undocumented_instance_type=undocumented_instance_type,
+            release=release,
+            inference_ami=inference_ami,
+            cpu_image=self.library.cpu_image,
+            initial_instance_count=min_capacity,
+            encryption_key=self._volume_key(instance_type),
+            deployment=deployment or AllAtOnce(),
+            rollback_alarms=watched.names if watched else (),
+        )
+        self.rollback: tuple[RollbackAlarms | NewFleetAlarms, ...] = ()
+        if watched is not None:
+            new_fleet = NewFleetAlarms(self, "NewFleet", endpoint=self.endpoint, thresholds=limits)
+            self.rollback = (watched, new_fleet)
+        self.scaling = EndpointScaling(
+            self,
+            "Scaling",
+            endpoint=self.endpoint,
+            min_capacity=min_capacity,
+            max_capacity=max_capacity,
+            targets=targets if targets is not None else _usual_targets(instance_type),
+        )
+        self.alias = EndpointAlias(
+            self,
+            "Alias",
+            endpoint=self.endpoint,
+            fleet=name,
+            scaling=[self.scaling],
+            not_needed=retired_models,
+        )
+        sent = self._declared_requests() if warm_up is None else warm_up
+        self.warm_up = (
+            WarmUp(self, "WarmUp", endpoint=self.endpoint, requests=sent, alias=self.alias) if sent else None
+        )
+        self.notifications = (
+            AlarmTopic(self, "Notifications", email=alarm_email) if alarm_email and not alarm_topic else None
+        )
+        topic = alarm_topic or (self.notifications.topic if self.notifications else None)
+        self.alarms = EndpointAlarms(
+            self,
+            "Alarms",
+            endpoint=self.endpoint,
+            scaling=self.scaling,
+            thresholds=limits,
+            topic=topic,
+            log_group=self.endpoint.log_group,
+        )
+        if topic is None:
+            Annotations.of(self.alarms).add_warning_v2(
+                SILENT_ALARMS, "The alarms notify no one. Give alarm_topic or alarm_email."
+            )
+        self.dashboard = EndpointDashboard(
+            self,
+            "Dashboard",
+            endpoint=self.endpoint,
+            alarms=self.alarms,
+            scaling=self.scaling,
+            models=len(self.library.built),
+            hourly_price_usd=hourly_price_usd,
+        )
+        accept(in_endpoint(self.endpoint, self.library.repository))
+        accept(in_alarms(self.alarms, self.rollback))
+
+    def _check(
+        self, library: ModelLibrary | None, *, source: str | Path | None, models: Sequence[str] | None
+    ) -> None:
+        collector = ProblemCollector.of(self)
+        given = [name for name, value in (("source", source), ("models", models)) if value is not None]
+        if library is not None and given:
+            problem = FLEET_MODELS.problem(
+                what=f"library and {' and '.join(given)}",
+                where=collector.where("library"),
+                expected="a library, or the source and the models of a new one",
+                why="a library builds its own models",
+                fix=f"give {' and '.join(given)} to the ModelLibrary",
+            )
+            collector.add([problem])
+        if models is not None and source is None and library is None:
+            problem = FLEET_MODELS.problem(
+                what="models without source",
+                where=collector.where("models"),
+                expected="the folder that holds models/",
+                fix='give source="model_builds"',
+            )
+            collector.add([problem])
+        collector.raise_if_any()
+
+    def _volume_key(self, instance_type: str) -> kms.IKey | None:
+        """The key of the volume that copies of models are on; NVMe is encrypted by its hardware."""
+        return None if instance_type_named(instance_type).nvme_gb else self.library.repository.key
+
+    def _declared_requests(self) -> Sequence[WarmUpRequest]:
+        if self.library.source is None:
+            return ()
+        found = declared_requests(self.library.built, self.library.source / "models")
+        if found.advice:
+            Annotations.of(self).add_warning_v2(WARM_UP_LEFT_OUT, found.advice)
+        return found.requests
+
+
+def _usual_targets(instance_type: str) -> list[Target]:
+    if instance_type_named(instance_type).gpu is None:
+        return [CpuUtilization(percent=60)]
+    return [InvocationsPerGpu(per_minute=600), GpuUtilization(percent=60)]

@@ -1,0 +1,117 @@
+"""The whole fleet in one construct: its parts, its defaults, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk.assertions import Match, Template
+from cdk_nag import AwsSolutionsChecks
+
+from triton_fleet import (
+    FleetError,
+    GpuUtilization,
+    ModelLibrary,
+    ModelRepository,
+    MultiModelEndpoint,
+    MultiModelFleet,
+)
+
+
+@pytest.fixture
+def stack() -> Stack:
+    return Stack(App(), "Fleet")
+
+
+def fleet(stack: Stack, source: Path, **given: object) -> MultiModelFleet:
+    return MultiModelFleet(stack, "Fleet", source=source, models=["minilm", "resnet50"], **given)  # type: ignore[arg-type]
+
+
+def test_it_has_every_part_of_a_fleet(stack: Stack, source: Path) -> None:
+    fleet(stack, source)
+
+    template = Template.from_stack(stack)
+    for resource_type, count in {
+        "AWS::S3::Bucket": 1,
+        "AWS::CodeBuild::Project": 1,
+        "AWS::SageMaker::Endpoint": 1,
+        "AWS::ApplicationAutoScaling::ScalingPolicy": 2,
+        "AWS::CloudWatch::CompositeAlarm": 1,
+        "AWS::CloudWatch::Dashboard": 1,
+        "AWS::SSM::Parameter": 1,
+    }.items():
+        template.resource_count_is(resource_type, count)
+
+
+def test_aws_solutions_finds_nothing_in_it(stack: Stack, source: Path) -> None:
+    fleet(stack, source)
+    app = stack.node.root
+    assert isinstance(app, App)
+    app.synth()
+
+    assert [each.rule_name for each in AwsSolutionsChecks(app).validate_scope(app).violations] == []
+
+
+def test_the_endpoint_is_named_after_hardware_and_release(stack: Stack, source: Path) -> None:
+    fleet(stack, source, fleet_name="search", instance_type="ml.g4dn.xlarge", release="25.04")
+
+    Template.from_stack(stack).has_resource_properties(
+        "AWS::SageMaker::Endpoint", {"EndpointName": "search-g4dn-xlarge-25-04"}
+    )
+
+
+def test_a_library_of_another_stack_decides_hardware_and_release(source: Path) -> None:
+    app = App()
+    library = ModelLibrary(
+        Stack(app, "Models"), "Models", source=source, models=["minilm"], instance_type="ml.g5.xlarge"
+    )
+
+    inference = Stack(app, "Inference")
+
+    made = MultiModelFleet(inference, "Fleet", library=library, fleet_name="search")
+
+    assert made.library is library
+    Template.from_stack(inference).has_resource_properties(
+        "AWS::SageMaker::Endpoint",
+        {"EndpointName": f"search-g5-xlarge-{library.release.replace('.', '-')}"},
+    )
+
+
+def test_without_a_source_nothing_is_built(stack: Stack) -> None:
+    made = MultiModelFleet(stack, "Fleet")
+
+    assert (made.library.builds, made.warm_up) == (None, None)
+    Template.from_stack(stack).resource_count_is("AWS::CodeBuild::Project", 0)
+
+
+def test_targets_of_your_own_replace_the_usual_ones(stack: Stack, source: Path) -> None:
+    fleet(stack, source, targets=[GpuUtilization(percent=40)])
+
+    template = Template.from_stack(stack)
+    template.resource_count_is("AWS::ApplicationAutoScaling::ScalingPolicy", 1)
+    template.has_resource_properties(
+        "AWS::ApplicationAutoScaling::ScalingPolicy",
+        {"TargetTrackingScalingPolicyConfiguration": Match.object_like({"TargetValue": 40})},
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"library": True, "models": ["minilm"]}, {"library": True, "source": "x"}, {"models": ["minilm"]}],
+)
+def test_models_come_from_a_library_or_from_a_source(given: dict[str, object], stack: Stack) -> None:
+    library = ModelLibrary(stack, "Library") if given.pop("library", False) else None
+
+    with pytest.raises(FleetError) as raised:
+        MultiModelFleet(stack, "Fleet", library=library, **given)  # type: ignore[arg-type]
+
+    assert [problem.rule for problem in raised.value.problems] == ["fleet-models"]
+
+
+def test_everything_is_made_inside_its_construct(stack: Stack) -> None:
+    repository = ModelRepository(stack, "Repository")
+    MultiModelEndpoint(stack, "Endpoint", repository=repository)
+
+    # Next to them only the accounts of the image, which every construct of the stack shares.
+    assert {child.node.id for child in stack.node.children} == {"Repository", "Endpoint", "TritonImage2509"}
