@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -31,3 +32,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((place for place, start in enumerate(_LONG_FIRST) if path.startswith(start)), 9)
 
     items.sort(key=rank)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what was imported: it would look at all of it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
