@@ -29,12 +29,13 @@ fuzz: setup ## Try thousands of arguments, archives, model directories against t
 	FLEET_FUZZ=1 pytest tests/constructs/test_any_combination.py tests/triton_models/test_check_agreement.py tests/triton_models/test_publish_faults.py tests/triton_models/test_archive_agreement.py
 	FLEET_SCALE=200 pytest tests/rehearsal/test_builds_at_scale.py
 
-lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, the workflows' schema
+lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, the words, the workflows' schema
 	ruff check .
 	ruff format --check .
 	mypy
 	mypy app.py docs/generate
 	lint-imports
+	codespell --dictionary - --dictionary docs/words.txt
 	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 

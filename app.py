@@ -18,7 +18,7 @@ def main() -> int:
     """Synthesise the fleet.
 
     Returns:
-        0; or 1 after mistakes in its configuration or findings of the checks, which are told on stderr.
+        0, or 1 after an invalid configuration or findings of the checks, which are printed to stderr.
     """
     app = App(stack_traces=False)  # of a Python app they name temporary folders, and differ every time
     try:

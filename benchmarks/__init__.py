@@ -1,1 +1,1 @@
-"""What is claimed to be fast, measured against what a user would do instead, side by side in one run."""
+"""Benchmarks of claims about speed, against what a user would do instead, within one run."""

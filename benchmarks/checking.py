@@ -1,4 +1,4 @@
-"""How long `fleet check` takes, against loading every model in a real Triton server."""
+"""The time of `fleet check`, against loading every model in a real Triton server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the `fleet` command takes to start."""
+"""The start time of the `fleet` command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long it takes to know what 5,000 models take and answer, from their declarations or from Triton."""
+"""The time to determine the inputs and outputs of 5,000 models, from declarations or from Triton."""
 
 from __future__ import annotations
 

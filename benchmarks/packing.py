@@ -1,4 +1,4 @@
-"""How long weights take to become an artifact, an artifact to be read, and to be unpacked on an instance."""
+"""The time to pack weights into an artifact, to read the artifact, and to unpack it on an instance."""
 
 from __future__ import annotations
 

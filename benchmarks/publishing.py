@@ -152,7 +152,7 @@ def _upload_missing(bucket: str, paths: Sequence[Path]) -> None:
 
 
 def _sync(bucket: str, paths: Sequence[Path]) -> None:
-    """What `aws s3 sync --size-only` asks for: it compares no content."""
+    """The requests of `aws s3 sync --size-only`, which does not compare content."""
     s3 = _client()
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=f"bucket-{bucket}", Prefix="models/")
     sizes = {each["Key"]: each["Size"] for page in pages for each in page.get("Contents", ())}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """How many times longer one way takes than another.
+    """The ratio of the times of two ways.
 
     Attributes:
         subject: What is done.

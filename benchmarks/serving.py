@@ -1,4 +1,4 @@
-"""What the endpoint's defaults and the client's encoding are worth, on a real Triton server."""
+"""The gain of the endpoint's defaults and the client's encoding, on a real Triton server."""
 
 from __future__ import annotations
 

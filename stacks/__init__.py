@@ -1,1 +1,1 @@
-"""What is deployed together. Stacks wire constructs and define nothing themselves."""
+"""The stacks, which only wire constructs together."""

@@ -25,7 +25,7 @@ __all__ = ["EVERY_MODEL", "FleetConfig"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetConfig:
-    """What differs between one fleet and the next.
+    """The configuration of a fleet.
 
     Attributes:
         name: Prefix of the stacks' names and name of the endpoint: 1 to 63 letters, digits and hyphens.
@@ -154,7 +154,7 @@ class FleetConfig:
 
     @property
     def thresholds(self) -> Thresholds:
-        """Where normal ends, for the alarms and for those that roll an update back."""
+        """The thresholds of the alarms, including those that roll an update back."""
         return Thresholds(
             server_error_percent=self.server_error_percent,
             model_error_percent=self.model_error_percent,

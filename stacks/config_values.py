@@ -122,7 +122,7 @@ _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
 
 
 def values(node: Node, types: Mapping[str, str], collector: ProblemCollector) -> dict[str, Any]:
-    """What the context gives for each key; one that it does not mention keeps its default.
+    """Return the context's value of each key; a missing key keeps its default.
 
     Args:
         node: The app's node.
@@ -168,7 +168,7 @@ def _unknown_keys(
 
 
 def _resembles(key: str, known: Sequence[str]) -> bool:
-    """Whether a key was surely meant to be one of the known keys, and is not."""
+    """Return whether an unknown key is probably a misspelling of a known one."""
     close = difflib.get_close_matches(key.replace("-", "_"), known, n=1, cutoff=0.8)
     return bool(close) and key not in known
 

@@ -32,7 +32,7 @@ def attach(app: App, *, packs: Iterable[str] = ("AwsSolutions",)) -> None:
         app: The app.
         packs: Names in PACKS. The default is AWS's own advice, which any fleet should follow. The others are
             for whoever has to answer to a standard; the fleet as it is here passes them as well, but they
-            would also stop what somebody else adds to it.
+            would also stop what others add to it.
     """
     Validations.of(app).add_plugins(*(PACKS[name](app, verbose=True) for name in packs))
 

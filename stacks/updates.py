@@ -40,7 +40,7 @@ STRATEGIES = (_ALL_AT_ONCE, *_BY_PART)
 
 
 def deployment(config: FleetConfig) -> Deployment:
-    """How the endpoint moves to a new configuration."""
+    """The strategy for moving the endpoint to a new configuration."""
     wait = Duration.minutes(config.deployment_wait_minutes)
     if config.deployment == _ALL_AT_ONCE:
         return AllAtOnce(wait=wait)
@@ -48,7 +48,7 @@ def deployment(config: FleetConfig) -> Deployment:
 
 
 def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem]:
-    """What is wrong about updates in the configuration.
+    """Yield the problems of the configuration of updates.
 
     Args:
         config: The configuration.

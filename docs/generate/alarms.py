@@ -35,7 +35,7 @@ _HEAD = """\
 `Thresholds`; the numbers of instances are those of a fleet from 1 to 4. This page is made from the
 declarations in `constructs/triton_fleet/operations/alarm_declarations.py`, and a test keeps the two in step.
 
-An alarm that **pages** says that requests fail or are slow now: wake somebody up. All that page are gathered
+An alarm that **pages** says that requests fail or are slow now: wake someone up. All that page are gathered
 in one composite alarm, so that one outage is one page. A **ticket** says that it will come to that, and waits
 for working hours.
 

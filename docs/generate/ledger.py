@@ -65,7 +65,7 @@ def write() -> None:
 
 
 def observed(transcripts: Iterable[Transcript]) -> Seen:
-    """What transcripts say of beliefs."""
+    """Return the verdicts of transcripts, by belief."""
     found: dict[str, list[str]] = {}
     for transcript in sorted(transcripts, key=lambda each: each.date, reverse=True):
         where = f"on {transcript.date} with release {transcript.release}, {transcript.place}"

@@ -69,7 +69,7 @@ def _arguments(documented: griffe.Object) -> Iterator[str]:
 
 
 def _attributes(documented: griffe.Object) -> Iterator[str]:
-    """What can be read; of a value also what can be given, since its fields are its arguments."""
+    """Return the public attributes; those of a value are its arguments too."""
     described = _described(documented, "attributes")
     if not described:
         return

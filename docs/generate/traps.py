@@ -111,7 +111,7 @@ TRAPS = (
     ),
     Trap(
         name="A response cache on a multi-model endpoint",
-        symptom="One customer's model answers with another one's result: the cache knows no namespaces.",
+        symptom="One customer's model answers with another one's result: the cache has no namespaces.",
         rules=("composing-cache", "multi-model-argument"),
     ),
     Trap(
@@ -121,7 +121,7 @@ TRAPS = (
     ),
     Trap(
         name="Composing models of one name in two ensembles",
-        symptom="Their metrics cannot be told apart, and a cache or an inner call takes the wrong one.",
+        symptom="Their metrics are mixed, and a cache or an inner call uses the wrong one.",
         rules=("composing-name-taken",),
     ),
     Trap(
@@ -212,7 +212,7 @@ TRAPS = (
         rules=("scaling-target-reachable", "scaling-target-hardware"),
     ),
     Trap(
-        name="An alarm on a metric or a dimension that nobody publishes",
+        name="An alarm on a metric or a dimension that does not exist",
         symptom="It stays silent for ever.",
         rules=("unknown-metric",),
         default="Metrics carry the dimensions that each of them is published with",
@@ -292,7 +292,7 @@ TRAPS = (
     Trap(
         name="A folder constructs/ that becomes a package",
         symptom="The CDK fails with an error that does not say why.",
-        default="It is none",
+        default="It is not a package",
         test="tests/constructs/test_shadowing.py::test_the_folder_is_no_package",
     ),
     Trap(
@@ -310,7 +310,7 @@ TRAPS = (
     Trap(
         name="No capacity of an instance type in the region",
         symptom="The fleet does not grow; a new endpoint fails after half an hour.",
-        open="AWS's hardware. The alarm NoCapacity tells; instance pools and capacity reservations help.",
+        open="AWS's hardware. The alarm NoCapacity fires; instance pools and capacity reservations help.",
     ),
     Trap(
         name="An endpoint that hangs in Creating",

@@ -1,1 +1,1 @@
-"""What a change does to what is deployed, in words: `fleet report`, for the reviewer of a pull request."""
+"""`fleet report`: describe the effects of a change on a deployment, for the reviewer of a pull request."""

@@ -1,4 +1,4 @@
-"""What `cdk synth` wrote: the resources of every stack, under the names that their constructs have."""
+"""The output of `cdk synth`: the resources of every stack, by the names of their constructs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Resource:
 
     @property
     def key(self) -> Key:
-        """What tells it from every other resource."""
+        """The unique identity of the resource."""
         return self.stack, self.logical_id
 
 
@@ -120,7 +120,7 @@ def _exports(stack: str, template: Mapping[str, Any]) -> dict[str, tuple[str, An
 
 
 def _metadata(folder: Path, artifact: Mapping[str, Any]) -> dict[str, Any]:
-    """What the constructs said, by their paths; in a file of its own, or in the manifest before CDK 2.200."""
+    """Return the messages of the constructs by path, from their own file or the manifest before CDK 2.200."""
     if "additionalMetadataFile" in artifact:
         content: dict[str, Any] = json.loads((folder / artifact["additionalMetadataFile"]).read_text())
         return content

@@ -12,12 +12,12 @@ from triton_report.assembly import Assembly, Key, Resource
 from triton_report.intrinsics import references
 from triton_report.schemas import create_only
 
-# What entries of a list are told apart by, where CloudFormation's order of them says nothing.
+# The keys that identify entries of lists whose order does not matter to CloudFormation.
 _KEYS = ("Sid", "Name", "Key", "VariantName")
 
 
 class Effect(enum.Enum):
-    """What happens to a resource."""
+    """The fate of a resource."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -96,7 +96,7 @@ def _replaces(type_name: str, properties: tuple[PropertyChange, ...]) -> bool:
 
 
 def _within(path: str, name: str) -> bool:
-    """Whether a change of `path` is a change of the property `name`, whose lists are written with a star."""
+    """Return whether a change of `path` affects the property `name`, in which a star denotes a list."""
     given, wanted = path.split("/"), name.split("/")
     return all(other in {one, "*"} for one, other in zip(given, wanted, strict=False))
 
@@ -117,7 +117,7 @@ def _differences(before: Any, after: Any, path: str = "") -> Iterator[PropertyCh
 
 
 def _key(before: Any, after: Any) -> str | None:
-    """The property that tells the entries of two lists apart, such as the name of an environment variable."""
+    """Return the property that identifies entries of two lists, such as a variable's name."""
     if not (isinstance(before, list) and isinstance(after, list)):
         return None
     return next((name for name in _KEYS if all(_told_apart(one, name) for one in (before, after))), None)
@@ -154,7 +154,7 @@ def _follow(found: dict[Key, Change], before: Assembly, after: Assembly) -> None
 
 
 def _consequence(resource: Resource, new: set[Key]) -> tuple[Effect | None, Key | None]:
-    """What becomes of a resource when those in `new` are others, and which of them is the reason."""
+    """Return the fate of a resource whose properties in `new` differ, and the property that causes it."""
     fixed = {name.partition("/")[0] for name in create_only(resource.type)}
     effect, cause = None, None
     for name, value in resource.properties.items():

@@ -22,7 +22,7 @@ _MEGABYTE = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What `fleet report` found. It judges nothing: that is the reviewer's part."""
+    """The findings of `fleet report`, without a verdict, which is left to the reviewer."""
 
     comparison: Comparison
     exit_code: int = 0
@@ -87,7 +87,7 @@ def _project(folder: Path) -> Path:
 
 
 def _published(repository: str) -> Mapping[str, str]:
-    """What the models' names stand for now, in words."""
+    """Describe the current artifacts of the models."""
     from triton_models.repository.manifest import Repository
     from triton_models.repository.s3 import repository_client
     from triton_models.repository.stored_manifest import read_manifest

@@ -1,4 +1,4 @@
-"""Two revisions side by side: everything that a report tells."""
+"""The comparison of two revisions: the content of a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from triton_report.watching import Watching, watching_change
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What differs between two revisions.
+    """The differences between two revisions.
 
     Attributes:
         before_name: The base.
@@ -32,7 +32,7 @@ class Comparison:
         models_before: How many models the build job made.
         models_after: How many it makes.
         published: What each model's name stands for now, such as "95.4 MB, for A10G and Triton 25.09"; None
-            if nobody asked.
+            if not requested.
     """
 
     before_name: str
@@ -50,7 +50,7 @@ class Comparison:
 
     @property
     def warnings(self) -> list[SynthesisWarning]:
-        """What the synthesis warns of that it did not."""
+        """The new warnings of the synthesis."""
         return sorted(self.after.warnings - self.before.warnings, key=lambda each: (each.path, each.text))
 
     @property
@@ -65,12 +65,12 @@ class Comparison:
 
     @property
     def costs_before(self) -> dict[str, Estimate]:
-        """What each variant cost, where a price is known."""
+        """The previous cost of each variant with a known price."""
         return _costs(self.before, self.models_before)
 
     @property
     def costs_after(self) -> dict[str, Estimate]:
-        """What each variant costs afterwards, those of stacks that are left behind among them."""
+        """The new cost of each variant, including those of orphaned stacks."""
         behind = {
             f"{fleet.name} of {fleet.stack}, left behind": estimate
             for fleet in fleets(self.before)
@@ -89,12 +89,12 @@ class Comparison:
 
     @property
     def targets_before(self) -> list[str]:
-        """What models were built for, such as "A10G and Triton 25.09"."""
+        """The previous target of the models, such as "A10G and Triton 25.09"."""
         return _targets(self.before)
 
     @property
     def targets_after(self) -> list[str]:
-        """What models are built for."""
+        """The new target of the models."""
         return _targets(self.after)
 
 
@@ -122,7 +122,7 @@ def _costs(assembly: Assembly, models: int) -> dict[str, Estimate]:
 
 
 def _targets(assembly: Assembly) -> list[str]:
-    """What the build projects say that they build for."""
+    """Return the targets of the build projects."""
     found = []
     for project in assembly.of_type("AWS::CodeBuild::Project"):
         variables = project.properties.get("Environment", {}).get("EnvironmentVariables", ())

@@ -49,7 +49,7 @@ class Declared:
 
     @property
     def count(self) -> int:
-        """How many models the build job makes."""
+        """The number of models that the build job builds."""
         return len(self.folders) if _EVERY in self.built else len(self.built)
 
     @classmethod
@@ -65,7 +65,7 @@ class Declared:
 
 
 def model_changes(before: Declared, after: Declared) -> list[ModelChange]:
-    """What differs, by name."""
+    """The differences, by name."""
     return [
         change
         for name in sorted({*before.folders, *after.folders})

@@ -70,7 +70,7 @@ def _join(argument: Any, stack: str, assembly: Assembly) -> str:
 
 
 def _import(argument: Any, stack: str, assembly: Assembly) -> str:
-    """What another stack exports, as it reads there."""
+    """Return the value of another stack's export."""
     name = written(argument, stack, assembly)
     if name not in assembly.exports:
         return f"${{{name}}}"

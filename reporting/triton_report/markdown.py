@@ -16,7 +16,7 @@ from triton_report.permissions import Grant
 from triton_report.risk import WORDS, Risk, meaning
 
 _LONGEST_VALUE = 80
-# The name of an uploaded file: nobody reads all of it.
+# The name of an uploaded file, which is shortened.
 _HASH = re.compile(r"\b([0-9a-f]{9})[0-9a-f]{55}\b")
 _BEFORE = 20
 _MOST_ROWS = 40
@@ -64,9 +64,9 @@ def headline(comparison: Comparison) -> str:
         _difference(comparison),
         _counted(len(comparison.models), "model differs", "models differ"),
     ]
-    told = [each for each in said if each]
-    if told:
-        return ", ".join(told)
+    parts = [each for each in said if each]
+    if parts:
+        return ", ".join(parts)
     if comparison.changes:
         changed = _counted(len(comparison.changes), "resource changes", "resources change")
         return f"{changed}, at no risk"
@@ -83,7 +83,7 @@ def _difference(comparison: Comparison) -> str:
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
-    """What to look at, the worst first; resources of one kind with one fate in one row."""
+    """Return the rows of the table, the riskiest first; resources of one type and fate share a row."""
     fates: dict[tuple[Risk, str, Effect, str], list[Change]] = {}
     for change in comparison.changes:
         means = meaning(change)
@@ -100,7 +100,9 @@ def _table(comparison: Comparison) -> Iterator[str]:
     ]
     if lost := comparison.watching.alarms_lost:
         names = ", ".join(f"`{name}`" for name in lost)
-        lines.append(f"| 🙈 alarm | {names} {'goes' if len(lost) == 1 else 'go'} | nobody is told any more |")
+        lines.append(
+            f"| 🙈 alarm | {names} {'goes' if len(lost) == 1 else 'go'} | no one is notified any more |"
+        )
     lines += [
         f"| 🧟 left behind | The stack `{name}` is no longer in the app | a deployment does not touch it: it "
         f"runs on and is billed until `aws cloudformation delete-stack --stack-name {name}` |"

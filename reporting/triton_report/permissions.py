@@ -1,4 +1,4 @@
-"""Who may do what: the statements of every policy in an assembly, and which of them are new."""
+"""The permissions in an assembly: the statements of every policy, and the new ones among them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """One thing that somebody may do, or may not.
+    """A permission that is allowed or denied.
 
     Attributes:
         who: A role's path, or a principal.
@@ -47,7 +47,7 @@ class Grant:
     condition: str = ""
 
     def covers(self, other: Grant) -> bool:
-        """Whether everything that the other says, this one says too."""
+        """Return whether this permission covers another one."""
         return (
             self.who in {other.who, "*"}
             and self.allowed == other.allowed
@@ -59,7 +59,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionChange:
-    """How permissions differ.
+    """The difference between permissions.
 
     Attributes:
         widened: What is allowed that was not, and what is no longer denied.
@@ -200,7 +200,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _beyond(new: list[Grant], old: list[Grant]) -> list[Grant]:
-    """What the new ones say that none of the old ones does, each once."""
+    """Return the new permissions that no old one covers, without duplicates."""
     by_who = _by_holder(old)
     return [
         each

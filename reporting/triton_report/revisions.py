@@ -22,7 +22,7 @@ _SOURCE_ROOTS = ("constructs", "model_builds", ".")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """What a revision deploys.
+    """The deployment of a revision.
 
     Attributes:
         name: As it was given, with its commit.
@@ -108,6 +108,6 @@ def _synthesised(folder: Path, *, name: str) -> Revision:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git answers; None if it refuses."""
+    """Return the output of a git command; None if it fails."""
     run = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
     return None if run.returncode else run.stdout.strip()

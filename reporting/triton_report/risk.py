@@ -1,4 +1,4 @@
-"""What a change means for whoever depends on it: its risk, and the sentence that says so."""
+"""The risk of a change for users, and a sentence that describes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triton_report.changes import Change, Effect
 
 
 class Risk(enum.IntEnum):
-    """How bad it can get, the worst first."""
+    """The risk of a change, the highest first."""
 
     DOWNTIME = 1
     DATA = 2
@@ -25,7 +25,7 @@ class Risk(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What a change of a resource means."""
+    """The meaning of a change of a resource."""
 
     risk: Risk
     text: str
@@ -71,7 +71,7 @@ _HOLD_DATA: Mapping[str, str] = {
     "AWS::DynamoDB::Table": "the items in it",
 }
 
-# What nobody misses for the moment in which it is made anew.
+# Resources that may be missing briefly during a replacement.
 _HARMLESS = frozenset(
     {
         "AWS::ApplicationAutoScaling::ScalingPolicy",
@@ -85,8 +85,8 @@ _HARMLESS = frozenset(
 
 # What it means that a resource becomes another one.
 _BECOMES_ANOTHER: Mapping[str, str] = {
-    "AWS::SageMaker::EndpointConfig": "a new fleet of instances starts beside the old one and takes over",
-    "AWS::SageMaker::Model": "a new fleet of instances starts beside the old one and takes over",
+    "AWS::SageMaker::EndpointConfig": "a new fleet of instances starts next to the old one and takes over",
+    "AWS::SageMaker::Model": "a new fleet of instances starts next to the old one and takes over",
     "AWS::ApplicationAutoScaling::ScalableTarget": "until it is there, nothing scales",
     "AWS::IAM::Role": "policies elsewhere that name the old role's ARN no longer apply",
     "AWS::SNS::Topic": "subscriptions have to be confirmed again",
@@ -98,7 +98,7 @@ _BECOMES_ANOTHER: Mapping[str, str] = {
 
 
 def meaning(change: Change) -> Meaning:
-    """What a change means."""
+    """Return the meaning of a change."""
     if change.effect not in _GONE:
         return Meaning(risk=Risk.NONE, text="")
     resource = change.before or change.resource
@@ -120,7 +120,7 @@ def _of_endpoint(change: Change) -> Meaning:
         return Meaning(risk=Risk.DOWNTIME, text="every invocation of it fails from then on")
     before, after = change.before, change.resource
     if before is not None and before.properties.get("EndpointName") == after.properties.get("EndpointName"):
-        text = "SageMaker takes no second endpoint of that name: the deployment fails and rolls back"
+        text = "SageMaker refuses a second endpoint with that name: the deployment fails and rolls back"
         return Meaning(risk=Risk.DOWNTIME, text=text)
     return Meaning(
         risk=Risk.REPLACEMENT,
@@ -131,7 +131,7 @@ def _of_endpoint(change: Change) -> Meaning:
 
 def _of_data(change: Change, held: str, *, kept: bool) -> Meaning:
     if kept:
-        left = "the old one stays in the account, with nobody to look after it"
+        left = "the old one stays in the account, unmanaged"
         if change.effect is Effect.REMOVED:
             return Meaning(risk=Risk.DATA, text=left)
         return Meaning(risk=Risk.DATA, text=f"the new one begins empty; {left}")

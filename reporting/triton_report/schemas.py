@@ -1,4 +1,4 @@
-"""Which properties of a resource cannot be changed: AWS's own schemas, as cfn-lint carries them."""
+"""The immutable properties of resources, from AWS's own schemas in cfn-lint."""
 
 from __future__ import annotations
 

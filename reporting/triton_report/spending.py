@@ -1,4 +1,4 @@
-"""What the endpoints of an assembly cost in a month, by the table of prices."""
+"""The monthly cost of an assembly's endpoints, from the table of prices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Fleet:
         return INSTANCE_TYPES.get(self.instance_type)
 
     def cost(self, *, models: int) -> Estimate | None:
-        """What it costs in a month; None if the price is not known."""
+        """The monthly cost; None if the price is unknown."""
         price = PRICES.get(self.instance_type)
         if price is None:
             return None

@@ -1,4 +1,4 @@
-"""What watches over a fleet: the alarms and the charts of an assembly."""
+"""The monitoring of a fleet: the alarms and charts of an assembly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALARMS = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """What is gained and lost.
+    """The added and removed monitoring.
 
     Attributes:
         alarms_gained: Names of constructs.
@@ -32,7 +32,7 @@ class Watching:
     charts_lost: tuple[str, ...]
 
     def __bool__(self) -> bool:
-        """Whether anything differs."""
+        """True if anything differs."""
         return any(
             (
                 self.alarms_gained,

@@ -117,7 +117,7 @@ def test_a_folder_that_is_no_build_is_not_replaced(declare, models, tmp_path):
     precious = tmp_path / "out" / "tiny" / "thesis.tex"
     precious.parent.mkdir(parents=True)
     precious.touch()
-    with pytest.raises(FleetError, match="exists and is no build"):
+    with pytest.raises(FleetError, match="exists and is not a build"):
         build("tiny", output=tmp_path / "out", models=models)
     assert precious.exists()
 

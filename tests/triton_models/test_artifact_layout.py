@@ -129,7 +129,7 @@ def test_what_may_not_be_read_is_reported_with_why_it_matters(path: str, tmp_pat
 
     (problem,) = caught.value.problems
     assert (problem.rule, problem.what, problem.where) == ("unpackable", "not readable", str(root / path))
-    assert "lack it on the endpoint" in problem.why
+    assert "the endpoint would lack it" in problem.why
 
 
 def test_a_disk_that_cannot_be_read_is_reported_with_why_it_matters(tmp_path: Path, monkeypatch) -> None:
@@ -144,14 +144,14 @@ def test_a_disk_that_cannot_be_read_is_reported_with_why_it_matters(tmp_path: Pa
 
     (problem,) = caught.value.problems
     assert (problem.rule, problem.where) == ("unreadable", str(root))
-    assert problem.why == "what cannot be read can be neither checked nor packed"
+    assert problem.why == "unreadable files can be neither checked nor packed"
 
 
 def test_a_path_that_is_not_there_is_reported_with_why_it_matters(tmp_path: Path) -> None:
     with pytest.raises(FleetError) as caught:
         read_layout(tmp_path / "nothing")
 
-    assert caught.value.problems[0].why == "there is nothing to check or to pack"
+    assert caught.value.problems[0].why == "it can be neither checked nor packed"
 
 
 def test_every_bad_link_is_named_at_once(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def test_everything_about_a_network_is_reported_at_once(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_network_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"<html>404</html>")
-    with pytest.raises(FleetError, match="cannot be read as ONNX"):
+    with pytest.raises(FleetError, match=r"cannot read .* as ONNX"):
         onnx_signature(tmp_path / "model.onnx")
 
 

@@ -250,7 +250,7 @@ def test_an_output_inside_the_model_is_a_users_mistake(tmp_path: Path) -> None:
 def test_an_archive_is_not_packed_again(tmp_path: Path) -> None:
     archive = tar(write_plain(tmp_path / "resnet50"), tmp_path / "resnet50.tar.gz")
 
-    with pytest.raises(FleetError, match="a file where a directory is wanted"):
+    with pytest.raises(FleetError, match="a file instead of a directory"):
         pack(archive, output=tmp_path / "out")
 
 

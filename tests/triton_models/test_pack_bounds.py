@@ -111,7 +111,7 @@ def test_a_pipe_put_in_a_files_place_meanwhile_is_not_waited_for(tmp_path: Path,
 
     _meanwhile(monkeypatch, swap)
 
-    with pytest.raises(FleetError, match="was changed while the model was packed"):
+    with pytest.raises(FleetError, match="changed while the model was packed"):
         pack(root, output=tmp_path / "out")
 
 
@@ -119,7 +119,7 @@ def test_a_file_that_vanishes_meanwhile_is_a_users_mistake(tmp_path: Path, monke
     root = write_plain(tmp_path / "m")
     _meanwhile(monkeypatch, (root / "resnet50" / "1" / "model.onnx").unlink)
 
-    with pytest.raises(FleetError, match="was changed while the model was packed"):
+    with pytest.raises(FleetError, match="changed while the model was packed"):
         pack(root, output=tmp_path / "out")
 
 

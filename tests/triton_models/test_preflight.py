@@ -180,7 +180,7 @@ def test_the_command_takes_an_endpoint_that_is_still_to_be_deployed(repository: 
     planned = _arguments(repository, instance_type="ml.g5.2xlarge", release="25.09")
 
     assert list(preflight_module.run(planned).lines()) == [
-        "ml.g5.2xlarge with release 25.09: 1 model, each built for it or without a plan"
+        "ml.g5.2xlarge with release 25.09: 1 model, each built for this target or without a plan"
     ]
 
 

@@ -203,7 +203,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({}, "no region is given"),
+        ({}, "the region is missing"),
         ({"instance_type": "ml.g5.huge"}, "unknown instance type 'ml.g5.huge'"),
         ({"build_instance_type": "ml.g5.huge"}, "unknown instance type 'ml.g5.huge'"),
     ],
@@ -221,7 +221,7 @@ def test_credentials_that_are_missing_are_one_error(nobody: None, monkeypatch: p
     with pytest.raises(FleetError) as caught:
         quotas.run(_arguments())
 
-    assert [problem.what for problem in caught.value.problems] == ["Service Quotas cannot be asked"]
+    assert [problem.what for problem in caught.value.problems] == ["cannot read Service Quotas"]
 
 
 def test_a_refusal_names_what_was_refused(

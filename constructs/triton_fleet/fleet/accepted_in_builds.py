@@ -26,7 +26,7 @@ from triton_fleet.repository.working_folder import runs as runs_folder
 from triton_fleet.repository.working_folder import timing_cache
 
 _NAMED_LATER = (
-    "What is in this folder is named when a build runs. Beside the folder the role reaches nothing."
+    "The objects in this folder get their names when a build runs. The role has no access outside the folder."
 )
 _LOGGED = (
     "Every instance reads models all day: an access log of that grows without bound. Who read or wrote an "
@@ -71,7 +71,7 @@ def _of_builds(builds: ModelBuilds) -> Iterator[Acceptance]:
     yield Acceptance(
         construct=policy,
         finding="AwsSolutions-IAM5[Resource::*]",
-        reason="ecr:GetAuthorizationToken knows no resources, nor does cloudwatch:PutMetricData, which a "
+        reason="ecr:GetAuthorizationToken has no resources, nor has cloudwatch:PutMetricData, which a "
         "Processing job has. Pulling is limited to the Triton image, and metrics to SageMaker's namespace.",
     )
     if builds.starter_role is not None:
@@ -108,7 +108,7 @@ def _of_runs(found: BuildRuns) -> Iterator[Acceptance]:
     yield Acceptance(
         construct=machine,
         finding="AwsSolutions-IAM5[Resource::*]",
-        reason="The actions with which Step Functions has its log delivered know no resources. What is "
+        reason="The actions with which Step Functions has its log delivered have no resources. What is "
         "logged goes to the construct's own group.",
     )
     children = found.node.find_child("Children")

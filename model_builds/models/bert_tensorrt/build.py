@@ -96,7 +96,7 @@ def examples() -> list[Example]:
 
 
 def reference(inputs: Tensors) -> Tensors:
-    """What transformers answers."""
+    """Return the answers of transformers."""
     import torch
 
     with torch.inference_mode():

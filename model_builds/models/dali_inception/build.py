@@ -98,7 +98,7 @@ def network() -> InceptionV3:
 
 
 def examples() -> list[Example]:
-    """The files beside this one: one alone, and two in a batch, the second of them without colours."""
+    """Yield the files next to this one: one alone, and two in a batch, the second of them without colours."""
     import numpy as np
 
     def files(*names: str) -> Tensors:
@@ -115,7 +115,7 @@ def examples() -> list[Example]:
 
 
 def reference(inputs: Tensors) -> Tensors:
-    """What DALI and PyTorch answer."""
+    """Return the answers of DALI and PyTorch."""
     import torch
 
     from triton_models.builds.export.dali import run_pipeline

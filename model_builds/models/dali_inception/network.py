@@ -88,7 +88,7 @@ def block_d() -> Sequence[Sequence[Layer]]:
 
 
 def block_e() -> Sequence[Sequence[Layer]]:
-    """8 x 8, with 3 x 3 convolutions as 1 x 3 beside 3 x 1."""
+    """8 x 8, with 3 x 3 convolutions as 1 x 3 parallel to 3 x 1."""
     return (
         [Conv("branch1x1", 320, 1)],
         [
@@ -130,7 +130,7 @@ BLOCKS = {
 
 
 class ConvBlock(nn.Module):
-    """What a Conv says."""
+    """Parse a Conv node."""
 
     def __init__(self, channels: int, of: Conv) -> None:
         super().__init__()
@@ -163,10 +163,10 @@ def add_layers(to: nn.Module, channels: int, layers: Sequence[Layer]) -> int:
     for layer in layers:
         if isinstance(layer, str):
             continue
-        beside = (layer,) if isinstance(layer, Conv) else layer
-        for each in beside:
+        branches = (layer,) if isinstance(layer, Conv) else layer
+        for each in branches:
             to.add_module(each.name, ConvBlock(channels, each))
-        channels = sum(each.width for each in beside)
+        channels = sum(each.width for each in branches)
     return channels
 
 
@@ -205,7 +205,7 @@ class InceptionV3(nn.Module):
 
 
 def seeded(seed: int) -> InceptionV3:
-    """The network with untrained weights whose probabilities tell images apart, and not decoders.
+    """Return the network with untrained weights whose probabilities differ between images, not decoders.
 
     Each filter weighs its whole window alike: a GPU's decoder gives other pixels than the CPU's by one level
     here and there, which a filter of random weights would take for the picture. It is centred over its

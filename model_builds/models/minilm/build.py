@@ -80,7 +80,7 @@ def _request(texts: list[str]) -> Tensors:
 
 
 def reference(inputs: Tensors) -> Tensors:
-    """What sentence-transformers answers."""
+    """Return the answers of sentence-transformers."""
     texts = [text.decode() for text in inputs["TEXT"].ravel()]
     return {"EMBEDDING": _source().encode(texts, show_progress_bar=False)}
 

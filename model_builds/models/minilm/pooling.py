@@ -12,7 +12,7 @@ class TritonPythonModel:
         return [self._pool(request) for request in requests]
 
     def _pool(self, request):
-        # A GPU encoder's output arrives here in host memory: the backend copies it unless told otherwise.
+        # A GPU encoder's output arrives here in host memory: the backend copies it by default.
         vectors = pb_utils.get_input_tensor_by_name(request, "token_embeddings").as_numpy()
         mask = pb_utils.get_input_tensor_by_name(request, "attention_mask").as_numpy()
         weights = mask[..., None].astype(np.float32)

@@ -84,7 +84,7 @@ def examples(image: str) -> list[Example]:
 
 
 def reference(image: str, logits: str, inputs: Tensors) -> Tensors:
-    """What PyTorch answers."""
+    """Return the answers of PyTorch."""
     import torch
 
     with torch.inference_mode():

@@ -14,7 +14,7 @@ EXPANSION = 4
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut."""
+    """1x1, 3x3 and 1x1 convolutions with a parallel shortcut."""
 
     def __init__(self, channels: int, width: int, stride: int) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class ResNet50(nn.Module):
 
 
 def seeded(seed: int) -> ResNet50:
-    """The network with untrained weights whose logits tell images apart.
+    """Return the network with untrained weights whose logits differ between images.
 
     He initialisation keeps the variance through a convolution, and a gain of a half at the end of each block
     keeps rounding errors from growing through the sixteen of them. Filters are centred: behind a ReLU all

@@ -97,14 +97,14 @@ def write(job: BuildJob) -> None:
 
 
 def wheels(job: BuildJob) -> list[str]:
-    """What the model imports, in versions for the release's Python and CUDA.
+    """Return the packages the model imports, in versions for the release's Python and CUDA.
 
     ONNX Runtime 1.23 is built for CUDA 12 and has a wheel for Python 3.10; 1.31 is built for CUDA 13. Before
     release 24.12, with Python 3.10, the Python backend answers with empty tensors under NumPy 2.
 
     Raises:
         FleetError: The wheel for GPUs has no cuDNN to run with. It was built against version 9, which came
-            out in February 2024 and takes no other's place (onnxruntime.ai, CUDA Execution Provider).
+            out in February 2024 and does not replace another one (onnxruntime.ai, CUDA Execution Provider).
     """
     from triton_models.base.errors import FleetError
 
@@ -186,7 +186,7 @@ def examples() -> list[Example]:
 
 
 def request(texts: list[str]) -> Tensors:
-    """What a client sends for these texts."""
+    """Return the request for some strings."""
     import numpy as np
 
     tokens = tokenizer()(texts, return_tensors="np", padding=True, truncation=True, max_length=TOKENS.max)
@@ -194,7 +194,7 @@ def request(texts: list[str]) -> Tensors:
 
 
 def reference(inputs: Tensors) -> Tensors:
-    """What transformers' generate() answers."""
+    """Return the answers of transformers' generate()."""
     import numpy as np
     import torch
 

@@ -74,7 +74,7 @@ class DecoderStep(nn.Module):
         return chosen, torch.stack(own_keys, dim=1), torch.stack(own_values, dim=1)
 
     def _bias(self, past: int) -> Tensor:
-        """What the distance of each earlier token adds to its score; the first layer's goes for all."""
+        """Return the relative position bias of each earlier token; all layers share the first one's."""
         attention = self.decoder.block[0].layer[0].SelfAttention
         distance = torch.arange(past + 1)[None, :] - past
         bucket = attention._relative_position_bucket(

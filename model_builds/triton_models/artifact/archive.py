@@ -1,9 +1,9 @@
-"""The one reader of archives: for `check`, `publish`, `merge`, packed environments and rehearsed endpoints.
+"""A strict reader of archives for `check`, `publish`, `merge`, packed environments and rehearsed endpoints.
 
-It reads to the end, verifies every checksum, and hands on contents as they come: memory grows with the
-number of names only. What GNU tar and Python's tarfile read differently is refused. tarfile cannot do that:
-it takes a damaged header for the end, reads a prefix in formats without one, takes unknown types for files,
-numbers such as "1_0", and any size in an extended header, and does not say which of that it did.
+It reads to the end, verifies every checksum, and streams contents, so memory grows only with the number of
+names. It refuses everything that GNU tar and Python's tarfile read differently. tarfile itself silently takes
+a damaged header for the end, reads a prefix in formats without one, treats unknown types as files, and
+accepts numbers such as "1_0" and any size in an extended header.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _EXECUTABLE = 0o100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """What an archive may be.
+    """The permitted forms of an archive.
 
     Attributes:
-        plain: It may be a tar archive that is not compressed.
-        links: It may hold links. They are not followed, and where they lead is not checked.
-        repeats: A file may be there again; every reader takes the last one.
+        plain: True to accept an uncompressed tar archive.
+        links: True to accept links. They are not followed, and their targets are not checked.
+        repeats: True to accept repeated files, of which every reader uses the last one.
     """
 
     plain: bool = False
@@ -62,7 +62,7 @@ class Form:
 ARTIFACT = Form()
 
 ENVIRONMENT = Form(plain=True, links=True, repeats=True)
-"""What conda-pack and venv-pack write: with links to an interpreter, and pyvenv.cfg twice."""
+"""The form of conda-pack and venv-pack: with links to an interpreter, and pyvenv.cfg twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +71,10 @@ class Member:
 
     Attributes:
         path: Its path, relative and normalised.
-        kind: What it is.
+        kind: Its kind.
         size: The size of its content in bytes.
-        executable: Its owner may execute it.
-        content: Its content, until the next member is asked for.
+        executable: True if its owner may execute it.
+        content: Its content, readable until the next member is requested.
     """
 
     path: str
@@ -87,36 +87,36 @@ class Member:
 def members(
     source: IO[bytes], *, where: str, form: Form = ARTIFACT, limits: Limits = LIMITS
 ) -> Iterator[Member]:
-    """Every member of an archive, in its order.
+    """Yield every member of an archive, in order.
 
-    Problems that do not hinder reading are collected: they are raised at the end, all at once, and what has
-    one is not handed on. So nothing of an archive may be relied on before the iteration ends.
+    Problems that do not prevent reading are collected and raised together at the end; their members are not
+    yielded. Members must therefore not be trusted before the iteration ends.
 
     Args:
         source: The archive, read once from start to end.
-        where: The archive as errors name it.
-        form: What it may be.
-        limits: How large it may be.
+        where: The archive's name in errors.
+        form: The permitted form.
+        limits: The limits of its size.
 
     Raises:
-        FleetError: An archive that a check refuses, see `CHECKS`.
+        FleetError: A check refuses the archive; see `CHECKS`.
         OSError: The source cannot be read.
     """
     return _Reading(where, form, limits).members(source)
 
 
 def unpack(source: IO[bytes], folder: Path, *, where: str, executables: bool = True) -> None:
-    """Unpack an artifact into a folder that appears when everything is in it.
+    """Unpack an artifact into a folder, atomically.
 
     Args:
         source: The archive, read once from start to end.
-        folder: The folder to make. Its parent exists.
-        where: The archive as errors name it.
-        executables: Keep what is executable so.
+        folder: The folder to create. Its parent exists.
+        where: The archive's name in errors.
+        executables: True to keep files executable.
 
     Raises:
-        FleetError: The archive breaks rules. Nothing is left on the disk then.
-        OSError: The source cannot be read, or the folder not written; nothing is left either.
+        FleetError: The archive breaks rules. No files are left.
+        OSError: The source cannot be read, or the folder cannot be written. No files are left.
     """
     staging = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     staging.mkdir()
@@ -131,13 +131,13 @@ def unpack(source: IO[bytes], folder: Path, *, where: str, executables: bool = T
 def limit_problems(
     paths: Collection[str], *, size: int, where: str, limits: Limits = LIMITS
 ) -> Iterator[Problem]:
-    """What makes files and folders too much for an archive that this reader accepts.
+    """Yield the problems of files and folders that exceed the limits of an archive.
 
     Args:
         paths: Their paths in the archive.
-        size: The bytes in all files.
-        where: The model as errors name it.
-        limits: How large an archive may be.
+        size: The total size of the files, in bytes.
+        where: The model's name in errors.
+        limits: The limits of an archive.
     """
     for path in paths:
         what = path_limit(path, limits)
@@ -163,7 +163,7 @@ def _write(member: Member, path: Path, *, executable: bool) -> None:
 
 
 class _Reading:
-    """One archive as it is read."""
+    """The state of reading an archive."""
 
     def __init__(self, where: str, form: Form, limits: Limits) -> None:
         self._where = where
@@ -203,7 +203,7 @@ class _Reading:
             raise RefusedError(rule, f"{_MOST_PROBLEMS} problems and perhaps more: the rest was not read")
 
     def _member(self, entry: Entry) -> Member | None:
-        """The member that an entry is, unless it has a problem or is the top of the archive."""
+        """Return the member of an entry; None if it has a problem or is the top of the archive."""
         folder = entry.kind == headers.FOLDER
         link = entry.kind in headers.LINKS
         found = self._kind_problem(entry) or path_problem(entry.name, folder=folder, limits=self._limits)

@@ -1,7 +1,7 @@
-"""The GPU models that an artifact was built for, as its build.json says.
+"""The GPU models that an artifact was built for, from its build.json.
 
-A build for one GPU names it; what `fleet merge` made names all of them. A TensorRT plan is recorded with the
-GPU that compiled it, by its path in the artifact.
+A build for one GPU names it; a merged artifact names all of them. A TensorRT plan is recorded with the GPU
+that compiled it, by its path in the artifact.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from triton_models.facts.tensorrt import AMPERE, AMPERE_PLUS, SAME_COMPUTE_CAPAB
 
 
 def built_gpus(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """The GPU models that an artifact has plans for; empty if it has no plan, or nobody said.
+    """Return the GPU models that an artifact has plans for; empty without a plan or a record.
 
     Args:
-        record: What build.json says.
+        record: The content of build.json.
     """
     said = record.get("gpu")
     if isinstance(said, str):
@@ -26,10 +26,10 @@ def built_gpus(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
-    """The GPU model that compiled a plan; None if that was not recorded.
+    """Return the GPU model that compiled a plan; None if not recorded.
 
     Args:
-        record: What build.json says.
+        record: The content of build.json.
         path: The plan's path in the artifact.
     """
     plans = record.get("plans")
@@ -41,10 +41,10 @@ def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
 
 
 def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
-    """Whether a plan was compiled to run on a GPU that did not compile it.
+    """Return whether a plan also runs on a GPU other than the one that compiled it.
 
     Args:
-        record: What build.json says.
+        record: The content of build.json.
         path: The plan's path in the artifact.
         gpu: The GPU.
     """
@@ -55,11 +55,11 @@ def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
 
 
 def runs_on(level: str | None, *, built: Gpu | None, gpu: Gpu) -> bool:
-    """Whether a level of hardware compatibility lets a plan run on a GPU that did not compile it.
+    """Return whether a level of hardware compatibility allows a plan to run on another GPU.
 
     Args:
-        level: As trtexec spells it; None if it was compiled with none.
-        built: The GPU that compiled it, if it is known.
+        level: The level as spelled by trtexec; None without one.
+        built: The GPU that compiled it, if known.
         gpu: The GPU.
     """
     if level == AMPERE_PLUS:

@@ -1,8 +1,8 @@
-"""What an artifact holds: names, sizes and configuration texts, from a directory or straight from a .tar.gz.
+"""The layout of an artifact: names, sizes and configurations, from a directory or directly from a .tar.gz.
 
-A directory is seen as it would be packed: what packing leaves out is not there. An archive is read once, from
-front to back, and never unpacked to disk. A directory may also be a whole model repository, of thousands of
-models: whatever takes time for each file is done only when it is asked for.
+A directory appears as it would be packed, without the files that packing omits. An archive is read once, from
+start to end, and never unpacked to disk. A directory may also be a model repository of thousands of models,
+so expensive work per file is done only on request.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ BUILD_FILE = "build.json"
 ARCHIVE_SUFFIX = ".tar.gz"
 
 REFUSED_FILE = ".refused.json"
-"""What a failed verification leaves in a built root; see `triton_models.artifact.refusal`."""
+"""The mark of a failed verification in a built root; see `triton_models.artifact.refusal`."""
 
-# Left by tools, wanted by nobody. SageMaker could take .ipynb_checkpoints for the model.
+# Leftovers of tools. SageMaker could mistake .ipynb_checkpoints for the model.
 LEFT_OUT = frozenset({"__pycache__", ".DS_Store", ".ipynb_checkpoints", REFUSED_FILE})
 
 # A configuration is a few kilobytes; the limit keeps a hostile archive out of memory.
 _MAX_TEXT_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 20
 
-# What is kept of every other file of an archive: enough to tell a plan and the version that made it.
+# The number of bytes kept of every other file of an archive: enough to detect a plan and its version.
 _BEGINNING_BYTES = 64
 
-# But of these all: the code of a model, and what a package of an environment says it was built for.
+# Files kept completely: the code of a model, and the compatibility tags of a package.
 _KEPT_WHOLE = frozenset({"model.py", "WHEEL"})
 
 _ARTIFACT_NAME = re.compile(r"(?P<model>.+)-(?P<digest>[0-9a-f]{16})")
 
-# As Triton's core reads them: digits, and no leading zero.
+# As in Triton's core: digits without a leading zero.
 _VERSION_NAME = re.compile(r"[1-9][0-9]*")
 
 
@@ -58,13 +58,13 @@ class Layout:
     """The content of one artifact.
 
     Attributes:
-        where: The path it was read from, for errors.
-        model: The model's name: the directory's, or what the archive's file name says.
-        files: Path inside the artifact, with forward slashes -> size in bytes.
+        where: Its path, for errors.
+        model: The model's name, from the directory or the archive's file name.
+        files: The sizes in bytes, by path inside the artifact with forward slashes.
         directories: Every directory inside the artifact.
         texts: The content of each *.pbtxt and of build.json at the top.
-        sources: Path inside the artifact -> the file on disk. Empty for an archive.
-        beginnings: The first bytes of each other file of an archive; all of a model.py or WHEEL.
+        sources: The files on disk, by path inside the artifact. Empty for an archive.
+        beginnings: The first bytes of each other file of an archive; a model.py or WHEEL is complete.
     """
 
     where: str
@@ -85,13 +85,13 @@ class Layout:
         object.__setattr__(self, "_children", frozen)
 
     def children(self, folder: str) -> tuple[str, ...]:
-        """The names of the directories directly inside a directory ("" is the top), sorted."""
+        """Return the sorted names of the directories directly inside a directory ("" is the top)."""
         return self._children.get(folder, ())
 
     def beginning(self, path: str, size: int) -> bytes | None:
-        """Up to `size` first bytes of a file; None if they cannot be had.
+        """Return up to `size` first bytes of a file; None if they are unavailable.
 
-        Of an archive 64 bytes are kept, and all of a model.py, of a WHEEL and of what is in `texts`.
+        For an archive, 64 bytes per file are available; a model.py, a WHEEL and the `texts` are complete.
         """
         if path in self.texts:
             return self.texts[path][:size]
@@ -107,10 +107,10 @@ class Layout:
 
     @contextmanager
     def opened(self, path: str) -> Iterator[IO[bytes]]:
-        """All of a file's content, from front to back; an archive is read once more for it.
+        """Yield a file's content as a stream, which reads an archive again.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: The file cannot be read.
         """
         if path in self.sources:
             with self.sources[path].open("rb") as file:
@@ -124,7 +124,7 @@ class Layout:
         raise FileNotFoundError(path)
 
     def joined(self, other: Layout) -> Layout:
-        """This layout with what another one holds beside it."""
+        """Return this layout merged with another one."""
         return Layout(
             where=self.where,
             model=self.model,
@@ -136,20 +136,20 @@ class Layout:
         )
 
     def has(self, path: str) -> bool:
-        """Whether there is a file or directory of that path."""
+        """Return whether a file or directory with that path exists."""
         return path in self.files or path in self.directories
 
     def place(self, path: str) -> str:
-        """A path inside the artifact as an error names it."""
+        """Return a path inside the artifact as shown in errors."""
         if path in self.sources:
             return str(self.sources[path])
         return f"{self.where}: {path}" if path else self.where
 
     def build(self) -> dict[str, Any]:
-        """What build.json says; empty without one.
+        """Return the content of build.json; empty if it does not exist.
 
         Raises:
-            FleetError: It is not a JSON object.
+            FleetError: The content is not a JSON object.
         """
         if BUILD_FILE not in self.texts:
             return {}
@@ -162,36 +162,37 @@ class Layout:
         raise BUILD_RECORD.error(
             what=f"{BUILD_FILE} is not a JSON object",
             where=self.place(BUILD_FILE),
-            expected="what `fleet build` wrote",
+            expected="the file written by `fleet build`",
             why="without it a plan for another GPU or TensorRT fails only when it loads",
-            fix="build the model again, or remove the file",
+            fix="rebuild the model, or remove the file",
         )
 
 
 def is_version(name: str) -> bool:
-    """Whether a directory of that name is a model version to Triton."""
+    """Return whether a directory with that name is a model version for Triton."""
     return _VERSION_NAME.fullmatch(name) is not None
 
 
 def model_name(path: Path) -> str:
-    """The model's name that an archive's file name says, without its digest."""
+    """Return the model's name from an archive's file name, without its digest."""
     stem = path.name.removesuffix(ARCHIVE_SUFFIX)
     match = _ARTIFACT_NAME.fullmatch(stem)
     return match["model"] if match else stem
 
 
 def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
-    """The content of an artifact root, of a bare model directory, of a model repository, or of a .tar.gz.
+    """Read the layout of an artifact root, a bare model directory, a model repository, or a .tar.gz.
 
-    A bare model directory is seen inside a folder of its own name, which is how it is packed.
+    A bare model directory appears inside a folder of its own name, as in its archive.
 
     Args:
-        path: What to read.
-        follow_links: See a directory as Triton does, which follows a link wherever it leads and has no use
-            for a broken one, and not as it is packed, which refuses both.
+        path: The path to read.
+        follow_links: True to read a directory as Triton does, which follows all links and ignores broken
+            ones; packing refuses both.
 
     Raises:
-        FleetError: Nothing is there, it cannot be read, or something in it leads outside; everything at once.
+        FleetError: The path does not exist, is unreadable, or has links that lead outside; all problems are
+            reported together.
     """
     try:
         if path.is_dir():
@@ -200,17 +201,17 @@ def read_layout(path: Path, *, follow_links: bool = False) -> Layout:
             return _read_archive(path)
     except OSError as error:
         raise UNREADABLE.error(
-            what=f"cannot be read: {error.strerror}",
+            what=f"cannot read the files: {error.strerror}",
             where=str(error.filename or path),
-            expected="files and folders that you may read",
-            why="what cannot be read can be neither checked nor packed",
-            fix="check the rights and the disk",
+            expected="readable files and folders",
+            why="unreadable files can be neither checked nor packed",
+            fix="check the permissions and the disk",
         ) from None
     raise UNREADABLE.error(
-        what=f"there is no file or directory {str(path)!r}",
+        what=f"the file or directory {str(path)!r} does not exist",
         where=str(path),
         expected=f"a built model, a Triton model directory, or a {ARCHIVE_SUFFIX}",
-        why="there is nothing to check or to pack",
+        why="it can be neither checked nor packed",
         fix="check the path; `fleet build NAME` writes build/NAME",
     )
 
@@ -257,7 +258,7 @@ def _is_bare(files: Mapping[str, int], directories: set[str]) -> bool:
 
 
 class _Walk:
-    """Everything below a directory, collected entry by entry, in the order of the names."""
+    """The tree below a directory, collected entry by entry, in the order of names."""
 
     def __init__(self, root: Path, *, follow_links: bool) -> None:
         self.files: dict[str, int] = {}
@@ -268,7 +269,7 @@ class _Walk:
         self._follow_links = follow_links
 
     def directory(self, directory: str, *, folder: str, above: tuple[tuple[int, int], ...]) -> None:
-        """Collect what is in a directory; `above` tells the directories that it is in from each other."""
+        """Collect the entries of a directory; `above` identifies its parents."""
         found = Path(directory).stat()
         above = (*above, (found.st_dev, found.st_ino))
         with os.scandir(directory) as entries:
@@ -291,7 +292,7 @@ class _Walk:
 
     @staticmethod
     def _is_seen(entry: os.DirEntry[str], above: tuple[tuple[int, int], ...], *, link: bool) -> bool:
-        """Whether an entry has a name that a configuration can say, and leads on if it is a link."""
+        """Return whether an entry's name is valid in a configuration and its link leads to another file."""
         try:
             entry.name.encode()
             if not link:
@@ -304,7 +305,7 @@ class _Walk:
     def _refused(
         self, entry: os.DirEntry[str], above: tuple[tuple[int, int], ...], *, link: bool
     ) -> Problem | None:
-        """Why an entry cannot be part of an artifact, or None if it can."""
+        """Return the problem that excludes an entry from an artifact; None if there is none."""
         place = Path(entry.path)
         try:
             entry.name.encode()
@@ -331,8 +332,8 @@ class _Walk:
             return _unpackable(
                 place,
                 what="not readable",
-                why="its content could not be packed, and the model would lack it on the endpoint",
-                fix="give yourself the right to read it",
+                why="its content could not be packed, so the endpoint would lack it",
+                fix="allow yourself to read it",
             )
         return None
 
@@ -359,7 +360,7 @@ def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int],
         return _unpackable(
             entry,
             what=f"a link to its own folder: {target!r}",
-            why="whoever follows it, to read or to pack the model, never comes to an end",
+            why="following the link never ends",
             fix="remove the link",
         )
     return None
@@ -384,8 +385,8 @@ def _read_archive(path: Path) -> Layout:
             what=f"a file that is not a {ARCHIVE_SUFFIX}: {path.name!r}",
             where=str(path),
             expected=f"a directory or a {ARCHIVE_SUFFIX}",
-            why="SageMaker takes only gzipped tar archives for a multi-model endpoint",
-            fix="`fleet pack DIRECTORY -o DIR` makes one",
+            why="SageMaker accepts only gzipped tar archives for a multi-model endpoint",
+            fix="create one with `fleet pack DIRECTORY -o DIR`",
         )
     members = _Members(where=str(path))
     with path.open("rb") as content:
@@ -402,7 +403,7 @@ def _read_archive(path: Path) -> Layout:
 
 
 class _Members:
-    """The members of an archive, collected one by one."""
+    """The layout of an archive, collected member by member."""
 
     def __init__(self, *, where: str) -> None:
         self.files: dict[str, int] = {}
@@ -413,7 +414,7 @@ class _Members:
         self._kept_bytes = 0
 
     def add(self, member: Member) -> None:
-        """Keep what there is to know of a member."""
+        """Record a member."""
         path = member.path
         if member.kind == "folder":
             self._add_directory(path)

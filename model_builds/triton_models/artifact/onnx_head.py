@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself, read without the onnx package, and without reading its weights.
+"""A reader of an ONNX file's metadata that needs no onnx package and does not read the weights.
 
 The file is a protobuf message, ModelProto of onnx.proto (onnx 1.23, read 2026-11-22).
 """
@@ -23,7 +23,7 @@ _TENSOR_NAME = 8
 _VALUE_NAME, _VALUE_TYPE = 1, 2
 _TENSOR_TYPE, _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SIZE_NAME = 1, 1, 2, 1, 1, 2
 
-# TensorProto.DataType by number; what is missing has no type in Triton.
+# TensorProto.DataType by number; Triton does not support the missing types.
 _ELEMENTS = MappingProxyType(
     dict(enumerate(["FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL"], 1))
     | {10: "FLOAT16", 11: "DOUBLE", 12: "UINT32", 13: "UINT64", 16: "BFLOAT16"}
@@ -46,7 +46,7 @@ class OnnxHead:
         ir_version: The version of the file's format.
         opset: The version of ONNX's own operators; 0 if it uses none.
         signature: Its inputs and outputs.
-        constants: Its inputs with a value of their own, which a request need not bring.
+        constants: Its inputs with a value in the file, which a request may omit.
     """
 
     ir_version: int
@@ -56,10 +56,10 @@ class OnnxHead:
 
 
 def read_onnx_file(path: Path) -> OnnxHead | None:
-    """What a file on disk says of itself; None if it is no ONNX file.
+    """Read the metadata of a file on disk; return None if it is not an ONNX file.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     if not path.stat().st_size:
         return None
@@ -68,7 +68,7 @@ def read_onnx_file(path: Path) -> OnnxHead | None:
 
 
 def read_onnx_head(content: Content) -> OnnxHead | None:
-    """What a file says of itself; None if it is no ONNX file."""
+    """Read the metadata of a file; return None if it is not an ONNX file."""
     try:
         return _head(_Message(content, 0, len(content)))
     except (ValueError, IndexError):
@@ -77,14 +77,14 @@ def read_onnx_head(content: Content) -> OnnxHead | None:
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """A part of a file that holds fields, one after the other."""
+    """A part of a file that consists of fields."""
 
     content: Content
     start: int
     end: int
 
     def fields(self) -> Iterator[tuple[int, int | _Message]]:
-        """Each field's number, with its integer or its part of the file."""
+        """Yield each field's number, with its integer or its part of the file."""
         at = self.start
         while at < self.end:
             key, at = self._varint(at)
@@ -105,16 +105,16 @@ class _Message:
             yield key >> 3, value
 
     def parts(self, number: int) -> Iterator[_Message]:
-        """The messages and strings of a field."""
+        """Yield the messages and strings of a field."""
         return (value for field, value in self.fields() if field == number and isinstance(value, _Message))
 
     def number(self, number: int) -> int:
-        """The integer of a field; 0 without it."""
+        """Return the integer of a field; 0 if it is missing."""
         found = [value for field, value in self.fields() if field == number and isinstance(value, int)]
         return found[-1] if found else 0
 
     def text(self, number: int) -> bytes:
-        """The string of a field; empty without it."""
+        """Return the string of a field; empty if it is missing."""
         return b"".join(each.content[each.start : each.end] for each in self.parts(number))
 
     def _varint(self, at: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The first bytes of a TensorRT plan, which say the version of TensorRT that compiled it.
+"""The first bytes of a TensorRT plan, which contain the version of TensorRT that compiled it.
 
 The layout is what TensorRT's own `trtexec --getPlanVersionOnly` reads (samples/common/sampleEngines.cpp of
 NVIDIA/TensorRT, read 2026-11-21): a 32-bit tag, a 32-bit version of the layout that must be 0, 16 bytes that
@@ -19,7 +19,7 @@ _VERSION = slice(24, 28)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanHeader:
-    """What a plan says about itself without being loaded.
+    """The header of a plan, readable without loading the plan.
 
     Attributes:
         tensorrt: The version of TensorRT that compiled it, with four numbers.
@@ -28,20 +28,20 @@ class PlanHeader:
     tensorrt: str
 
     def loads_in(self, tensorrt: str) -> bool:
-        """Whether that version of TensorRT loads the plan, judged by the numbers that both state."""
+        """Return whether that version of TensorRT loads the plan, comparing the numbers that both state."""
         return all(
             own == other for own, other in zip(self.tensorrt.split("."), tensorrt.split("."), strict=False)
         )
 
 
 def plan_beginning(tensorrt: str) -> bytes:
-    """The first bytes of a plan of that version of TensorRT; numbers that it does not state are 0."""
+    """Return the first bytes of a plan of that version of TensorRT; missing numbers are 0."""
     numbers = [int(number) for number in tensorrt.split(".")]
     return struct.pack("<II16x4B", _TAG, _LAYOUT, *numbers, *[0] * (4 - len(numbers)))
 
 
 def read_plan_header(beginning: bytes) -> PlanHeader | None:
-    """The header at the beginning of a file; None if that is not the beginning of a plan.
+    """Read the header at the beginning of a file; return None if the file is not a plan.
 
     Args:
         beginning: At least the first 28 bytes of the file, or all of a shorter one.

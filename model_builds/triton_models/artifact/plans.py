@@ -1,9 +1,9 @@
-"""What an artifact has of TensorRT: plans and their versions, or what stands in for a plan.
+"""The TensorRT parts of an artifact: plans and their versions, or stand-ins.
 
-A portable artifact was built for no endpoint: it lacks what only a target decides, and build.json lists that
-under "left_out". It has an ONNX file, or a stand-in, where TensorRT's plan belongs. It is for rehearsals: on
+A portable artifact is not built for an endpoint: it lacks the parts that depend on a target, which build.json
+lists under "left_out". It has an ONNX file or a stand-in instead of TensorRT's plan. It is for rehearsals: on
 an endpoint every request for it fails, while the endpoint reports InService. A build for CPUs is not portable
-in this sense: it names ONNX Runtime as the backend, and has nothing of TensorRT in it.
+in this sense, because its backend is ONNX Runtime and it does not use TensorRT.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PORTABLE_VARIABLE = "FLEET_PORTABLE"
 
 
 def is_rehearsal() -> bool:
-    """Whether the environment says that builds are portable: it is a rehearsal that serves them."""
+    """Return whether the environment requests portable builds, as in a rehearsal."""
     return os.environ.get(PORTABLE_VARIABLE) == "1"
 
 
@@ -29,7 +29,7 @@ _ONNX, _PLAN = ".onnx", ".plan"
 
 
 def is_portable(layout: Layout) -> bool:
-    """Whether a build says that it left something out, or a TensorRT model has an ONNX file for its plan."""
+    """Return whether a build omitted parts, or a TensorRT model has an ONNX file instead of its plan."""
     if layout.build().get("left_out"):
         return True
     for folder in _tensorrt_models(layout):
@@ -41,7 +41,7 @@ def is_portable(layout: Layout) -> bool:
 
 
 def tensorrt_versions(layout: Layout) -> tuple[str, ...]:
-    """The versions of TensorRT that compiled an artifact's plans, as the plans themselves say; sorted."""
+    """Return the sorted versions of TensorRT in the headers of an artifact's plans."""
     found = set()
     for folder in _tensorrt_models(layout):
         for path in (path for files in _versions(layout, folder) for path in files):
@@ -61,7 +61,7 @@ def _tensorrt_models(layout: Layout) -> Iterator[str]:
 
 
 def _versions(layout: Layout, folder: str) -> Iterator[list[str]]:
-    """The files directly inside each version folder of a model."""
+    """Yield the files directly inside each version folder of a model."""
     for version in layout.children(folder):
         if is_version(version):
             inside = posixpath.join(folder, version)
@@ -69,13 +69,13 @@ def _versions(layout: Layout, folder: str) -> Iterator[list[str]]:
 
 
 def refused(portable: Iterable[str], *, repository: str) -> Iterator[Problem]:
-    """The problems with publishing portable artifacts where GPU endpoints serve."""
+    """Yield the problems of publishing portable artifacts to a repository of endpoints."""
     for name in portable:
         yield Problem(
-            what=f"{name} is portable: built for no endpoint, it lacks what a target decides, such as a plan",
+            what=f"{name} is portable, so it lacks parts for an endpoint, such as a plan",
             where=repository,
             expected="an artifact built with --gpu for a GPU endpoint, or with --cpu for one without",
-            why="an endpoint on AWS would refuse the model on every request, while it reports InService",
+            why="an endpoint would report InService, but refuse the model on every request",
             fix=f"build it with --gpu or --cpu, as a build job does; a rehearsal sets {PORTABLE_VARIABLE}=1",
             rule="portable-artifact",
         )

@@ -1,7 +1,7 @@
-"""The mark that a failed verification leaves in a built root, which `fleet pack` refuses then.
+"""The mark of a failed verification in a built root, which `fleet pack` then refuses.
 
-It lies inside the root, so that a copy or another name takes it along, and a new build, which replaces the
-root whole, leaves it behind. It is never packed: the bytes of an artifact say nothing of what was measured.
+The mark is inside the root, so copying or renaming the root keeps it, and a new build, which replaces the
+entire root, removes it. It is never packed, because an artifact's bytes do not depend on measurements.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ def refuse(root: Path, problems: Sequence[Problem]) -> None:
     """Mark a root as one that must not be published.
 
     Raises:
-        FleetError: The mark cannot be written; with the problems.
+        FleetError: The mark cannot be written; the error includes the problems.
     """
     said = {"refused": [problem.as_dict() for problem in problems]}
     try:
         (root / REFUSED_FILE).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         own = Problem(
-            what=f"the mark that keeps it from being packed cannot be written: {error.strerror}",
+            what=f"cannot write the mark that prevents packing: {error.strerror}",
             where=str(root / REFUSED_FILE),
-            expected="a folder that can be written to",
-            why="`fleet pack` would take the model",
+            expected="a writable folder",
+            why="`fleet pack` would accept the model",
             fix="remove the folder, or make it writable and verify again",
             rule="unmarked",
         )
@@ -36,24 +36,24 @@ def refuse(root: Path, problems: Sequence[Problem]) -> None:
 
 
 def accept(root: Path) -> None:
-    """Take the mark of an earlier verification away."""
+    """Remove the mark of an earlier verification."""
     (root / REFUSED_FILE).unlink(missing_ok=True)
 
 
 def refused(root: Path) -> Iterator[Problem]:
-    """The problem of packing a root that carries the mark; nothing without one."""
+    """Yield the problem of packing a root with the mark."""
     try:
         text = (root / REFUSED_FILE).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return
-    except OSError:  # it is there, whatever it says
+    except OSError:  # it exists, even if it is unreadable
         text = ""
     yield Problem(
         what=f"the verification refused it: {_first(text)}",
         where=str(root),
-        expected="a model that answers as its source does",
-        why="applications would get wrong answers from it",
-        fix=f"fix the model and build it again, or `fleet verify {root}` again",
+        expected="a model that matches its source",
+        why="applications would get wrong answers",
+        fix=f"fix and rebuild the model, or run `fleet verify {root}` again",
         rule="refused",
     )
 

@@ -1,4 +1,4 @@
-"""What a TorchScript file takes and gives, read without PyTorch: it holds the source of its forward()."""
+"""The signature of a TorchScript file, read without PyTorch from the source of its forward()."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Forward:
     """The signature of a network's forward().
 
     Attributes:
-        inputs: The names of its arguments; None if one of them is no tensor.
-        outputs: How many tensors it returns; None if that is not fixed.
+        inputs: The names of its arguments; None if one of them is not a tensor.
+        outputs: The number of tensors it returns; None if it is not fixed.
     """
 
     inputs: tuple[str, ...] | None
@@ -26,11 +26,11 @@ class Forward:
 
 
 def read_forward(path: Path) -> Forward | None:
-    """The signature of a TorchScript file's forward(); None if it cannot be read."""
+    """Return the signature of a TorchScript file's forward(); None if it cannot be read."""
     try:
         with zipfile.ZipFile(path) as archive:
             top = archive.namelist()[0].partition("/")[0]
-            # The first class that the pickle names is that of the network itself.
+            # The first class in the pickle is that of the network itself.
             said = pickletools.genops(archive.read(f"{top}/data.pkl"))
             module, name = next(str(given) for opcode, given, _ in said if opcode.name == "GLOBAL").split()
             source = archive.read(f"{top}/code/{module.replace('.', '/')}.py")

@@ -1,4 +1,4 @@
-"""What an ONNX file takes and makes, by its own graph."""
+"""The inputs and outputs of an ONNX file, from its graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from triton_models.base.errors import FleetError
 
-# TensorProto.DataType to Triton's. What is missing here, such as FLOAT8E4M3FN, Triton has no type for.
+# TensorProto.DataType to Triton's. Triton lacks the missing types, such as FLOAT8E4M3FN.
 # Source: ConvertOnnxTypeToConfigDataType of onnxruntime_backend (main of 2026-06-29) and onnx.proto, read on
 # 2026-11-21.
 TYPES = MappingProxyType(
@@ -39,10 +39,10 @@ class NetworkTensor:
 
     Attributes:
         name: Its name.
-        data_type: As config.pbtxt spells it, such as "TYPE_FP32"; else what the network calls it, such as
-            "FLOAT8E4M3FN" or "sequence".
-        dims: The whole shape: a size, the name of an open one, or None for an open one without a name. None
-            instead of a shape if the network does not say how many dimensions there are.
+        data_type: The type as spelled in config.pbtxt, such as "TYPE_FP32", otherwise as in the network, such
+            as "FLOAT8E4M3FN" or "sequence".
+        dims: The shape: sizes, names of open dimensions, and None for unnamed open dimensions. None if the
+            number of dimensions is unknown.
     """
 
     name: str
@@ -59,10 +59,10 @@ class Signature:
 
 
 def onnx_signature(path: Path) -> Signature:
-    """The inputs and outputs of an ONNX file; weights that old files list among the inputs are none.
+    """Return the inputs and outputs of an ONNX file, without weights that old files list as inputs.
 
     Raises:
-        FleetError: It is no ONNX file.
+        FleetError: The file is not ONNX.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -71,9 +71,9 @@ def onnx_signature(path: Path) -> Signature:
         graph = onnx.load(str(path), load_external_data=False).graph
     except (OSError, DecodeError) as error:
         raise FleetError.of(
-            what=f"{path.name} cannot be read as ONNX: {error}",
+            what=f"cannot read {path.name} as ONNX: {error}",
             where=str(path),
-            expected="a file that torch.onnx.export or another exporter wrote",
+            expected="a file written by torch.onnx.export or another exporter",
             fix="export it again",
             rule="network-file",
         ) from error

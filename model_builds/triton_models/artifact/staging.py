@@ -1,4 +1,4 @@
-"""A folder made aside and put into its place at once, so that what is there is always whole."""
+"""Folders written to a temporary place and then moved, so that they are always complete."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from triton_models.base.errors import FleetError
 
 
 def refuse_foreign(target: Path) -> None:
-    """Refuse to replace what `fleet build` did not write.
+    """Refuse to replace a folder that `fleet build` did not write.
 
     Raises:
-        FleetError: Something else is there.
+        FleetError: Another file or folder exists there.
     """
     if target.exists() and not (target / BUILD_FILE).is_file():
         raise FleetError.of(
-            what=f"{target} exists and is no build",
+            what=f"{target} exists and is not a build",
             where="the output folder (-o)",
-            expected=f"nothing there, or an earlier build with its {BUILD_FILE}",
-            why="building replaces what is there",
-            fix="move it away, or name another output folder",
+            expected=f"a new folder, or an earlier build with its {BUILD_FILE}",
+            why="a build replaces the folder",
+            fix="move it away, or choose another output folder",
             rule="output-taken",
         )
 
 
 @contextlib.contextmanager
 def staging_folder(output: Path, name: str) -> Iterator[Path]:
-    """A temporary folder beside the target, so that moving a finished build there is a rename.
+    """Yield a temporary folder next to the target, so that moving a finished build is a rename.
 
     Raises:
-        FleetError: The output folder cannot be written to.
+        FleetError: The output folder is not writable.
     """
     created = [folder for folder in (output, *output.parents) if not folder.exists()]
     try:
@@ -43,8 +43,8 @@ def staging_folder(output: Path, name: str) -> Iterator[Path]:
         raise FleetError.of(
             what=f"cannot write to {output}: {error.strerror}",
             where="the output folder (-o)",
-            expected="a folder that can be written to",
-            fix="name another one",
+            expected="a writable folder",
+            fix="choose another folder",
             rule="output-unwritable",
         ) from error
     try:
@@ -52,13 +52,13 @@ def staging_folder(output: Path, name: str) -> Iterator[Path]:
             yield Path(staging)
     except BaseException:
         for folder in created:
-            with contextlib.suppress(OSError):  # another build may have put something there meanwhile
+            with contextlib.suppress(OSError):  # another build may have written to it meanwhile
                 folder.rmdir()
         raise
 
 
 def replace_folder(built: Path, target: Path, *, aside: Path) -> None:
-    """Put a finished folder in the place of an earlier one, which stays if that fails."""
+    """Replace an earlier folder with a finished one; keep the earlier one if that fails."""
     if not target.exists():
         built.rename(target)
         return

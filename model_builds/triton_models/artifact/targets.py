@@ -1,8 +1,8 @@
-"""The targets of artifacts: what an artifact can run on, and what an endpoint can load.
+"""The targets of artifacts and endpoints.
 
-A TensorRT plan loads on the compute capability and in the TensorRT version that it was compiled for. A
-carried Python environment loads in the release's Python, for which its TensorRT version stands here: no two
-releases with one TensorRT have different Pythons. Everything else runs anywhere.
+A TensorRT plan loads only on the compute capability and in the TensorRT version it was compiled for. A Python
+environment in an artifact loads only in the release's Python. The TensorRT version implies it, because
+releases with equal TensorRT versions have equal Python versions. Everything else runs anywhere.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VERSION_NUMBERS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactTarget:
-    """What an artifact can run on, or what an endpoint is.
+    """The target of an artifact or an endpoint.
 
     Attributes:
         hardware: "sm86" for compute capability 8.6, "cpu" for none, "ampere+" for 8.0 and newer, or "any".
@@ -43,41 +43,41 @@ class ArtifactTarget:
 
     @classmethod
     def parse(cls, text: str) -> ArtifactTarget:
-        """The target of a text such as "sm86-trt10.13.3".
+        """Parse a string such as "sm86-trt10.13.3".
 
         Raises:
-            FleetError: It is not the text of a target.
+            FleetError: The string is not a target.
         """
         return _parsed(text)
 
     @classmethod
     def of(cls, *, release: Release, gpu: Gpu | None) -> ArtifactTarget:
-        """The target that an endpoint is.
+        """Return the target of an endpoint.
 
         Args:
-            release: The release that serves.
-            gpu: The GPU of its instances; None if they have none.
+            release: The release of the endpoint.
+            gpu: The GPU of its instances; None without a GPU.
         """
         hardware = CPU if gpu is None else _hardware(gpu)
         return cls(hardware=hardware, tensorrt=_short(release.tensorrt))
 
     def __str__(self) -> str:
-        """The text that `parse` reads."""
+        """Return the string for `parse`."""
         return f"{self.hardware}-trt{self.tensorrt}" if self.tensorrt else ANY_HARDWARE
 
     @property
     def width(self) -> int:
-        """How much it covers; of two targets that cover a third one, the wider has the greater width."""
+        """The rank by coverage: a target that covers more has a greater width."""
         if not self.tensorrt:
             return 3
         return {ANY_HARDWARE: 2, AMPERE_PLUS: 1}.get(self.hardware, 0)
 
     def on_gpu(self, gpu: Gpu) -> bool:
-        """Whether an artifact for this target runs on a GPU, as far as the hardware decides."""
+        """Return whether the hardware of this target includes a GPU."""
         return self.covers(ArtifactTarget(hardware=_hardware(gpu), tensorrt=self.tensorrt))
 
     def covers(self, other: ArtifactTarget) -> bool:
-        """Whether an artifact for this target runs wherever one for the other does."""
+        """Return whether an artifact for this target runs everywhere an artifact for the other does."""
         if not self.tensorrt:
             return True
         if self.tensorrt != other.tensorrt:
@@ -88,16 +88,16 @@ class ArtifactTarget:
 
 
 ANY = ArtifactTarget()
-"""The target of what runs anywhere."""
+"""The target of an artifact that runs anywhere."""
 
 
 def built_target(*, release: str, gpu: str | None, cpu: bool) -> ArtifactTarget | None:
-    """The target of the endpoint that a build is for; None if it is for none.
+    """Return the target of the endpoint to build for; None for a portable build.
 
     Args:
-        release: As `fleet build` takes it.
-        gpu: As `fleet build` takes it.
-        cpu: As `fleet build` takes it.
+        release: The release, as in `fleet build`.
+        gpu: The GPU, as in `fleet build`.
+        cpu: True for CPUs, as in `fleet build`.
 
     Raises:
         FleetError: The release or the GPU is unknown.
@@ -108,13 +108,13 @@ def built_target(*, release: str, gpu: str | None, cpu: bool) -> ArtifactTarget 
 
 
 def content_targets(build: Mapping[str, Any], plans: Sequence[str]) -> tuple[ArtifactTarget, ...]:
-    """The targets that an artifact's content runs on; `ANY` alone if nothing in it depends on one.
+    """Return the targets that an artifact's content runs on; only `ANY` if it does not depend on one.
 
-    What its build did not record is not known, and not compared.
+    Facts that the build did not record are not compared.
 
     Args:
-        build: What its build.json says.
-        plans: The TensorRT versions that its plans name.
+        build: The content of its build.json.
+        plans: The TensorRT versions of its plans.
     """
     said = build.get("tensorrt")
     version = next(iter(plans), None) or (str(said) if said else "")
@@ -130,7 +130,7 @@ def content_targets(build: Mapping[str, Any], plans: Sequence[str]) -> tuple[Art
 
 
 def _compatible(build: Mapping[str, Any]) -> str | None:
-    """The wider hardware that all plans of an artifact were compiled for."""
+    """Return the wider hardware that all plans of an artifact were compiled for."""
     plans = build.get("plans")
     levels = {plan.get("hardware") for plan in plans.values()} if isinstance(plans, Mapping) else set()
     return AMPERE_PLUS if levels == {AMPERE_PLUS} else None
@@ -156,7 +156,7 @@ def _parsed(text: str) -> ArtifactTarget:
             what=f"{text!r} is not a target",
             where="the target",
             expected="compute capability and TensorRT, such as sm86-trt10.13.3; cpu-trt10.13.3; or any",
-            fix="`fleet history` shows the targets of what is published; an alias names its endpoint's",
+            fix="run `fleet history` to list published targets; an alias contains its endpoint's target",
             rule="unknown-target",
         )
     return ArtifactTarget(hardware=match["hardware"] or ANY_HARDWARE, tensorrt=match["tensorrt"] or "")

@@ -2,7 +2,7 @@
 
 A publication replaces the manifest, which is megabytes for thousands of models, and only one runs at a time.
 Models that become ready meanwhile wait and share the next publication. A model that took minutes is therefore
-published at once, and hundreds that take a second each share a few publications. There is no batch size or
+published at once, and hundreds of faster ones share a few publications. There is no batch size or
 delay to configure. If the machine dies, only the models finished during the current publication are lost;
 `fleet diff` lists them again.
 

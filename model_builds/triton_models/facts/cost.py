@@ -1,4 +1,4 @@
-"""What a fleet costs, as arithmetic that a reader can follow: instances, hours and a price.
+"""The cost of a fleet, as an explicit calculation: instances, hours and a price.
 
 Blog post 004 of AWS says that two ensembles on one ml.g4dn.4xlarge cost half of what they cost on an endpoint
 each, "over $13,000" a year: 1.505 USD x 8,760 h = 13,184 USD is what the endpoint costs that is not needed.
@@ -17,12 +17,12 @@ _CURRENCY = " USD"
 _WHOLE_FROM = 10
 
 HOURS_PER_MONTH = 730
-"""A twelfth of a year, as AWS's own calculator counts."""
+"""A twelfth of a year, as in AWS's own calculator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What the instances of an endpoint cost in a month. Storage, requests, logs and builds come on top.
+    """The monthly cost of an endpoint's instances, without storage, requests, logs and builds.
 
     Attributes:
         instance_type: The endpoint's.
@@ -40,36 +40,36 @@ class Estimate:
 
     @property
     def instance(self) -> float:
-        """USD a month for one instance."""
+        """USD per month for one instance."""
         return self.price.usd_per_hour * HOURS_PER_MONTH
 
     @property
     def floor(self) -> float:
-        """USD a month with the fewest instances: what it costs without a request."""
+        """USD per month with the minimum capacity: the cost without requests."""
         return self.instance * self.min_instances
 
     @property
     def ceiling(self) -> float:
-        """USD a month with the most instances all the time: it cannot cost more."""
+        """USD per month with the maximum capacity all the time: the upper limit."""
         return self.instance * self.max_instances
 
     @property
     def per_model(self) -> float | None:
-        """USD a month for each model, at the floor; None without models."""
+        """USD per month and model at the minimum capacity; None without models."""
         return self.floor / self.models if self.models else None
 
     @property
     def apart(self) -> float:
-        """USD a month if each model had an endpoint of its own, with the same floor."""
+        """USD per month if each model had a separate endpoint with the same minimum capacity."""
         return self.floor * self.models
 
     @property
     def saving(self) -> float | None:
-        """The share of that which is saved, from 0 to 1; None without models."""
+        """The saved share of that cost, from 0 to 1; None without models."""
         return 1 - self.floor / self.apart if self.apart else None
 
     def lines(self) -> Iterator[str]:
-        """The estimate as sentences, with what it is calculated from."""
+        """Return the estimate as sentences, with its inputs."""
         price = self.price
         instances, amount = str(self.min_instances), dollars(self.ceiling)
         if self.min_instances != self.max_instances:
@@ -87,11 +87,11 @@ class Estimate:
 
 
 def dollars(amount: float) -> str:
-    """An amount as a person writes it: no cents from ten dollars on."""
+    """Return a readable amount, without cents from ten dollars on."""
     digits = 0 if abs(amount) >= _WHOLE_FROM else 2
     return f"{amount:,.{digits}f}{_CURRENCY}"
 
 
 def counted(models: int) -> str:
-    """A number of models in words."""
+    """Return a number of models in words."""
     return "1 model" if models == 1 else f"{models:,} models"

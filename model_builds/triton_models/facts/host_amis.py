@@ -1,4 +1,4 @@
-"""Host images (AMIs) of SageMaker endpoints: the driver of each, and which GPUs it serves.
+"""Host images (AMIs) of SageMaker endpoints, with their drivers and supported GPUs.
 
 Read on 2026-11-22. AWS's page about them has a column "compatible instance types", whose rows for drivers 550
 and 580 could not be read here; REPORTS holds what others report.
@@ -23,7 +23,7 @@ from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release
 
 PATTERN = re.compile(r"al\d+-ami-sagemaker-inference-gpu-\d+(-\d+)?")
-"""Names of AMIs for GPUs. AWS adds some: one that is not in HOST_AMIS is passed on unchecked."""
+"""Names of AMIs for GPUs. AWS adds new ones, so a name missing in HOST_AMIS is not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ HOST_AMIS: Mapping[str, HostAmi] = MappingProxyType(
 OLDEST_DRIVERS: Mapping[str, str] = MappingProxyType(
     {"g7": "595", "g7e": "570", "p6-b200": "570", "p6-b300": "570"}
 )
-"""The oldest driver that runs the GPUs of an instance family; of families left out every AMI's does."""
+"""The oldest driver for the GPUs of an instance family; every AMI supports the families not listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ REPORTS = (
 
 
 def default_ami(instance: InstanceType, release: Release) -> str | None:
-    """The host image of a release on an instance type.
+    """Return the host image of a release on an instance type.
 
     None without a GPU, and where the driver of the release's AMI is too old for the GPU: then the host is
     SageMaker's own choice for the type, which runs its GPU.
@@ -126,10 +126,10 @@ def default_ami(instance: InstanceType, release: Release) -> str | None:
 
 
 def too_old(ami: HostAmi, instance: InstanceType) -> bool:
-    """Whether an AMI's driver does not run the GPU of an instance type."""
+    """Return whether an AMI's driver does not support the GPU of an instance type."""
     return int(ami.driver) < int(OLDEST_DRIVERS.get(family(instance), "0"))
 
 
 def family(instance: InstanceType) -> str:
-    """The family of an instance type, such as "g5"."""
+    """Return the family of an instance type, such as "g5"."""
     return instance.name.split(".")[1]

@@ -1,4 +1,4 @@
-"""What the images of each release hold besides the server: backends, agents and modules of Python.
+"""The contents of each release's images besides the server: backends, agents and Python modules.
 
 Sources, read on 2026-11-22:
 
@@ -22,7 +22,7 @@ from typing import Any
 from triton_models.facts.releases import REMOVED_BACKENDS, Release
 
 IMAGE_SERVER = Path("/opt/tritonserver/bin/tritonserver")
-"""Where NVIDIA's images have the server; their PATH names the folder as well."""
+"""The folder of the server in NVIDIA's images, which is also on their PATH."""
 
 _BACKENDS = frozenset(
     {
@@ -46,7 +46,7 @@ BACKEND_LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {name: (f"libtriton_{name}.so",) for name in sorted(_BACKENDS)}
     | {"pytorch": ("libtriton_pytorch.so", "model.py")}
 )
-"""Backend -> what `runtime` may name of it. PyTorch's model.py is in pytorch_backend from r24.01 on."""
+"""The valid values of `runtime`, by backend. PyTorch's model.py is in pytorch_backend from r24.01 on."""
 
 REPOSITORY_AGENTS = frozenset({"checksum"})
 """The agents of the model repository in every image."""
@@ -68,11 +68,11 @@ _MODULES_SINCE: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 
 OWN_IMAGE_ADDS = "own_image_adds"
-"""The key of build.json with the backends, agents and modules that an image of the user's own adds."""
+"""The key of build.json with the backends, agents and modules that a custom image adds."""
 
 
 def backends(release: Release | None = None, *, cpu: bool = False) -> frozenset[str]:
-    """The backends of an image.
+    """Return the backends of an image.
 
     Args:
         release: The release; None for what any of them has.
@@ -83,7 +83,7 @@ def backends(release: Release | None = None, *, cpu: bool = False) -> frozenset[
 
 
 def python_packages(release: Release | None = None) -> frozenset[str]:
-    """The modules that Python models of a release import from its image; of any release without one.
+    """Return the modules that Python models can import from a release's image; from any without a release.
 
     Args:
         release: The release; None for what any of them has.
@@ -93,7 +93,7 @@ def python_packages(release: Release | None = None) -> frozenset[str]:
 
 
 def added(record: Mapping[str, Any]) -> frozenset[str]:
-    """The backends, agents and modules that an image of the user's own adds.
+    """Return the backends, agents and modules that a custom image adds.
 
     Args:
         record: What build.json says.

@@ -1,4 +1,4 @@
-"""Instance types and GPUs: what each SageMaker instance type brings.
+"""The table of SageMaker instance types and GPUs.
 
 Sources, as read on 2026-11-21:
 
@@ -32,7 +32,7 @@ DEFAULT_INSTANCE_TYPE = "ml.g5.2xlarge"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU model. A TensorRT plan loads on its compute capability only, and is tuned for the model.
+    """A GPU model. A TensorRT plan loads only on its compute capability, and is tuned for the model.
 
     Attributes:
         name: The name used everywhere here, such as "A10G" or "A100-40GB".
@@ -77,7 +77,7 @@ def _gpus(*rows: tuple[str, str, int]) -> Mapping[str, Gpu]:
     )
 
 
-# name, compute capability, GiB as AWS reports it
+# name, compute capability, GiB as reported by AWS
 GPUS: Mapping[str, Gpu] = _gpus(
     ("V100", "7.0", 16),
     ("T4", "7.5", 16),
@@ -188,7 +188,7 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = MappingProxyType(
     | _family(
         "g7",
         "RTX-PRO-4500",
-        # The EC2 API reports slightly other instance stores for the three smallest: 440, 875 and 930 GB.
+        # The EC2 API reports slightly different instance stores for the three smallest: 440, 875 and 930 GB.
         (
             ("2xlarge", 1, 8, 32, 600),
             ("4xlarge", 1, 16, 64, 600),
@@ -234,7 +234,7 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = MappingProxyType(
 
 
 def gpu(name: str) -> Gpu:
-    """The GPU model of that name.
+    """Return the GPU model with that name.
 
     Raises:
         FleetError: No such GPU model is known.
@@ -257,7 +257,7 @@ def gpu(name: str) -> Gpu:
 
 
 def instance_type(name: str) -> InstanceType:
-    """The SageMaker hosting instance type of that name.
+    """Return the SageMaker hosting instance type with that name.
 
     Raises:
         FleetError: No such instance type is known; close matches and the documented ones are named.
@@ -274,6 +274,6 @@ def instance_type(name: str) -> InstanceType:
             what=f"unknown instance type {name!r}",
             where="the endpoint's instance type",
             expected=f"a GPU type that AWS documents for multi-model endpoints: {', '.join(documented)}",
-            why="SageMaker refuses an instance type it does not host, but only once the deployment runs",
+            why="SageMaker refuses other instance types, but only during the deployment",
             fix=did_you_mean(name, INSTANCE_TYPES, otherwise=f"use {DEFAULT_INSTANCE_TYPE}"),
         ) from None

@@ -1,4 +1,4 @@
-"""What an hour of an instance costs: SageMaker real-time hosting on demand, in US dollars.
+"""Hourly prices of instances: SageMaker real-time hosting on demand, in US dollars.
 
 A price is a fact with a date. Those of the AWS price list were read from its public files, which need no
 account: https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/AmazonSageMaker/current/us-east-1/index.json,
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 SOURCE_DATE = "2026-11-21"
-"""When the table was gone through last."""
+"""The date of the last revision of the table."""
 
 _PRICE_LIST = "AWS price list"
 _PUBLISHED = "published by a third party"
@@ -21,7 +21,7 @@ _PUBLISHED = "published by a third party"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What an instance type costs.
+    """The price of an instance type.
 
     Attributes:
         usd_per_hour: For one instance, on demand.
@@ -95,7 +95,7 @@ PRICES: Mapping[str, Price] = MappingProxyType(
         for name, usd in row.items()
     }
 )
-"""The price of each instance type that is known, by its name."""
+"""The known prices, by the name of the instance type."""
 
 CODEBUILD_PRICES: Mapping[str, Price] = MappingProxyType(
     {
@@ -103,5 +103,5 @@ CODEBUILD_PRICES: Mapping[str, Price] = MappingProxyType(
         "LINUX_CONTAINER": Price(usd_per_hour=1.2, source=_PUBLISHED, region="us-east-1", dated="2026"),
     }
 )
-"""What an hour of a CodeBuild machine costs, by the type of its environment: the one with an A10G, and
+"""Hourly prices of CodeBuild machines, by the type of their environment: the one with an A10G, and
 general1.large."""

@@ -1,4 +1,4 @@
-"""The service quotas that a fleet runs into.
+"""The service quotas that a fleet needs.
 
 Sources, read 2026-11-22:
 
@@ -19,19 +19,19 @@ from triton_models.facts.build_machines.processing import processing_type
 from triton_models.facts.instances import InstanceType
 
 DEFAULT_MAX_CAPACITY = 4
-"""The most instances that the app of this repository scales to by default."""
+"""The default maximum capacity in the app of this repository."""
 
 MACHINES = ("automatic", "on-demand", "processing-job", "none")
 
 _SMALL, _LARGE, _GPU_SMALL = "L-9D07B6EF", "L-4DDC4A99", "L-F1FE1B52"
 
 FLEETS = 2
-"""Fleets of full size that run at once while an update or another endpoint takes over."""
+"""The number of full-size fleets that run in parallel during an update or a replacement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """A quota that something of the fleet runs into.
+    """A quota that a part of the fleet needs.
 
     Attributes:
         service: The service's code in Service Quotas.
@@ -57,7 +57,7 @@ def needs(
     machine: str = "automatic",
     build_type: str | None = None,
 ) -> tuple[Need, ...]:
-    """The quotas that a fleet on this instance type runs into.
+    """Return the quotas that a fleet on this instance type needs.
 
     Args:
         instance: The endpoint's instance type.
@@ -84,7 +84,7 @@ def build_needs(
     machine: str = "automatic",
     build_type: str | None = None,
 ) -> tuple[Need, ...]:
-    """The quotas that builds for this instance type run into; see `needs`."""
+    """Return the quotas that builds for this instance type need; see `needs`."""
     what = "a build" if builds == 1 else f"{builds} builds at a time"
     if machine == "none":
         return ()
@@ -96,7 +96,7 @@ def build_needs(
         if chosen is None:
             return ()
         machine = "on-demand" if chosen == "on demand" else "processing-job"
-    # Of a run of several builds the first and the last step are small builds of their own.
+    # In a run of several builds, the first and the last step are separate small builds.
     steps = _codebuild("Linux/Small", _SMALL, 1, "the steps of a run before and after its builds")
     if machine == "on-demand":
         what = f"{what} on CodeBuild's {' or '.join(BUILD_MACHINES)}"
@@ -114,7 +114,7 @@ def build_needs(
 
 
 def quota_codes(*, gpu: bool, on_demand: bool, small: bool) -> list[str]:
-    """The codes of CodeBuild's quotas that builds need, whatever their number.
+    """Return the codes of CodeBuild's quotas that any number of builds needs.
 
     Args:
         gpu: Whether the builds compile on a GPU.
@@ -126,7 +126,7 @@ def quota_codes(*, gpu: bool, on_demand: bool, small: bool) -> list[str]:
 
 
 def processing_quota(instance_type: str) -> str:
-    """The name of SageMaker's quota for Processing jobs on an instance type."""
+    """Return the name of SageMaker's quota for Processing jobs on an instance type."""
     return f"{instance_type} for processing job usage"
 
 

@@ -1,4 +1,4 @@
-"""`fleet check-quotas`: whether the account's service quotas let the endpoint start and its models be built.
+"""`fleet check-quotas`: check that the account's service quotas suffice for the endpoint and its builds.
 
 In a new account the quotas of GPU instances are 0, and a deployment finds that out after minutes. Raising one
 takes AWS from minutes to days.
@@ -41,11 +41,11 @@ class Quota:
 
     @property
     def enough(self) -> bool:
-        """Whether the value is what is needed."""
+        """True if the quota suffices."""
         return self.value >= self.need.least
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the quota as JSON-ready data."""
         return {
             "service": self.need.service,
             "name": self.need.name,
@@ -71,11 +71,11 @@ class Quotas:
 
     @property
     def exit_code(self) -> int:
-        """0 if every quota is enough."""
+        """0 if every quota suffices, otherwise 1."""
         return 0 if all(quota.enough for quota in self.quotas) else 1
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, with the command for each quota that is too low."""
+        """Return the outcome as JSON-ready data, with the command for each quota that is too low."""
         return {
             "region": self.region,
             "quotas": [
@@ -85,7 +85,7 @@ class Quotas:
         }
 
     def lines(self) -> Iterator[str]:
-        """A line for each, and below one that is too low how to ask for more."""
+        """Yield a line per quota, followed by the command to increase it if it is too low."""
         for quota in self.quotas:
             verdict = "ok " if quota.enough else "low"
             need = quota.need
@@ -96,7 +96,7 @@ class Quotas:
                 yield f"     {self.request(quota)}"
 
     def request(self, quota: Quota) -> str:
-        """How to get a higher value."""
+        """Return the command that requests a higher value."""
         if not quota.adjustable:
             return "AWS raises it only through AWS Support: open a case"
         return (
@@ -107,7 +107,7 @@ class Quotas:
 
 
 def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
-    """The account's values.
+    """Read the account's values.
 
     Args:
         wanted: The quotas.
@@ -128,7 +128,7 @@ def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
 
 
 def run(arguments: argparse.Namespace) -> Quotas:
-    """`fleet check-quotas --instance-type TYPE [--max-capacity N] [--parallel-builds N]`."""
+    """Run `fleet check-quotas --instance-type TYPE [--max-capacity N] [--parallel-builds N]`."""
     import boto3.session
 
     instance = find_instance_type(arguments.instance_type)
@@ -151,7 +151,7 @@ def run(arguments: argparse.Namespace) -> Quotas:
 
 
 def _by_name(service: str, names: set[str], client: Any) -> dict[str, Mapping[str, Any]]:
-    """The quotas of these names. SageMaker has thousands, so it is left off when all are found."""
+    """Return the quotas with these names. SageMaker has thousands, so the listing stops early if possible."""
     found: dict[str, Mapping[str, Any]] = {}
     pages = client.get_paginator("list_aws_default_service_quotas").paginate(
         ServiceCode=service, PaginationConfig={"PageSize": 100}
@@ -164,7 +164,7 @@ def _by_name(service: str, names: set[str], client: Any) -> dict[str, Mapping[st
 
 
 def _applied(need: Need, default: Mapping[str, Any] | None, client: Any) -> Quota:
-    """The quota with the account's own value, or with AWS's default where it never got one."""
+    """Return the quota with the account's own value, otherwise with AWS's default."""
     code = need.code or (default or {})["QuotaCode"]
     try:
         quota = client.get_service_quota(ServiceCode=need.service, QuotaCode=code)["Quota"]
@@ -179,18 +179,18 @@ def _unknown(need: Need) -> FleetError:
         what=f"Service Quotas has no quota {need.name!r}",
         where=f"the quotas of {need.service}",
         expected="a quota of that name in the region",
-        why="the instance type is not offered there for that, or the quota was renamed",
-        fix="name another --region or instance type, or look for the quota in the Service Quotas console",
+        why="the region does not offer the instance type for that, or the quota was renamed",
+        fix="choose another --region or instance type, or find the quota in the Service Quotas console",
         rule=_RULE,
     )
 
 
 def _no_region() -> str:
     raise FleetError.of(
-        what="no region is given",
+        what="the region is missing",
         where="the command line",
         expected="--region, or a region in the AWS configuration",
-        why="every region has quotas of its own",
+        why="quotas apply per region",
         fix="--region us-east-1",
         rule=_RULE,
     )
@@ -198,7 +198,7 @@ def _no_region() -> str:
 
 @contextlib.contextmanager
 def _aws_errors() -> Iterator[None]:
-    """What AWS and its SDK raise, as a FleetError about Service Quotas."""
+    """Convert errors of AWS and its SDK to a FleetError about Service Quotas."""
     import botocore.exceptions as aws
 
     try:
@@ -210,12 +210,12 @@ def _aws_errors() -> Iterator[None]:
             where="Service Quotas",
             expected="permission to read quotas: servicequotas:Get* and servicequotas:List*",
             why=str(details.get("Message", "")),
-            fix="use a role that may read quotas, such as one with ServiceQuotasReadOnlyAccess",
+            fix="use a role with permission to read quotas, such as ServiceQuotasReadOnlyAccess",
             rule=_RULE,
         ) from None
     except aws.BotoCoreError as error:
         raise FleetError.of(
-            what="Service Quotas cannot be asked",
+            what="cannot read Service Quotas",
             where="Service Quotas",
             expected="valid credentials and an existing region",
             why=str(error),

@@ -1,4 +1,4 @@
-"""Triton container releases: what is inside each, which host it needs, and where AWS publishes it.
+"""The table of Triton container releases: contents, host requirements, and regions of AWS's images.
 
 Sources, as read on 2026-11-21:
 
@@ -97,7 +97,7 @@ _NUMPY_2_SINCE = "24.12"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuda:
-    """What a CUDA major version asks of the host.
+    """The host requirements of a CUDA major version.
 
     Attributes:
         min_driver: The oldest driver on which every minor version of it runs.
@@ -138,7 +138,7 @@ class Release:
 
     @property
     def on_sagemaker(self) -> bool:
-        """Whether AWS publishes the image in a region known to this table."""
+        """Return whether AWS publishes the image in a region known to this table."""
         return bool(self.regions)
 
     @property
@@ -168,7 +168,7 @@ class Release:
 
     @property
     def switches_tf32(self) -> bool:
-        """Whether TF32 can be turned off per model of ONNX Runtime; before, only for all of a server."""
+        """True if TF32 can be disabled per model of ONNX Runtime; earlier only for the entire server."""
         return self.name >= _TF32_SWITCH_SINCE
 
     @property

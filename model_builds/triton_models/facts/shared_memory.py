@@ -1,7 +1,7 @@
-"""What the Python backend takes of /dev/shm, and what a SageMaker container has of it. Read 2026-11-21.
+"""The shared memory (/dev/shm) of the Python backend and of a SageMaker container. Read 2026-11-21.
 
 Each instance of a Python model has a region of its own (SharedMemoryManager in src/shm_manager.cc of
-python_backend). It begins with shm-default-byte-size, for which src/python_be.cc takes no less than 1 MiB;
+python_backend). It begins with shm-default-byte-size, for which src/python_be.cc requires at least 1 MiB;
 with the start script's 16 MiB four instances fill a container. The size of a container's /dev/shm is in issue
 2801 of sagemaker-python-sdk and in server issue 4675; nothing changes it.
 """
@@ -22,7 +22,7 @@ PYTHON_SHARED_MEMORY = Check(
 
 
 def too_many_instances(instances: Mapping[str, int], *, where: str) -> Iterator[Problem]:
-    """Whether the Python models of one artifact fit into a container, each instance with the smallest region.
+    """Return whether an artifact's Python models fit into a container, with the smallest region per instance.
 
     Args:
         instances: How many each model has, by its name.

@@ -1,4 +1,4 @@
-"""What TensorRT can compile: types, precisions, and plans for more than one GPU model.
+"""The types, precisions and plans that TensorRT supports.
 
 Levels of hardware compatibility: NvInfer.h of 11.1, and trtexec's options at the tags v8.6.1 to v11.1, read
 on 2026-11-22.
@@ -50,7 +50,7 @@ _LEVELS_SINCE: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType(
 def hardware_problems(
     hardware: str, *, release: Release | None, gpu: Gpu | None, where: str
 ) -> Iterator[Problem]:
-    """What keeps a plan for some hardware from being compiled.
+    """Yield the reasons why a plan for some hardware cannot be compiled.
 
     Args:
         hardware: As declared, one of `Hardware`.

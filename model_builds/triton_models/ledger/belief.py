@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Grade(str, Enum):
-    """How well a belief is founded, the best first."""
+    """The strength of a belief's evidence, the strongest first."""
 
     OBSERVED = "observed"
     AWS_DOCUMENTATION = "AWS documentation"
@@ -17,7 +17,7 @@ class Grade(str, Enum):
 
 
 class DecidedBy(str, Enum):
-    """Where a belief is decided."""
+    """The place where a belief is decided."""
 
     GPU = "gpu"
     ACCOUNT = "account"

@@ -1,9 +1,9 @@
-"""Which files of a model are worth compressing: those that shorten a cold start, judged by samples.
+"""The choice of files to compress: those that shorten a cold start, estimated from samples.
 
-An instance downloads an artifact, then unpacks it. Deflate makes the first shorter and the second longer,
-and trained weights lose: they shrink by 7 to 20 %, and inflating them takes twice as long as copying them.
-What gains consists of sequences that come again: text, programs, indices, pruned weights. So the samples are
-searched for those, without a compression library: the answer is the same with any version of any.
+An instance downloads an artifact, then unpacks it. Deflate shortens the download but lengthens the unpacking.
+Trained weights lose: they shrink by 7 to 20 %, and inflating them takes twice as long as copying them. Files
+with repeated sequences gain: text, programs, indices, pruned weights. The samples are searched for those
+without a compression library, so the choice does not depend on its version.
 
 Measured with gzip 1.12, 2026-11-21: the download speed below which deflate pays, and in brackets the share of
 repeated sequences. Weights in float32, float16 and int8: 24 to 32 MB/s (0.00); in bfloat16: 54 (0.00); with
@@ -20,8 +20,8 @@ from triton_models.pack.content import Content
 # The share of repeated sequences from which on a file is compressed.
 _WORTH = 0.3
 
-# Compressing makes an artifact's bytes depend on zlib's version, so it must be worth more than the eleven
-# milliseconds that this takes to download.
+# Compression makes an artifact's bytes depend on zlib's version, so it must save more than this, which
+# downloads in eleven milliseconds.
 _WORTH_BYTES = 1 << 20
 
 _SAMPLES = 4
@@ -30,7 +30,7 @@ _SEQUENCE_BYTES = 4
 
 
 def worth_compressing(contents: Mapping[str, Content]) -> frozenset[str]:
-    """The names of the files to compress; none unless the model becomes smaller by more than a megabyte."""
+    """Return the names of the files to compress; none unless that saves more than a megabyte."""
     shares = {name: repeated(content) for name, content in contents.items()}
     chosen = {name for name, share in shares.items() if share >= _WORTH}
     saved = sum(shares[name] * contents[name].size for name in chosen)
@@ -38,7 +38,7 @@ def worth_compressing(contents: Mapping[str, Content]) -> frozenset[str]:
 
 
 def repeated(content: Content) -> float:
-    """The share of a content's four-byte sequences that occurred shortly before, from 0 to 1, by samples."""
+    """Estimate the share of four-byte sequences, from 0 to 1, that occurred shortly before."""
     size = min(content.size, _SAMPLE_BYTES) // _SEQUENCE_BYTES * _SEQUENCE_BYTES
     if size < _SAMPLE_BYTES:
         return _share(content, offsets=[0], size=size)
@@ -47,7 +47,7 @@ def repeated(content: Content) -> float:
 
 
 def _share(content: Content, *, offsets: list[int], size: int) -> float:
-    count = size - _SEQUENCE_BYTES  # one of each alignment is left out, so that the four are of equal length
+    count = size - _SEQUENCE_BYTES  # omit one of each alignment, so that the four have equal lengths
     if count <= 0:
         return 0.0
     different, sample = 0, memoryview(bytearray(size))

@@ -14,33 +14,33 @@ from triton_models.base.errors import FleetError
 
 
 class Content(Protocol):
-    """Bytes of a known number, which can be read from any place in any thread."""
+    """A content of known size, readable at any offset in any thread."""
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
 
     def fill(self, places: Iterable[memoryview], *, offset: int) -> None:
-        """Read what begins at an offset into one place after the other.
+        """Read from an offset into one place after the other.
 
         Raises:
-            FleetError: It cannot be read, or is not what it was when it was looked at first.
+            FleetError: The content cannot be read, or has changed since it was first read.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """A content that was read already."""
+    """A content in memory."""
 
     data: bytes
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return len(self.data)
 
     def fill(self, places: Iterable[memoryview], *, offset: int) -> None:
-        """As in `Content`."""
+        """Implement `Content`."""
         for place in places:
             place[:] = self.data[offset : offset + len(place)]
             offset += len(place)
@@ -51,9 +51,9 @@ class OnDisk:
     """A file's content, read piece by piece.
 
     Attributes:
-        path: The file itself, links resolved.
-        size: In bytes.
-        identity: Device, number, size and time of the last change, which stay as long as the content does.
+        path: The file, with links resolved.
+        size: Its size in bytes.
+        identity: Its device, inode, size and modification time, to detect changes.
     """
 
     path: str
@@ -62,10 +62,10 @@ class OnDisk:
 
     @classmethod
     def of(cls, source: Path, *, root: Path) -> OnDisk:
-        """The content of a file below a folder.
+        """Return the content of a file below a folder.
 
         Raises:
-            FleetError: It cannot be read, is no file any more, or leads out of the folder.
+            FleetError: The path cannot be read, is no longer a file, or leads out of the folder.
         """
         path = os.path.realpath(source)
         if not Path(path).is_relative_to(root):
@@ -77,7 +77,7 @@ class OnDisk:
         return cls(path=path, size=found.st_size, identity=_identity(found))
 
     def fill(self, places: Iterable[memoryview], *, offset: int) -> None:
-        """As in `Content`."""
+        """Implement `Content`."""
         with _opened(self.path) as descriptor:
             for place in places:
                 offset = self._fill(place, descriptor=descriptor, offset=offset)
@@ -95,7 +95,7 @@ class OnDisk:
 
 
 def read(content: Content) -> bytes:
-    """All of a content; for one that is known to be small."""
+    """Return all bytes of a small content."""
     data = bytearray(content.size)
     content.fill([memoryview(data)], offset=0)
     return bytes(data)
@@ -103,7 +103,7 @@ def read(content: Content) -> bytes:
 
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
-    """A file to read. What was put in its place is not followed and not waited for."""
+    """Yield a file opened for reading, without following links or waiting for pipes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -114,10 +114,10 @@ def _opened(path: str) -> Iterator[int]:
         raise _changed(path) from None
     except OSError as error:
         raise FleetError.of(
-            what=f"cannot be read: {error.strerror or error}",
+            what=f"cannot read the file: {error.strerror or error}",
             where=path,
-            expected="a file that you may read",
-            fix="check the rights and the disk",
+            expected="a readable file",
+            fix="check the permissions and the disk",
             rule="unreadable",
         ) from None
 
@@ -128,10 +128,10 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
 
 def _changed(path: str | Path) -> FleetError:
     return FleetError.of(
-        what="the file was changed while the model was packed",
+        what="the file changed while the model was packed",
         where=str(path),
-        expected="a model that stays as it is until it is packed",
-        why="the artifact would hold a mixture of two states, and neither was checked",
-        fix="wait until nothing writes to the model, and pack it again",
+        expected="a model that does not change during packing",
+        why="the artifact would mix two states, neither of which was checked",
+        fix="wait until no process writes to the model, then pack it again",
         rule="changed-while-packed",
     )

@@ -1,4 +1,4 @@
-"""Copies of one model under names of their own, to see many share an endpoint before there are."""
+"""Copies of a model under different names, to test an endpoint with many models."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from triton_models.config.pbtxt import CONFIG_FILE, parse_config, to_text
 
 
 def copies(layout: Layout, count: int) -> Iterator[Layout]:
-    """The model as `<name>-1`, `<name>-2` and so on, its composing models too. Nothing is copied on disk.
+    """Yield the model as `<name>-1`, `<name>-2` and so on, with its composing models, without disk copies.
 
     Args:
         layout: The model, which `check` accepts.
-        count: How many.
+        count: The number of copies.
     """
     models = {
         directory for directory in layout.children("") if f"{directory}/{CONFIG_FILE}" in layout.texts
@@ -43,7 +43,7 @@ def _copy(layout: Layout, names: Mapping[str, str]) -> Layout:
 
 
 def _renamed(path: str, text: bytes, names: Mapping[str, str]) -> bytes:
-    """A file as it is under the new names, if it says one."""
+    """Return the content of a file with the new names, if it contains any."""
     if path == BUILD_FILE:
         about = json.loads(text)
         if about.get("model") not in names:

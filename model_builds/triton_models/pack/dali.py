@@ -1,9 +1,9 @@
-"""A serialized DALI pipeline without the places in the source code that it was made at.
+"""Removal of source locations from a serialized DALI pipeline.
 
-Every operator carries the path, line, function and text of each frame that led to it, for error messages.
-They leak the paths of the machine that built the model, and give other bytes for the same pipeline elsewhere.
-The format is dali/pipeline/proto/dali.proto of NVIDIA/DALI (read 2026-11-21, DALI 2.4). Fields are left out
-here without a schema, so that everything else stays as it was, byte for byte, in any version.
+Every operator contains the path, line, function and source text of its stack frames, for error messages. They
+reveal paths of the build machine, and make the bytes depend on it. The format is
+dali/pipeline/proto/dali.proto of NVIDIA/DALI (read 2026-11-21, DALI 2.4). Fields are removed without a
+schema, so that all other bytes stay unchanged in any version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_VARINT_BYTES = 10
 
 
 def without_origin(pipeline: bytes) -> bytes:
-    """The pipeline without the origin of its operators; unchanged if it is not one."""
+    """Return the pipeline without the origins of its operators; return other content unchanged."""
     try:
         return b"".join(
             _rewritten(field, _without_origin(field.content)) if field.number == _OPERATORS else field.raw
@@ -40,7 +40,7 @@ class _NotProtobufError(Exception):
 
 class _Field(NamedTuple):
     number: int
-    content: bytes  # of a field that has a length; else empty
+    content: bytes  # of a field that has a length; otherwise empty
     raw: bytes
 
 
@@ -61,7 +61,7 @@ def _rewritten(field: _Field, content: bytes) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[_Field]:
-    """The fields of a message, in their order."""
+    """Yield the fields of a message, in order."""
     at = 0
     while at < len(message):
         start = at
@@ -83,7 +83,7 @@ def _fields(message: bytes) -> Iterator[_Field]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """The number at a place, and the place after it."""
+    """Return the number at a position, and the position after it."""
     value = 0
     for index, byte in enumerate(message[at : at + _MAX_VARINT_BYTES]):
         value |= (byte & 0x7F) << (7 * index)

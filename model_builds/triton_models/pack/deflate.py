@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# The most that a stored block holds: its length has 16 bits.
+# The maximum size of a stored block, whose length has 16 bits.
 STORED_BYTES = 0xFFFF
 
 # Recorded in an artifact whose bytes depend on it. Level 4 is within 6 % of level 6's size, at twice its
@@ -25,7 +25,7 @@ _BLOCK_HEADER_BYTES = 5
 
 
 class Stored(NamedTuple):
-    """Blocks that hold bytes as they are, and the places in them where the bytes belong."""
+    """Blocks of uncompressed bytes, and the places for those bytes."""
 
     blocks: bytearray
     places: Sequence[memoryview]
@@ -46,6 +46,6 @@ def stored(size: int) -> Stored:
 
 
 def compressed(content: bytes | bytearray) -> bytes:
-    """Blocks that hold a content in zlib's form; longer by 0.03 % if there is nothing to gain."""
+    """Compress a content with zlib; incompressible content grows by 0.03 %."""
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return compressor.compress(content) + compressor.flush(zlib.Z_SYNC_FLUSH)

@@ -1,12 +1,12 @@
-"""One immutable .tar.gz of a model, named after its content: the same input gives the same bytes anywhere.
+"""`fleet pack`: pack a model into an immutable .tar.gz named after its content, with reproducible bytes.
 
-The bytes depend on names and contents only. Order, times, owners, modes, the process's umask, the path of
-the input, the number of cores and the version of Python do not enter. Weights are stored, not compressed:
-SageMaker takes gzip, and a stored block is gzip. So no compression library has a say, unless a model has a
-megabyte to gain: then the archive names the library in its header, and with it in its digest.
+The bytes depend only on names and contents, not on order, times, owners, modes, the process's umask, the path
+of the input, the number of cores or the version of Python. Weights are stored without compression: SageMaker
+requires gzip, and stored blocks are valid gzip. The bytes do not depend on a compression library unless
+compression saves a megabyte. The archive then names the library in its header, and hence in its digest.
 
-The digest is that of the bytes, not of what they unpack to: S3 checks it on arrival, and an object of that
-name is this file or damaged. Where two versions of zlib give two files, they have two names.
+The digest covers the bytes, not the unpacked content. S3 verifies it on arrival, so an object of that name is
+this file. If two versions of zlib give different files, their names differ.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from triton_models.pack.deflate import COMPRESSOR
 
 DIGEST_LENGTH = 16
 
-# A pipeline is some kilobytes. Anything longer is no pipeline, and stays as it is.
+# A pipeline has a few kilobytes. Anything longer is not a pipeline, and is packed unchanged.
 _MAX_PIPELINE_BYTES = 64 << 20
 _FILE_NAME = re.compile(rf"(?P<model>.+)-(?P<digest>[0-9a-f]{{{DIGEST_LENGTH}}}){re.escape(ARCHIVE_SUFFIX)}")
 
@@ -50,8 +50,8 @@ class Artifact:
         digest: The first 16 hexadecimal digits of `sha256`.
         path: The file.
         size: Its size in bytes.
-        sha256: The SHA-256 of the file, hexadecimal.
-        build: What it was built from and for: its build.json. Empty without one.
+        sha256: The SHA-256 of the file, in hexadecimal.
+        build: The content of its build.json, with its sources and its target. Empty without one.
     """
 
     model: str
@@ -63,10 +63,10 @@ class Artifact:
 
     @classmethod
     def read(cls, path: Path) -> Artifact:
-        """The artifact in a file, whose name and content are compared.
+        """Read an artifact from a file, and compare its name with its content.
 
         Raises:
-            FleetError: It is not an artifact, cannot be read, or its content is not what its name says.
+            FleetError: The file is not an artifact, cannot be read, or its content contradicts its name.
         """
         match = _FILE_NAME.fullmatch(path.name)
         if match is None and path.is_file():
@@ -74,26 +74,26 @@ class Artifact:
                 what=f"{path.name!r} is not the name of an artifact",
                 where=str(path),
                 expected=f"<model>-<{DIGEST_LENGTH} hexadecimal digits>{ARCHIVE_SUFFIX}",
-                why="an object that is overwritten under its old name may be served in both versions",
-                fix="`fleet pack DIRECTORY -o DIR` names it after its content",
+                why="an object overwritten under the same name may be served in both versions",
+                fix="run `fleet pack DIRECTORY -o DIR`, which names it after its content",
                 rule="artifact-name",
             )
         layout = read_layout(path)
         if match is None:
             raise FleetError.of(
-                what="a directory where an artifact is wanted",
+                what="a directory instead of an artifact",
                 where=str(path),
-                expected=f"a {ARCHIVE_SUFFIX} made by `fleet pack`",
-                fix=f"`fleet pack {path} -o DIR`, and give the path it prints",
+                expected=f"a {ARCHIVE_SUFFIX} written by `fleet pack`",
+                fix=f"run `fleet pack {path} -o DIR`, and pass the path it prints",
                 rule="artifact-name",
             )
         sha256 = file_digest(path)
         if not sha256.startswith(match["digest"]):
             raise FleetError.of(
-                what=f"the content's SHA-256 begins with {sha256[:DIGEST_LENGTH]}",
+                what=f"the content's SHA-256 starts with {sha256[:DIGEST_LENGTH]}",
                 where=str(path),
-                expected=f"{match['digest']}, as the name says",
-                why="the file was changed, or not copied whole",
+                expected=f"{match['digest']}, as in the name",
+                why="the file was changed or copied incompletely",
                 fix="pack the model again",
                 rule="artifact-changed",
             )
@@ -107,7 +107,7 @@ class Artifact:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The artifact as JSON-ready data."""
+        """Return the artifact as JSON-ready data."""
         return {**asdict(self), "path": str(self.path)}
 
 
@@ -119,11 +119,11 @@ class Packed:
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Every artifact."""
+        """Return every artifact as JSON-ready data."""
         return {"artifacts": [artifact.as_dict() for artifact in self.artifacts]}
 
     def lines(self) -> Iterator[str]:
-        """The artifacts' paths, one a line."""
+        """Yield the artifacts' paths, one per line."""
         for artifact in self.artifacts:
             yield str(artifact.path)
 
@@ -131,12 +131,12 @@ class Packed:
 def pack(path: Path, *, output: Path) -> Artifact:
     """Pack a model into `<model>-<digest>.tar.gz`.
 
-    Nothing is written unless `check` accepts the model and no verification refused it; the file appears under
-    its name only when whole.
+    The file is written only if `check` accepts the model and no verification refused it. It appears under
+    its name only when complete.
 
     Args:
         path: An artifact root or a bare model directory.
-        output: The folder to write into; made if missing.
+        output: The folder to write to, created if missing.
 
     Raises:
         FleetError: `check` or a verification refuses the model, or the file cannot be written.
@@ -145,7 +145,7 @@ def pack(path: Path, *, output: Path) -> Artifact:
 
 
 def run(arguments: argparse.Namespace) -> Packed:
-    """`fleet pack PATH... -o DIR`: all of them, or none."""
+    """Run `fleet pack PATH... -o DIR` for all models or none."""
     artifacts = []
     for layout in _accepted(arguments.paths, output=arguments.output):
         for each in copies(layout, arguments.copies) if arguments.copies else [layout]:
@@ -155,7 +155,7 @@ def run(arguments: argparse.Namespace) -> Packed:
 
 
 def _accepted(paths: Iterable[Path], *, output: Path) -> list[Layout]:
-    """What is at the paths, if `check` accepts all of it."""
+    """Return the layouts of the paths if `check` accepts all of them."""
     layouts: list[Layout] = []
     problems: list[Problem] = []
     for path in paths:
@@ -181,10 +181,10 @@ def _limits(layout: Layout) -> Iterator[Problem]:
 def _refuse_as_input(path: Path, *, output: Path) -> None:
     if path.is_file():
         raise FleetError.of(
-            what="a file where a directory is wanted",
+            what="a file instead of a directory",
             where=str(path),
-            expected="a built model, or a Triton model directory",
-            fix="`fleet check` reads archives; `fleet pack` makes them from directories",
+            expected="a built model or a Triton model directory",
+            fix="pass the directory; use `fleet check` to read archives",
             rule="unreadable",
         )
     if path.is_dir() and output.resolve().is_relative_to(path.resolve()):
@@ -193,7 +193,7 @@ def _refuse_as_input(path: Path, *, output: Path) -> None:
             where=str(path),
             expected="a folder outside the model",
             why="the artifact would become part of the next one",
-            fix="give another folder with -o",
+            fix="choose another folder with -o",
         )
 
 
@@ -205,7 +205,7 @@ def _write(layout: Layout, *, output: Path) -> Artifact:
         with _replacing(output) as (temporary, file):
             parts = _parts(layout, contents, compress=compress)
             written = stream.write(parts, file, comment=COMPRESSOR if compress else "")
-            file.close()  # some file systems tell only now that they are full
+            file.close()  # some file systems report only now that they are full
             digest = written.sha256[:DIGEST_LENGTH]
             path = output / f"{layout.model}-{digest}{ARCHIVE_SUFFIX}"
             temporary.replace(path)
@@ -213,8 +213,8 @@ def _write(layout: Layout, *, output: Path) -> Artifact:
         raise FleetError.of(
             what=f"cannot write the artifact: {error.strerror or error}",
             where=str(error.filename or output),
-            expected="a folder that can be written to, with room for the model",
-            fix="give another folder with -o, or make room",
+            expected="a writable folder with space for the model",
+            fix="choose another folder with -o, or free some space",
             rule="unwritable",
         ) from None
     return Artifact(
@@ -229,7 +229,7 @@ def _write(layout: Layout, *, output: Path) -> Artifact:
 
 @contextlib.contextmanager
 def _replacing(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
-    """A temporary file in a folder, which is gone at the end unless it was renamed."""
+    """Yield a temporary file in a folder, and remove it at the end unless it was renamed."""
     descriptor, name = tempfile.mkstemp(dir=folder, prefix=".packing-", suffix=ARCHIVE_SUFFIX)
     temporary = Path(name)
     try:
@@ -241,14 +241,14 @@ def _replacing(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
 
 
 def _contents(layout: Layout) -> dict[str, Content]:
-    """What to pack of each file."""
+    """Return the content to pack for each file."""
     root = Path(layout.where).resolve()
     return {name: _content(layout, name, root=root) for name in layout.files}
 
 
 def _content(layout: Layout, name: str, *, root: Path) -> Content:
     if name in layout.texts:
-        return InMemory(layout.texts[name])  # what was checked, whatever became of the file since
+        return InMemory(layout.texts[name])  # the checked content, even if the file has changed since
     content = OnDisk.of(layout.sources[name], root=root)
     if name.endswith(dali.SUFFIX) and content.size <= _MAX_PIPELINE_BYTES:
         return InMemory(dali.without_origin(read(content)))
@@ -258,8 +258,8 @@ def _content(layout: Layout, name: str, *, root: Path) -> Content:
 def _parts(
     layout: Layout, contents: Mapping[str, Content], *, compress: frozenset[str]
 ) -> Iterator[stream.Part]:
-    """The archive from front to back."""
-    before = b""  # what belongs to the file before, and shares the next one's header block
+    """Yield the parts of the archive in order."""
+    before = b""  # padding of the previous file, joined with the next header
     for name in sorted({*layout.directories, *layout.files}):
         if name in layout.directories:
             before += tar.folder_header(name)

@@ -18,10 +18,10 @@ from typing import IO
 from triton_models.pack import deflate
 from triton_models.pack.content import Content
 
-# Small enough to stay in a core's cache between reading, summing, hashing and writing.
+# Small enough for a core's cache while it is read, summed, hashed and written.
 _PIECE_BYTES = 16 * deflate.STORED_BYTES
 
-# More would wait for the hashing, which takes one core, and hold a piece in memory each.
+# More groups would only wait for the hashing, which uses one core, and occupy memory.
 _MAX_WORKERS = 16
 
 _COMMENT = 0x10
@@ -82,7 +82,7 @@ def write(parts: Iterable[Part], file: IO[bytes], *, comment: str = "") -> Writt
 
 
 class _Frames:
-    """Stored blocks of the usual size, used again and again: fresh memory costs as much as reading."""
+    """A pool of stored blocks of the usual size, because allocating memory costs as much as reading."""
 
     def __init__(self) -> None:
         self._free: list[deflate.Stored] = []

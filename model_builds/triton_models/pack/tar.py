@@ -1,6 +1,6 @@
-"""The headers of a tar archive (POSIX.1-2001, "pax") that says nothing but names, sizes and what is a folder.
+"""The headers of a tar archive (POSIX.1-2001, "pax") with only names, sizes and the kind of an entry.
 
-Python's tarfile writes them too, but not the same bytes in every version of Python.
+Python's tarfile also writes them, but its bytes depend on the version of Python.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _MAX_SIZE = 8 * 1024**3 - 1  # eleven octal digits
 
 
 def file_header(name: str, size: int) -> bytes:
-    """What comes before a file's content."""
+    """Return the header before a file's content."""
     mode = 0o755 if name.endswith(_INTERPRETER) else 0o644
     return _header(name, size=size, mode=mode, kind=_FILE)
 
 
 def folder_header(name: str) -> bytes:
-    """What stands for a folder."""
+    """Return the header of a folder."""
     return _header(f"{name}/", size=0, mode=0o755, kind=_FOLDER)
 
 
 def padding(size: int) -> bytes:
-    """What follows a content of so many bytes, up to the next block."""
+    """Return the padding after a content of `size` bytes, up to the next block."""
     return bytes(-size % BLOCK_BYTES)
 
 
@@ -51,7 +51,7 @@ def _header(name: str, *, size: int, mode: int, kind: bytes) -> bytes:
 
 
 def _record(key: str, value: str) -> bytes:
-    """A line of an extended header, which begins with its own length."""
+    """Return a line of an extended header, which starts with its own length."""
     line = f" {key}={value}\n".encode()
     size = len(line) + 1
     while len(str(size)) + len(line) != size:
@@ -72,7 +72,7 @@ def _block(name: str, *, size: int, mode: int, kind: bytes) -> bytes:
     after = b"".join(
         (
             kind,
-            bytes(100),  # what a link leads to
+            bytes(100),  # the target of a link
             b"ustar\00000",
             bytes(64),  # names of user and group
             b"0000000\0" * 2,  # device

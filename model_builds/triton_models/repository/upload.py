@@ -258,7 +258,7 @@ class _Window(io.RawIOBase):
         self._at = max(0, base + offset)
         return self._at
 
-    def tell(self) -> int:
+    def tell(self) -> int:  # codespell:ignore tell
         return self._at
 
 

@@ -25,7 +25,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file, folder, link or device as its headers say."""
+    """A file, folder, link or device described by its headers."""
 
     name: bytes
     kind: bytes
@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(slots=True)
 class _Before:
-    """What the extended headers before a member say."""
+    """The values of the extended headers before a member."""
 
     lines: Mapping[bytes, bytes] | None = None
     long: dict[bytes, bytes] = field(default_factory=dict)
@@ -47,10 +47,10 @@ class _Before:
 
 
 def entries(tape: Tape, limits: Limits) -> Iterator[Entry]:
-    """Every entry, to the end of the archive.
+    """Yield every entry, to the end of the archive.
 
     Raises:
-        RefusedError: It cannot be read any further.
+        RefusedError: The archive cannot be read any further.
     """
     before = _Before()
     while block := tape.block():
@@ -117,7 +117,7 @@ def _entry(header: Header, before: _Before, tape: Tape) -> Entry:
 
 
 def _size(header: Header, lines: Mapping[bytes, bytes], name: bytes) -> int:
-    """The size; an extended header may say another one only if the header block cannot say it."""
+    """Return the size; an extended header may override it only if it exceeds the header block's field."""
     size = int(lines.get(b"size", header.size))
     if size != header.size and size < headers.EIGHT_GIB:
         what = f"two sizes of {shown(name)!r}: {header.size} and {size}"

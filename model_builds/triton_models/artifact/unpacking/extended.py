@@ -9,7 +9,7 @@ from triton_models.artifact.unpacking.refusals import RefusedError, shown
 
 _LENGTH = re.compile(rb"([1-9][0-9]{0,8}) ")
 
-# What the lines that readers act on must look like; others are ignored by all of them.
+# The format of the lines that readers use; all readers ignore others.
 _TIME, _ID, _SIZE = (
     re.compile(rb"-?[0-9]{1,18}(\.[0-9]*)?"),
     re.compile(rb"[0-9]{1,10}"),
@@ -28,10 +28,10 @@ _SPARSE = (b"GNU.", b"SCHILY.realsize")
 
 
 def lines_of(content: bytes) -> dict[bytes, bytes]:
-    """The lines of an extended header.
+    """Parse the lines of an extended header.
 
     Raises:
-        RefusedError: One is malformed, there twice, or of a sparse file.
+        RefusedError: A line is malformed, duplicated, or for a sparse file.
     """
     lines: dict[bytes, bytes] = {}
     at = 0
@@ -51,7 +51,7 @@ def lines_of(content: bytes) -> dict[bytes, bytes]:
 
 
 def refuse_for_all(lines: Mapping[bytes, bytes]) -> None:
-    """Refuse a header for all members that says more than remarks.
+    """Refuse a header for all members that contains more than comments.
 
     Raises:
         RefusedError: It sets names or sizes.
@@ -62,7 +62,7 @@ def refuse_for_all(lines: Mapping[bytes, bytes]) -> None:
 
 
 def long_name(content: bytes) -> bytes:
-    """The name in a GNU header for long names, which ends with a NUL.
+    """Return the name in a GNU header for long names, which ends with a NUL.
 
     Raises:
         RefusedError: It does not end with its only NUL.

@@ -1,7 +1,7 @@
-"""One header block of a tar archive: only what GNU tar and Python's tarfile read alike.
+"""A parser of header blocks of tar archives that GNU tar and Python's tarfile read alike.
 
-Both are lenient, each in its own way: bytes after a NUL, blanks and underscores in numbers, signed checksums,
-a prefix in formats that have none. A block that makes use of that is refused.
+Both are lenient in different ways: bytes after a NUL, blanks and underscores in numbers, signed checksums, a
+prefix in formats that have none. A block that relies on this is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EXTENDED, FOR_ALL = b"x", b"g"
 LONG_NAME, LONG_LINK = b"L", b"K"
 
 EIGHT_GIB = 8 << 30
-"""The first size that eleven octal digits cannot say."""
+"""The first size that does not fit into eleven octal digits."""
 
 _POSIX, _GNU, _NONE = b"ustar\00000", b"ustar  \0", bytes(8)
 _OCTAL = re.compile(rb" *[0-7]+[ \0]*")
@@ -27,7 +27,7 @@ _BLANK = re.compile(rb"[ \0]*")
 _POSITIVE, _NEGATIVE = 0x80, 0xFF  # the first byte of a number in base 256
 _CHECKSUM = slice(148, 156)
 
-# Where the numbers are, and below what they must stay to fit what GNU tar keeps them in.
+# The fields of numbers, and their limits in GNU tar's types.
 _NUMBERS = {
     "mode": (slice(100, 108), 1 << 32),
     "uid": (slice(108, 116), 1 << 32),
@@ -40,7 +40,7 @@ _DEVICE_NUMBERS = (slice(329, 337), slice(337, 345))
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a header block says."""
+    """The content of a header block."""
 
     name: bytes
     kind: bytes
@@ -49,10 +49,10 @@ class Header:
 
 
 def parse(block: bytes) -> Header:
-    """What a header block says.
+    """Parse a header block.
 
     Raises:
-        RefusedError: It is damaged, or readers may take it for different things.
+        RefusedError: The block is damaged or ambiguous.
     """
     _refuse_checksum(block)
     name = _string(block[:100], "name")

@@ -1,6 +1,6 @@
-"""Reads one gzip stream to its end, with its checksum, in constant memory.
+"""A reader of one gzip stream that verifies its checksum, in constant memory.
 
-Python's gzip goes on with a second member, where tarfile's "r|gz" ignores it together with the checksum.
+Python's gzip continues with a second member, but tarfile's "r|gz" ignores it together with the checksum.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _GZIP = 31  # zlib's code for a gzip header and trailer, both checked
 
 
 def parts_of(source: IO[bytes]) -> Iterator[bytes]:
-    """What a file holds, in parts."""
+    """Yield the content of a file in parts."""
     while part := source.read(_PACKED_BYTES):
         yield part
 
 
 def inflated(packed: Iterator[bytes], limits: Limits) -> Iterator[bytes]:
-    """The content of a gzip stream, which must be alone but for zeros behind it.
+    """Yield the content of a gzip stream, which only zeros may follow.
 
     Raises:
-        RefusedError: It is damaged, too large, or something follows it.
+        RefusedError: The stream is damaged, too large, or followed by other bytes.
     """
     stream = zlib.decompressobj(wbits=_GZIP)
     packed_bytes = unpacked_bytes = 0
@@ -46,7 +46,7 @@ def inflated(packed: Iterator[bytes], limits: Limits) -> Iterator[bytes]:
 
 
 def limited(parts: Iterator[bytes], limits: Limits) -> Iterator[bytes]:
-    """What is not compressed, within the limits."""
+    """Yield uncompressed parts within the limits."""
     size = 0
     for part in parts:
         size += len(part)
@@ -76,7 +76,7 @@ def _refuse_bomb(packed: int, unpacked: int, limits: Limits) -> None:
 
 
 def _refuse_trailing(rest: bytes, packed: Iterator[bytes]) -> None:
-    # bsdtar pads with zeros, which gzip(1) ignores as well.
+    # bsdtar pads with zeros, which gzip(1) also ignores.
     first = True
     while True:
         if first and rest.startswith(MAGIC):

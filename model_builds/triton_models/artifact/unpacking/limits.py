@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an archive may hold at most.
+    """The maximum sizes of an archive.
 
     Attributes:
         name_bytes: A file or folder name. ext4 and xfs, the file systems of the endpoint, stop at 255.
-        path_bytes: A path. Linux takes 4,095 bytes with the folder it is unpacked into: 53 on the platform,
+        path_bytes: A path. Linux allows 4,095 bytes, including the folder to unpack to: 53 on the platform,
             such as /opt/ml/models/<32 digits>/model/, and more in a rehearsal.
         depth: The folders above a file. Programs that walk recursively, such as Python's shutil.rmtree, fail
             near 1,000; an environment with PyTorch has 15.
@@ -21,9 +21,9 @@ class Limits:
             VolumeSizeInGB of CreateEndpointConfig.
         ratio: Unpacked bytes per packed byte, once `ratio_from_bytes` are unpacked. Deflate reaches 1,032
             with zeros; weights stay below 20.
-        ratio_from_bytes: From here on `ratio` counts, so that small models may be all zeros.
+        ratio_from_bytes: The size from which `ratio` applies, so that small models may consist of zeros.
         kept_bytes: The configurations, and the code of Python models, that a check keeps in memory.
-        header_bytes: An extended header. GNU tar's and Python's own have one line for each attribute.
+        header_bytes: An extended header. Those of GNU tar and Python have one line per attribute.
     """
 
     name_bytes: int = 255

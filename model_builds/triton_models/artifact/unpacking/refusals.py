@@ -76,11 +76,11 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
 
 
 class RefusedError(Exception):
-    """An archive that cannot be read any further.
+    """The archive cannot be read any further.
 
     Attributes:
         check: The id of the check.
-        what: What was found.
+        what: The finding.
     """
 
     def __init__(self, check: str, what: str) -> None:
@@ -90,7 +90,7 @@ class RefusedError(Exception):
 
 
 def problem(check: str, what: str, *, where: str) -> Problem:
-    """The problem with an archive, by the id of the check that found it."""
+    """Return the problem of an archive, by the id of its check."""
     refusal = _REFUSALS[check]
     return CHECKS[check].problem(
         what=what, where=where, expected=refusal.expected, why=refusal.why, fix=refusal.fix
@@ -98,7 +98,7 @@ def problem(check: str, what: str, *, where: str) -> Problem:
 
 
 def shown(name: bytes | str) -> str:
-    """A name as an error shows it: short, and without control characters."""
+    """Return a name for an error, short and without control characters."""
     text = name if isinstance(name, str) else name.decode(errors="backslashreplace")
     printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: _SHOWN_CHARACTERS + 1])
     return printable if len(text) <= _SHOWN_CHARACTERS else f"{printable[:_SHOWN_CHARACTERS]}..."

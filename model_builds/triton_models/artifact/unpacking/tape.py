@@ -1,4 +1,4 @@
-"""The bytes of a tar archive from front to back: blocks, and contents of a known size."""
+"""Sequential access to the bytes of a tar archive: blocks, and contents of a known size."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NOTHING = memoryview(b"")
 
 
 class Tape:
-    """A tar archive as it is read.
+    """A tar archive in the course of reading.
 
     Args:
         parts: The archive.
-        failure: The error for whoever reads a content that cannot be read any further.
+        failure: The factory of the error for readers of a truncated content.
     """
 
     def __init__(self, parts: Iterator[bytes], failure: Callable[[RefusedError], FleetError]) -> None:
@@ -26,7 +26,7 @@ class Tape:
         self._part = _NOTHING
 
     def block(self) -> bytes:
-        """The next block; empty at the end.
+        """Return the next block; empty at the end.
 
         Raises:
             RefusedError: The archive ends inside it.
@@ -39,18 +39,18 @@ class Tape:
         return self.read(BLOCK_BYTES)
 
     def read(self, size: int) -> bytes:
-        """So many bytes.
+        """Return `size` bytes.
 
         Raises:
-            RefusedError: There are fewer.
+            RefusedError: The archive has fewer.
         """
         return b"".join(self.pieces(size))
 
     def pieces(self, size: int) -> Iterator[memoryview]:
-        """So many bytes, in pieces that are not copied.
+        """Yield `size` bytes in pieces, without copies.
 
         Raises:
-            RefusedError: There are fewer.
+            RefusedError: The archive has fewer.
         """
         while size:
             piece = self.piece(size)
@@ -58,7 +58,7 @@ class Tape:
             yield piece
 
     def piece(self, size: int) -> memoryview:
-        """Up to so many bytes, at least one.
+        """Return up to `size` bytes, at least one.
 
         Raises:
             RefusedError: The archive has ended.
@@ -69,16 +69,16 @@ class Tape:
         return piece
 
     def skip(self, size: int) -> None:
-        """Pass over so many bytes.
+        """Skip `size` bytes.
 
         Raises:
-            RefusedError: There are fewer.
+            RefusedError: The archive has fewer.
         """
         for _ in self.pieces(size):
             pass
 
     def rest(self) -> Iterator[memoryview]:
-        """All that is left, in pieces."""
+        """Yield the remaining bytes in pieces."""
         while self._part or self._turn():
             piece, self._part = self._part, _NOTHING
             yield piece
@@ -90,7 +90,7 @@ class Tape:
 
 
 class Content(io.RawIOBase):
-    """The content of a file in an archive, with FleetErrors for those who read it."""
+    """The content of a file in an archive, which raises FleetError to its readers."""
 
     def __init__(self, tape: Tape, size: int) -> None:
         super().__init__()
@@ -98,11 +98,11 @@ class Content(io.RawIOBase):
         self._left = size
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
-        """Fill a buffer as far as one piece goes."""
+        """Fill a buffer from at most one piece."""
         if not self._left or not len(buffer):
             return 0
         piece = self._piece(len(buffer))
@@ -110,7 +110,7 @@ class Content(io.RawIOBase):
         return len(piece)
 
     def beginning(self, size: int) -> bytes:
-        """The next bytes, so many or all that are left."""
+        """Return the next `size` bytes, or all remaining ones."""
         pieces = []
         while size and self._left:
             piece = self._piece(size)
@@ -119,15 +119,15 @@ class Content(io.RawIOBase):
         return b"".join(pieces)
 
     def pieces(self) -> Iterator[memoryview]:
-        """All that is left, in pieces that are not copied."""
+        """Yield the remaining bytes in pieces, without copies."""
         while self._left:
             yield self._piece(self._left)
 
     def skip(self) -> None:
-        """Pass over all that is left.
+        """Skip the remaining bytes.
 
         Raises:
-            RefusedError: The archive ends before.
+            RefusedError: The archive ends early.
         """
         self._tape.skip(self._left)
         self._left = 0

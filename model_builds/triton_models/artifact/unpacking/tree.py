@@ -1,4 +1,4 @@
-"""The paths of an archive: which it may hold, and which of them clash."""
+"""Checks of the paths of an archive: forbidden ones, and conflicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from triton_models.artifact.unpacking.refusals import shown
 
 
 def path_problem(name: bytes, *, folder: bool, limits: Limits) -> tuple[str, str] | None:
-    """The rule that a member's name breaks and what is wrong with it, or None."""
+    """Return the rule that a member's name breaks, with a description; otherwise None."""
     try:
         text = name.decode()
     except UnicodeDecodeError:
@@ -25,7 +25,7 @@ def path_problem(name: bytes, *, folder: bool, limits: Limits) -> tuple[str, str
 
 
 def path_limit(path: str, limits: Limits) -> str | None:
-    """What makes a path too long or too deep, or None."""
+    """Describe a path that is too long or too deep; otherwise return None."""
     parts = path.split("/")
     longest = max(len(part.encode()) for part in parts)
     size, depth = len(path.encode()), len(parts) - 1
@@ -43,7 +43,7 @@ class Tree:
     """The files and folders of an archive so far.
 
     Args:
-        repeats: A file may be there again.
+        repeats: True to accept repeated files.
     """
 
     def __init__(self, *, repeats: bool) -> None:
@@ -52,7 +52,7 @@ class Tree:
         self._repeats = repeats
 
     def clash(self, path: str, *, folder: bool, link: bool = False) -> str | None:
-        """Add a path; say what is wrong with it, if anything."""
+        """Add a path, and describe its conflict, if any."""
         if folder:
             return self._add_folder(path)
         above = self._add_folder(posixpath.dirname(path))

@@ -1,4 +1,4 @@
-"""Where models are compiled when nobody says: on the serving GPU, and where it costs nothing while idle."""
+"""The default build machine: one with the serving GPU that is free of charge while idle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Automatic = Literal["on demand", "processing job"]
 
 
 def automatic_machine(instance: InstanceType, region: str | None) -> Automatic | None:
-    """Where to compile for an instance type with a GPU; None if nothing that is free while idle can.
+    """Return the machine that compiles for an instance type with a GPU; None if none is free while idle.
 
     CodeBuild on demand comes first: its builds start sooner than a Processing job, which first gets an
     instance and pulls the image.

@@ -33,11 +33,11 @@ class BuildMachine:
     regions: tuple[str, ...] | None
 
     def offered_in(self, region: str | None) -> bool:
-        """Whether it is there in a region; of one that is open, it is taken to be."""
+        """Return whether a region has the machine; an unresolved region is assumed to have it."""
         return self.regions is None or region is None or region in self.regions
 
 
-# BUILD_GENERAL1_LARGE (4 x V100) is left out on purpose: no release since TensorRT 10.5 compiles for V100,
+# BUILD_GENERAL1_LARGE (4 x V100) is omitted on purpose: no release since TensorRT 10.5 compiles for V100,
 # and its 50 GB disk does not hold a Triton image and the exporters.
 BUILD_MACHINES: Mapping[str, BuildMachine] = MappingProxyType(
     {
@@ -61,8 +61,8 @@ BUILD_MACHINES: Mapping[str, BuildMachine] = MappingProxyType(
 )
 """On-demand machines by the name of their GPU."""
 
-# The smaller ones have 4 and 8 GiB, which leaves an exporter little beside its own network.
+# The smaller ones have 4 and 8 GiB, which is little for an exporter and its network.
 CPU_BUILD_MACHINE = BuildMachine(
     compute_type="BUILD_GENERAL1_LARGE", gpu=None, gpu_count=0, memory_gib=16, disk_gb=128, regions=None
 )
-"""What builds for instance types without a GPU."""
+"""The machine that builds for instance types without a GPU."""

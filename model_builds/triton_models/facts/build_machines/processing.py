@@ -17,19 +17,19 @@ _SINGLE_TYPES = ("ml.p5.4xlarge",)
 PROCESSING_TYPES: tuple[str, ...] = tuple(
     name for name in INSTANCE_TYPES if name.split(".")[1] in _FAMILIES or name in _SINGLE_TYPES
 )
-"""Hosting instance types with a GPU that a Processing job may have as well, the smaller ones first."""
+"""Hosting instance types with a GPU that Processing jobs support too, the smaller ones first."""
 
 VOLUME_GB = 100
-"""Disk of a job. A type with instance store uses that in its place, and refuses to be asked for more."""
+"""The disk of a job. A type with instance store uses that instead, and refuses a larger volume."""
 
 
 def processing_type(instance: InstanceType) -> str | None:
-    """The type that has this instance type's GPU in a Processing job: itself, or the smallest other one."""
+    """Return the type with this instance type's GPU for a Processing job: itself, or the smallest other."""
     if instance.name in PROCESSING_TYPES:
         return instance.name
     return next((name for name in PROCESSING_TYPES if has_gpu(name, instance.gpu)), None)
 
 
 def has_gpu(name: str, gpu: Gpu | None) -> bool:
-    """Whether an instance type has this GPU model."""
+    """Return whether an instance type has this GPU model."""
     return gpu is not None and INSTANCE_TYPES[name].gpu == gpu

@@ -1,4 +1,4 @@
-"""The machines with a GPU that CodeBuild keeps for one account: reserved-capacity fleets.
+"""The machines with a GPU that CodeBuild reserves for an account: reserved-capacity fleets.
 
 CodeBuild names the families that a fleet's custom instance type may be of, not the sizes. Each row is the
 smallest size of its family: a fleet is billed while it exists, and a build uses one GPU.
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from triton_models.facts.instances import INSTANCE_TYPES, Gpu
 
 # Families: .../userguide/build-env-ref-compute-types.html, "Supported instance families"; regions: the table
-# of reserved capacity on the same page, environment LINUX_GPU_CONTAINER. G7, G7e, P4de and P6 are not there.
+# of reserved capacity on the same page, environment LINUX_GPU_CONTAINER. G7, G7e, P4de and P6 are missing.
 SOURCE = "https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html"
 SOURCE_DATE = "2026-11-21"
 
@@ -26,10 +26,10 @@ RESERVED_REGIONS = (
     "us-east-2",
     "us-west-2",
 )
-"""Where a fleet may have the environment LINUX_GPU_CONTAINER."""
+"""The regions in which a fleet may have the environment LINUX_GPU_CONTAINER."""
 
 EXTRA_DISK_GB = 64
-"""Disk beside the 64 GB of every custom instance type: together what the build machine for CPUs has."""
+"""The disk in addition to the 64 GB of every custom instance type, as on the build machine for CPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,7 +167,7 @@ class Work:
             if not trouble.taken(error):
                 self.journal.forget(entry)  # it was refused
                 raise
-            if known is None and not trouble.asked_again(error):  # it is somebody else's
+            if known is None and not trouble.asked_again(error):  # it belongs to someone else
                 self.journal.forget(entry)
                 raise UndecidedError(trouble.reason(error)) from None
         self.journal.made(entry)

@@ -1,0 +1,79 @@
+"""The words of this project: docstrings start with a verb or a noun phrase, and odd phrases do not come back.
+
+`codespell` holds single words, by docs/words.txt; here are phrases and the beginnings of docstrings.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TOOLKIT = "model_builds/triton_models"
+# The folders that are held to these words. The list grows until it is the repository.
+FOLDERS = (
+    *(
+        f"{TOOLKIT}/{room}"
+        for room in ("artifact", "builds", "cli", "client", "config", "deliver", "environments")
+    ),
+    *(f"{TOOLKIT}/{room}" for room in ("facts", "ledger", "pack", "repository", "survey", "verify")),
+    "model_builds/models",
+    "reporting",
+    "stacks",
+    "benchmarks",
+    "docs/generate",
+)
+NOT_FIRST = {"What", "Whether", "How", "Where", "When", "Why", "Who", "Which"}
+PHRASES = re.compile(
+    r"\b((?<!there )(is|are) none|(takes?|knows?) no|a (minute|second|month) (an?|each)|in so many words"
+    r"|what becomes? of|gone through|for they|comes? to its end)\b"
+)
+
+
+def files() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--", *(f"{folder}/*.py" for folder in FOLDERS)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).exists()]
+
+
+def docstrings(source: str) -> Iterator[str]:
+    """Yield the docstrings of a module, its classes and its functions."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+def odd(source: str) -> list[str]:
+    """Return the odd beginnings of docstrings in a module, and its lines with an odd phrase."""
+    first = (text.partition("\n")[0] for text in docstrings(source))
+    beginnings = [line for line in first if line and re.split(r"\W", line)[0] in NOT_FIRST]
+    return [*beginnings, *(line.strip() for line in source.splitlines() if PHRASES.search(line))]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""What a build depends on."""',
+        'def f():\n    """Whether it is."""',
+        "# the rest is none",
+        'x = "2 a minute each"',
+    ],
+)
+def test_odd_words_are_found(source: str) -> None:
+    assert odd(source)
+
+
+def test_docstrings_and_phrases_are_plain() -> None:
+    found = {str(path.relative_to(ROOT)): odd(path.read_text()) for path in files()}
+    assert len(found) > len(FOLDERS)
+    assert {path: lines for path, lines in found.items() if lines} == {}
