@@ -133,7 +133,7 @@ def test_a_users_mistake_is_an_error_without_a_traceback(tmp_path: Path, capsys)
 
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith(f"error: there is no file or directory '{tmp_path / 'nothing'}'")
+    assert printed.err.startswith(f"error: the file or directory '{tmp_path / 'nothing'}'")
     assert "Traceback" not in printed.err
 
 
