@@ -1,4 +1,4 @@
-"""What every place of `fleet probe` does with its arguments."""
+"""The common handling of `fleet probe`'s arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not leave an account or a machine is taken out of a transcript."""
+"""Removal of private data of an account or a machine from a transcript."""
 
 from __future__ import annotations
 

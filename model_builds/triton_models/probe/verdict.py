@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Outcome(str, Enum):
-    """What became of a belief."""
+    """The result for a belief."""
 
     TRUE = "true"
     FALSE = "false"
@@ -18,7 +18,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a probe found out about a belief.
+    """The finding of a probe about a belief.
 
     Attributes:
         belief: The belief's id in the ledger.

@@ -1,4 +1,4 @@
-"""What probes cost, from the price table, and how long they take together."""
+"""The cost of probes, from the price table, and their total duration."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ REMOVAL_MINUTES = 2.0
 
 
 def hourly(what: str, instance: InstanceType) -> Price | None:
-    """What an hour of it costs; None if the table does not say."""
+    """Return the hourly price; None if the table lacks it."""
     if what in _CODEBUILD:
         return CODEBUILD_PRICES[_CODEBUILD[what]]
     return PRICES.get(CPU_TYPE if what == CPU_ENDPOINT else instance.name)
 
 
 def usd(probe: AccountProbe, instance: InstanceType) -> float | None:
-    """What a probe costs; None if a price is unknown."""
+    """Return the cost of a probe; None if a price is unknown."""
     total = 0.0
     for what, hours in probe.pays:
         price = hourly(what, instance)
@@ -42,7 +42,7 @@ def usd(probe: AccountProbe, instance: InstanceType) -> float | None:
 
 
 def minutes(probes: Sequence[AccountProbe]) -> float:
-    """How long probes take side by side, and until everything is removed."""
+    """Return the duration of parallel probes, including the removal of their resources."""
     ends: dict[str, float] = {}
     left = list(probes)
     known = {each.id for each in probes}

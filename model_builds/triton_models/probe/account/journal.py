@@ -26,7 +26,7 @@ VERSION = 1
 
 
 def state_folder() -> Path:
-    """Where journals are kept: $XDG_STATE_HOME/triton-fleet, usually ~/.local/state/triton-fleet."""
+    """Return the folder of journals: $XDG_STATE_HOME/triton-fleet, usually ~/.local/state/triton-fleet."""
     home = os.environ.get("XDG_STATE_HOME")
     return (Path(home) if home else Path.home() / ".local" / "state") / "triton-fleet"
 
@@ -145,7 +145,7 @@ class Journal:
         partial.replace(self.path)
 
     def entry(self, kind: str, name: str) -> Entry | None:
-        """What is known of a thing; None if it is not in the journal."""
+        """Return the entry of a resource; None if it is not in the journal."""
         return next((each for each in self.entries if (each.kind, each.name) == (kind, name)), None)
 
     def intend(self, kind: str, name: str, owner: str, detail: dict[str, str]) -> Entry:

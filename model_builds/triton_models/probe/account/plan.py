@@ -1,4 +1,4 @@
-"""What a run is going to do, said before it does: what it creates, how long it takes, what it costs."""
+"""The plan of a run, shown before it starts: its resources, duration and cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def wanted(only: Sequence[str] | None, *, everything: bool) -> tuple[AccountProb
 
 
 def lines(probes: Sequence[AccountProbe], place: Place, *, run: str) -> Iterator[str]:
-    """What a run does, for its reader."""
+    """The plan of a run, for its reader."""
     yield f"{len(probes)} probes in {place.region}, release {place.release.name}, {place.instance.name}:"
     for probe in probes:
         amount = costs.usd(probe, place.instance)

@@ -1,4 +1,4 @@
-"""What AWS answers instead of doing what a probe asks: one sentence for each, without a full stop."""
+"""AWS errors that stop a probe, with a sentence for each, without a full stop."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def message(error: Any) -> str:
 
 
 def absent(error: Any) -> bool:
-    """Whether it says that something does not exist."""
+    """Return whether an error reports that a resource does not exist."""
     return code(error) in _ABSENT or (
         code(error) in {"ValidationException", "ValidationError"}
         and _NOT_THERE.search(message(error)) is not None
@@ -90,17 +90,17 @@ def absent(error: Any) -> bool:
 
 
 def taken(error: Any) -> bool:
-    """Whether it says that something of that name exists already."""
+    """Return whether an error reports that a resource of that name exists."""
     return code(error) in _TAKEN or "already exist" in message(error)
 
 
 def asked_again(error: Any) -> bool:
-    """Whether the SDK made the call more than once: an earlier one may have been done, its answer lost."""
+    """Return whether the SDK retried the call: an earlier attempt may have succeeded without a response."""
     return int(error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0)) > 0
 
 
 def busy(error: Any) -> bool:
-    """Whether it says that a thing cannot be removed while something is under way."""
+    """Return whether an error reports that an operation in progress prevents a removal."""
     return _GOES_ON.search(message(error)) is not None or code(error) in {
         "ResourceInUse",
         "ConflictException",
@@ -108,17 +108,17 @@ def busy(error: Any) -> bool:
 
 
 def denied(error: Any) -> bool:
-    """Whether it says that the caller lacks a permission."""
+    """Return whether an error reports a missing permission."""
     return code(error) in _DENIED or _ACTION.search(message(error)) is not None
 
 
 def role_is_new(error: Any) -> bool:
-    """Whether it says that a role cannot be assumed, as AWS does until it knows a new one everywhere."""
+    """Return whether an error reports that a role cannot be assumed, as until a new role has propagated."""
     return _ASSUME.search(message(error)) is not None
 
 
 def reason(error: Any) -> str:
-    """Why a probe could not find out what it was asked, from a ClientError."""
+    """Return the reason for an undecided probe, from a ClientError."""
     if denied(error):
         action = _ACTION.search(message(error))
         return f"missing permission: {action[1] if action else error.operation_name}"
@@ -130,12 +130,12 @@ def reason(error: Any) -> str:
 
 
 def failure(text: str) -> str:
-    """Why something failed that AWS had begun, with its most common reason in a word."""
+    """Return the reason for a failed AWS operation, with its most common cause."""
     return f"no capacity: {text}" if _NO_CAPACITY.search(text) else text
 
 
 def signed_out(error: Any) -> bool:
-    """Whether it says that the credentials are not, or no longer, valid."""
+    """Return whether an error reports invalid or expired credentials."""
     return code(error) in _SIGNED_OUT
 
 

@@ -1,4 +1,4 @@
-"""What a probe works with: names, clients, things it creates by the journal, and waiting."""
+"""The tools of a probe: names, clients, journaled resources, and waiting."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TAGS = {"triton-fleet": "probe"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where and for what the probes run.
+    """The account, region and target of the probes.
 
     Attributes:
         account: The account's id.
@@ -45,7 +45,7 @@ class Place:
     instance: InstanceType
 
     def as_dict(self) -> dict[str, str]:
-        """What a journal keeps of it."""
+        """Return the data for the journal."""
         return {
             "account": self.account,
             "partition": self.partition,

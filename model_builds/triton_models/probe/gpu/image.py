@@ -177,7 +177,7 @@ def _not_imported(answer: Ran) -> Verdict:
 
 
 def _begins_alike(found: str, expected: str) -> bool:
-    """Whether two versions are equal in the numbers that both state."""
+    """Return whether two versions are equal in the numbers that both state."""
     return all(own == other for own, other in zip(found.split("."), expected.split("."), strict=False))
 
 

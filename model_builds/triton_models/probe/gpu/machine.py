@@ -1,4 +1,4 @@
-"""What a machine says of itself: its GPUs, its image, and what commands in it answer."""
+"""Facts about a machine: its GPUs, its image, and the output of commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SeenGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a command answered.
+    """The result of a command.
 
     Attributes:
         status: Its exit status; 127 if there is no such command, 124 if it did not end in time.
@@ -107,7 +107,7 @@ def image_python() -> str:
 
 
 def python_says(program: str) -> Ran:
-    """What a program in the image's Python prints, with the image's PYTHONPATH and no user's packages."""
+    """Run a program in the image's Python, with the image's PYTHONPATH and without user packages."""
     return ran(image_python(), "-s", "-c", program)
 
 

@@ -1,4 +1,4 @@
-"""What the probes of one run share: the machine, the release, and the models that were built."""
+"""The shared state of a run's probes: the machine, the release, and the built models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODEL_SECONDS = 3600.0
 
 @dataclass(slots=True, kw_only=True)
 class Situation:
-    """What the probes of one run share.
+    """The shared state of a run's probes.
 
     Attributes:
         release: The release of the image.
