@@ -116,9 +116,9 @@ def refused(act: Callable[[], object]) -> list[Problem]:
         ('Wheels(["pandas==2.3.3"])', "an environment without NumPy"),
         ('Wheels({"3.12": ["pandas==2.3.3"]})', "an environment without NumPy"),
         ('Wheels({"25.09": ["numpy==2.2.6"]})', "wheels for '25.09'"),
-        ('Wheels("numpy==2.2.6")', "Wheels.wheels is 'numpy==2.2.6'"),
+        ('Wheels("numpy==2.2.6")', "Wheels.wheels is 'numpy==2.2.6' (str)"),
         ('PackedEnvironment("environment.zip")', "the packed environment 'environment.zip'"),
-        ('["numpy==2.2.6"]', "PythonModel.environment is ['numpy==2.2.6']"),
+        ('["numpy==2.2.6"]', "PythonModel.environment is ['numpy==2.2.6'] (list)"),
     ],
 )
 def test_a_mistake_is_reported_when_the_declaration_is_read(

@@ -139,4 +139,4 @@ def test_an_endpoint_is_measured_with_what_its_repository_holds(models, tmp_path
 def test_an_endpoint_needs_a_repository(models, monkeypatch, capsys):
     monkeypatch.delenv("FLEET_REPOSITORY", raising=False)
     assert main(["compare", "double:again", "--models", str(models), "--endpoint", "any"]) == 1
-    assert "no model repository is given" in capsys.readouterr().err
+    assert "[repository-url]" in capsys.readouterr().err

@@ -317,15 +317,15 @@ def test_a_service_that_answers_elsewhere_is_reached_there(aws: EmbeddedAws) -> 
 # An embedded AWS in a process of its own, whose function writes its process id to a pipe and sleeps.
 ENDLESS = """
 import sys
-from tests.triton_aws.test_functions import create, invoke
+from tests.triton_aws.test_lambda_functions import create, invoke
 from triton_aws import EmbeddedAws
 
 SOURCE = f'''
 import os, time
 
 def handler(event, context):
-    with open({sys.argv[1]!r}, "w") as pipe:
-        pipe.write(str(os.getpid()))
+    with open({sys.argv[1]!r}, "w") as file:
+        file.write(str(os.getpid()))
     time.sleep(600)
 '''
 with EmbeddedAws() as aws:
@@ -336,12 +336,13 @@ with EmbeddedAws() as aws:
 
 
 def test_a_function_ends_when_the_process_of_its_aws_is_killed(tmp_path: Path) -> None:
-    pipe = tmp_path / "pid"
-    os.mkfifo(pipe)
+    file = tmp_path / "pid"
     process = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS, pipe], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        [sys.executable, "-c", ENDLESS, file], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )
-    pid = int(pipe.read_text())
+    until(lambda: process.poll() is not None or (file.exists() and file.read_text() != ""))
+    assert process.poll() is None
+    pid = int(file.read_text())
     assert running(pid)
 
     process.kill()

@@ -22,7 +22,7 @@ from triton_models.base.errors import FleetError
 from triton_models.pack.pack import Artifact
 from triton_models.repository.publish import publish
 
-PART_BYTES = 2048
+PART_BYTES = 5120
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -96,7 +96,7 @@ def _targets(artifacts: list[Artifact]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("artifacts")
-    noise = random.Random(1).randbytes(5000)  # noqa: S311 -- it does not compress, and is always the same
+    noise = random.Random(1).randbytes(9000)  # noqa: S311 -- it does not compress, and is always the same
     new = [artifact(folder, name="small", weights=b"w"), artifact(folder, name="large", weights=noise)]
     old = [artifact(folder, name=name, weights=b"earlier") for name in ("small", "large")]
     assert new[0].size <= PART_BYTES < 2 * PART_BYTES < new[1].size <= 3 * PART_BYTES

@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from triton_fleet.arguments.typed import typed
 from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
 from triton_fleet.functions.deployment_build import DeploymentBuild
@@ -40,6 +41,7 @@ class ModelLibrary(Construct):
         cpu_image: Whether builds use AWS's image for CPUs.
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,

@@ -11,6 +11,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_endpoint
 from triton_fleet.fleet.declared_requests import declared_requests
@@ -68,6 +69,7 @@ class MultiModelFleet(Construct):
         dashboard: The dashboard.
     """
 
+    @typed
     def __init__(
         self,
         scope: Construct,
