@@ -12,6 +12,7 @@ from aws_cdk import CfnParameter, Duration, Stack
 from triton_fleet.arguments import checks as arguments
 from triton_fleet.endpoint import checks as endpoint
 from triton_fleet.endpoint import instance_checks, multi_model_checks
+from triton_fleet.fleet import checks as fleet
 from triton_fleet.functions import checks as functions
 from triton_fleet.hosting import checks as hosting
 from triton_fleet.hosting import deployment_checks, network_checks
@@ -1177,6 +1178,22 @@ REPOSITORY_AND_BUILDS = (
         "inline-code",
         good=(given(size=1), given(size=999_999)),
         bad=(given(size=0), given(size=1_000_000)),
+    ),
+    Case(
+        fleet.built_from_source,
+        "fleet-models",
+        good=(
+            given(models=None, has_source=False),
+            given(models=[], has_source=False),
+            given(models=["minilm"], has_source=True),
+        ),
+        bad=(given(models=["minilm", "resnet50"], has_source=False),),
+    ),
+    Case(
+        fleet.one_library,
+        "fleet-models",
+        good=(given(given=[]),),
+        bad=(given(given=["source"]), given(given=["source", "models"])),
     ),
 )
 

@@ -11,9 +11,11 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
 from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
+from triton_fleet.fleet.checks import built_from_source
 from triton_fleet.functions.deployment_build import DeploymentBuild
 from triton_fleet.repository.build_runs import BuildRuns
 from triton_fleet.repository.model_builds import ModelBuilds
@@ -83,9 +85,14 @@ class ModelLibrary(Construct):
             expected_region: The region that the stack is deployed to, if the stack does not say it.
 
         Raises:
-            FleetError: An argument of the repository or of the builds is wrong.
+            FleetError: Models without a source, or a wrong argument of the repository or of the builds.
         """
         super().__init__(scope, construct_id)
+        collector = ProblemCollector.of(self)
+        collector.add(
+            built_from_source(models, has_source=source is not None, where=collector.where("models"))
+        )
+        collector.raise_if_any()
         self.instance_type = instance_type
         self.release = release
         self.cpu_image = cpu_image

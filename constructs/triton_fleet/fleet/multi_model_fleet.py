@@ -14,6 +14,7 @@ from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.fleet.accepted_findings import accept, in_alarms, in_endpoint
+from triton_fleet.fleet.checks import one_library
 from triton_fleet.fleet.declared_requests import declared_requests
 from triton_fleet.fleet.model_library import ModelLibrary
 from triton_fleet.hosting.deployment import AllAtOnce, Deployment
@@ -27,13 +28,10 @@ from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.scaling.target import Target
 from triton_fleet.scaling.tracking import CpuUtilization, GpuUtilization, InvocationsPerGpu
-from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.instances import instance_type as instance_type_named
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
 from triton_models.facts.releases import DEFAULT_RELEASE
-
-FLEET_MODELS = Check(id="fleet-models", source=FROM_ARGUMENTS)
 
 SILENT_ALARMS = "triton-fleet:alarms-notify-no-one"
 """The id of the warning of a fleet whose alarms go nowhere."""
@@ -48,7 +46,7 @@ class MultiModelFleet(Construct):
     """Models behind one multi-model endpoint: built, served, scaled, watched and followed by an alias.
 
     Another instance type or release is another endpoint: it is filled and warmed next to the old one, then
-    the alias moves. Accepted findings of AwsSolutions, NIST 800-53, HIPAA and PCI DSS have their reasons.
+    the alias moves. Findings of AwsSolutions, NIST 800-53, HIPAA and PCI DSS are accepted with a reason each.
 
     Example:
         ```python
@@ -104,8 +102,9 @@ class MultiModelFleet(Construct):
             source: The folder with requirements.txt, triton_models/ and models/, of a new library.
             models: The models that a new library builds. By default every folder in models/.
             instance_type: The endpoint's instance type. By default the library's, or ml.g5.2xlarge.
-            release: The Triton release. By default the library's, or the newest that is proven.
-            fleet_name: The beginning of the endpoint's name, and the alias's. By default made of the path.
+            release: The Triton release. By default the library's, or 25.09.
+            fleet_name: The first part of the names of endpoint and alias. By default derived from the path of
+                the construct.
             undocumented_instance_type: Accept a type that AWS does not list for multi-model endpoints.
             inference_ami: The host image. By default the release's own.
             min_capacity: The fewest instances.
@@ -119,14 +118,18 @@ class MultiModelFleet(Construct):
                 that is built.
             retired_models: Models that the fleet may lose with another release or instance type.
             alarm_topic: The topic that gets the alarms.
-            alarm_email: An address that gets the alarms, where no topic is given.
+            alarm_email: An address that gets the alarms; unused with `alarm_topic`.
             hourly_price_usd: The price of an instance per hour. By default the price on demand.
 
         Raises:
             FleetError: Arguments of a new library next to `library`, or a wrong argument of a part.
         """
         super().__init__(scope, construct_id)
-        self._check(library, source=source, models=models)
+        if library is not None:
+            collector = ProblemCollector.of(self)
+            given = [name for name, value in (("source", source), ("models", models)) if value is not None]
+            collector.add(one_library(given, where=collector.where("library")))
+            collector.raise_if_any()
         self.library = library or ModelLibrary(
             self,
             "Library",
@@ -180,10 +183,7 @@ class MultiModelFleet(Construct):
             scaling=[self.scaling],
             not_needed=retired_models,
         )
-        sent = self._declared_requests() if warm_up is None else warm_up
-        self.warm_up = (
-            WarmUp(self, "WarmUp", endpoint=self.endpoint, requests=sent, alias=self.alias) if sent else None
-        )
+        self.warm_up = self._sent(warm_up)
         self.notifications = (
             AlarmTopic(self, "Notifications", email=alarm_email) if alarm_email and not alarm_topic else None
         )
@@ -213,29 +213,12 @@ class MultiModelFleet(Construct):
         accept(in_endpoint(self.endpoint, self.library.repository))
         accept(in_alarms(self.alarms, self.rollback))
 
-    def _check(
-        self, library: ModelLibrary | None, *, source: str | Path | None, models: Sequence[str] | None
-    ) -> None:
-        collector = ProblemCollector.of(self)
-        given = [name for name, value in (("source", source), ("models", models)) if value is not None]
-        if library is not None and given:
-            problem = FLEET_MODELS.problem(
-                what=f"library and {' and '.join(given)}",
-                where=collector.where("library"),
-                expected="a library, or the source and the models of a new one",
-                why="a library builds its own models",
-                fix=f"give {' and '.join(given)} to the ModelLibrary",
-            )
-            collector.add([problem])
-        if models is not None and source is None and library is None:
-            problem = FLEET_MODELS.problem(
-                what="models without source",
-                where=collector.where("models"),
-                expected="the folder that holds models/",
-                fix='give source="model_builds"',
-            )
-            collector.add([problem])
-        collector.raise_if_any()
+    def _sent(self, requests: Sequence[WarmUpRequest] | None) -> WarmUp | None:
+        """The warm-up with these requests, or with those of the declarations; None without a request."""
+        requests = self._declared_requests() if requests is None else requests
+        if not requests:
+            return None
+        return WarmUp(self, "WarmUp", endpoint=self.endpoint, requests=requests, alias=self.alias)
 
     def _volume_key(self, instance_type: str) -> kms.IKey | None:
         """The key of the volume that copies of models are on; NVMe is encrypted by its hardware."""
