@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 from triton_models.base.suggest import did_you_mean
 
 IsA: TypeAlias = Callable[[object, Any], bool]
-"""Whether a value is of a type without type arguments."""
+"""Returns whether a value has a type without type arguments."""
 
 Mismatch: TypeAlias = tuple[str, object, Any]
 """A place, what is there, and what is wanted."""
@@ -31,7 +31,7 @@ _KINDS = (bool, int, float, str, bytes, list)
 
 
 def is_a(value: object, wanted: Any) -> bool:
-    """Whether a value is of a type. An int is a float too; a bool is no number, and a string no sequence."""
+    """Return whether a value has a type. An int is a float too; a bool is no number, a str no sequence."""
     if type(value) is wanted:
         return True
     if isinstance(value, bool):
@@ -44,7 +44,7 @@ def is_a(value: object, wanted: Any) -> bool:
 
 
 def fits(value: object, wanted: Any, *, of_type: IsA = is_a) -> bool:
-    """Whether a value is of an annotated type."""
+    """Return whether a value has an annotated type."""
     return matcher(wanted, of_type)(value)
 
 

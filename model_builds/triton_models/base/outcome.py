@@ -1,4 +1,4 @@
-"""How a verb of the command line speaks: progress while it works, and a result when it is done."""
+"""The output of a verb of the command line: progress while it works, a result at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which backend runs a model: what Triton makes of the configuration and of the first version folder.
+"""The backend of a model, as Triton derives it from the configuration and the first version folder.
 
 It follows AutoCompleteBackendFields of Triton core (src/model_config_utils.cc; release 24.10, and for
 model.pt2 release 26.03; read 2026-11-21).
@@ -74,7 +74,7 @@ _MAX_MODEL_PY = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """What runs a model.
+    """The backend of a model.
 
     Attributes:
         name: The backend's name; "" if it cannot be told, and for an ensemble.
@@ -87,7 +87,7 @@ class Backend:
     filename: str = ""
 
     def completes(self, layout: Layout, path: str) -> bool:
-        """Whether it may fill in inputs and outputs that a configuration leaves out."""
+        """Return whether it may fill in inputs and outputs that a configuration leaves out."""
         if self.name in _COMPLETES_NOTHING or self.platform == "ensemble":
             return False
         if self.name != "python":
@@ -98,12 +98,12 @@ class Backend:
 
     @property
     def adds_tensors(self) -> bool:
-        """Whether a backend that completes configurations may add to inputs or outputs that are listed."""
+        """Return whether a backend that completes configurations may add to the listed inputs or outputs."""
         return self.name not in _COMPLETES_EMPTY_SIDES
 
 
 def backend_of(config: ModelConfig, *, folder: str, path: str, layout: Layout) -> Backend:
-    """What runs a model.
+    """The backend of a model.
 
     Args:
         config: Its configuration.
@@ -168,7 +168,7 @@ def _told(config: ModelConfig, path: str, layout: Layout) -> str:
 
 
 def _in_first_version(layout: Layout, path: str, name: str) -> str:
-    """Whether there is a "file" or a "folder" of that name in the first folder of a model, by name."""
+    """Return whether the first folder of a model, by name, has a "file" or a "folder" of that name."""
     folders = layout.children(path)
     if not folders:
         return ""

@@ -23,7 +23,7 @@ _MAX_MODEL_PY = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Code:
-    """What the code of a Python model says about other models, as far as it is written down.
+    """The other models that the code of a Python model names.
 
     Attributes:
         path: Its file in the layout.

@@ -1,4 +1,4 @@
-"""What Triton or SageMaker would refuse or silently get wrong, found in milliseconds and without either.
+"""Find what Triton or SageMaker would refuse or silently get wrong, in milliseconds and without either.
 
 A model is checked for a target: what nobody said about the release, the GPU or the endpoint is not checked.
 What only loading can show is not found here: a file that the backend cannot read, a GPU or a library that the

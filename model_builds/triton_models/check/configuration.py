@@ -226,7 +226,7 @@ def batch_tensors(subject: Subject) -> Iterator[Problem]:
 
 
 def _no_backend(subject: Subject, model: Model, config: ModelConfig) -> Problem:
-    """What Triton's core says of a model without a backend: it looks at files only if nothing else tells."""
+    """Yield the refusal of Triton's core for a model without a backend. It looks at files last."""
     platform, filename = config.platform, config.default_model_filename
     what = f"neither backend nor platform for {model.folder!r}"
     why = "Triton cannot tell from the files in the version folder how to run the model"

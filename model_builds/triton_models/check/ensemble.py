@@ -309,7 +309,7 @@ def tensor_unconnected(subject: Subject) -> Iterator[Problem]:
 
 
 def _may_get_more(model: Model, listed: Sequence[str]) -> bool:
-    """Whether the backend of a composing model may fill in tensors beyond those that are listed."""
+    """Return whether the backend of a composing model may fill in tensors beyond the listed ones."""
     return model.completes and not model.is_ensemble and (not listed or model.backend.adds_tensors)
 
 
@@ -330,7 +330,7 @@ def _steps(subject: Subject) -> Iterator[tuple[Model, int, Any, Model, ModelConf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Use:
-    """What one model says about a tensor of the ensemble."""
+    """The statement of one model about a tensor of the ensemble."""
 
     tensor: str
     user: str
@@ -369,7 +369,7 @@ def _own_uses(model: Model, config: ModelConfig) -> Iterator[_Use]:
 
 
 def _step_uses(subject: Subject) -> dict[str, list[_Use]]:
-    """What the steps say about tensors, by the ensemble's folder."""
+    """Return the statements of the steps about tensors, by the ensemble's folder."""
     found: dict[str, list[_Use]] = {}
     for model, _, step, _, config in _steps(subject):
         uses = found.setdefault(model.folder, [])
@@ -405,7 +405,7 @@ def _way_back(start: str, steps: Mapping[str, Sequence[str]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Streams:
-    """Which tensors of an ensemble mix the responses of different decoupled models."""
+    """The tensors of an ensemble that mix the responses of different decoupled models."""
 
     conflicts: tuple[str, ...]
     decoupled: bool

@@ -194,12 +194,12 @@ def _pythons(subject: Subject, environment: _Environment) -> tuple[str, ...]:
 
 
 def _leads_elsewhere(subject: Subject, folder: str) -> bool:
-    """Whether a .pth file may add more folders with packages."""
+    """Return whether a .pth file may add more folders with packages."""
     return any(path.endswith(".pth") and posixpath.dirname(path) == folder for path in subject.layout.files)
 
 
 def _loads(tag: str, python: str) -> bool:
-    """Whether a package of that tag can be imported; what was built on the spot is tagged linux_x86_64."""
+    """Return whether a package with a tag can be imported. A local build has the tag linux_x86_64."""
     return tag.count("-") == 2 and loads_in(tag.replace("-linux_", "-manylinux_"), python)  # noqa: PLR2004
 
 

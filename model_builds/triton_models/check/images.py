@@ -92,7 +92,7 @@ def repository_agent(subject: Subject) -> Iterator[Problem]:
 
 
 def _brings_library(subject: Subject, model: Model, config: ModelConfig) -> bool:
-    """Whether the backend's library is in the model; a backend in Python can only be in the image."""
+    """Return whether the backend's library is in the model. A backend in Python can only be in the image."""
     name = config.runtime or f"libtriton_{model.backend.name}.so"
     folders = [model.path, *(posixpath.join(model.path, str(each)) for each in model.available_versions())]
     return name != _PYTHON_LIBRARY and any(

@@ -26,7 +26,7 @@ _IMPORT_ERRORS = frozenset({"BaseException", "Exception", "ImportError", "Module
 
 
 def python_import(subject: Subject) -> Iterator[Problem]:
-    """What model.py imports can be imported; what is only rehearsed runs in the rehearsal's own Python."""
+    """Yield the imports of model.py that would fail. A portable model runs in the rehearsal's own Python."""
     if subject.record.get("left_out"):
         return
     for model, config in subject.served():
@@ -70,7 +70,7 @@ def _imports(node: ast.AST) -> Iterator[str]:
 
 
 def _is_guarded(node: ast.AST) -> bool:
-    """Whether code does without what it imports there."""
+    """Return whether code works without what it imports there."""
     if isinstance(node, ast.Try):
         return any(map(_handles_missing, node.handlers))
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
@@ -83,7 +83,7 @@ def _handles_missing(handler: ast.ExceptHandler) -> bool:
 
 
 def _always(subject: Subject) -> set[str]:
-    """What any model can import: modules of Python and of the image."""
+    """Return the modules that any model can import: those of Python and of the image."""
     return set(sys.stdlib_module_names) | python_packages(subject.target.release) | added(subject.record)
 
 

@@ -82,7 +82,7 @@ def config_syntax(subject: Subject) -> Iterator[Problem]:
 
 
 def build_record(subject: Subject) -> Iterator[Problem]:
-    """What was built for can be read, and is known unless another release and GPU were given."""
+    """Yield a problem if the build record cannot be read, or names an unknown release or GPU."""
     try:
         subject.layout.build()
     except FleetError as error:
@@ -235,7 +235,7 @@ def _unknown_in_record(
 
 
 def _no_version(subject: Subject, model: Model) -> tuple[str, str, str]:
-    """What is wrong with the version folders of a model that has none available, what is right, the fix."""
+    """Return the mistake in version folders of which none is available, the right form, and the fix."""
     expected = "a folder whose name is a number, such as 1/; an ensemble needs one as well"
     if model.versions:
         return (

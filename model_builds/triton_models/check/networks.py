@@ -115,7 +115,7 @@ def torchscript_tensor(subject: Subject) -> Iterator[Problem]:
 def _compared(
     file: _File, side: str, tensors: Sequence[NetworkTensor], constants: frozenset[str] = frozenset()
 ) -> Iterator[Problem]:
-    """What is wrong with the inputs or outputs of a configuration, by those of an ONNX file."""
+    """Yield the differences between the inputs or outputs of a configuration and of its ONNX file."""
     by_name = {each.name: each for each in tensors}
     filled = {name for each in file.config.batch_output for name in each.target_name}
     batches = file.config.max_batch_size > 0
@@ -195,7 +195,7 @@ def _fed_by_triton(config: ModelConfig) -> set[str]:
 
 
 def _fits(declared: Any, own: NetworkTensor, *, batches: bool) -> bool:
-    """Whether the dims of a tensor fit the file's. What the file leaves open may still be fixed in it."""
+    """Return whether the dims of a tensor fit the file's. They may fix what the file leaves open."""
     if not own.dims or (hasattr(declared, "allow_ragged_batch") and declared.allow_ragged_batch):
         return True
     sizes = [-1, *_dims(declared)] if batches else list(_dims(declared))
@@ -205,7 +205,7 @@ def _fits(declared: Any, own: NetworkTensor, *, batches: bool) -> bool:
 
 
 def _dims(tensor: Any) -> Sequence[int]:
-    """What the network is given: the shape behind a reshape, if there is one."""
+    """Return the shape that the network gets: behind the reshape, if there is a reshape."""
     return tuple(tensor.reshape.shape if tensor.HasField("reshape") else tensor.dims)
 
 

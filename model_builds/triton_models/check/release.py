@@ -82,7 +82,7 @@ def label_outside(subject: Subject) -> Iterator[Problem]:
 
 
 def refuses_outside(release: Release | None, label_filename: str) -> bool:
-    """Whether a release refuses a file of labels for where it lies, whether it is there or not."""
+    """Return whether a release refuses a file of labels for its place, even if the file exists."""
     if release is None or release.name < _LABELS_STAY_INSIDE:
         return False
     top = posixpath.normpath(label_filename or ".").split("/")[0]
@@ -203,7 +203,7 @@ def _newest_for(gpu: Gpu) -> str:
 
 
 def _plans(model: Model, config: ModelConfig, gpu: Gpu | None = None) -> Iterator[str]:
-    """Where the plans of a model are: all of them, or the one that a GPU opens."""
+    """Return the paths of a model's plans: all of them, or the one that a GPU opens."""
     if model.backend.name != "tensorrt":
         return
     by_capability = config.cc_model_filenames

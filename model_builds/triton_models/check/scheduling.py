@@ -73,7 +73,7 @@ def priority_levels(subject: Subject) -> Iterator[Problem]:
 
 
 def preserve_ordering(subject: Subject) -> Iterator[Problem]:
-    """What keeps the order of requests neither ranks nor delays them."""
+    """Yield a problem if a scheduler that keeps the order of requests also ranks or delays them."""
     for model, config in subject.having("dynamic_batching"):
         batching = config.dynamic_batching
         if not batching.preserve_ordering:
@@ -248,7 +248,7 @@ def _state(subject: Subject, model: Model, entry: Any) -> Iterator[Problem]:
 
 
 def least_bytes(tensor: Any) -> int:
-    """How many bytes a file must have at least to fill a tensor with a data_type and dims."""
+    """Return the smallest file, in bytes, that fills a tensor with a data_type and dims."""
     return dims_count(list(tensor.dims)) * ELEMENT_BYTES.get(type_name(tensor.data_type), 0)
 
 

@@ -25,7 +25,7 @@ def python_instances(subject: Subject) -> Iterator[Problem]:
 
 
 def _instances(config: ModelConfig) -> int:
-    """How many instances a model has; Triton makes one where nothing is said."""
+    """Return the number of instances of a model. Triton starts one by default."""
     return sum(max(group.count, 1) for group in config.instance_group) or 1
 
 

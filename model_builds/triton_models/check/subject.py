@@ -70,7 +70,7 @@ class Model:
 
     @property
     def looks_like_ensemble(self) -> bool:
-        """Whether SageMaker takes it for an ensemble."""
+        """Return whether SageMaker takes it for an ensemble."""
         return _looks_like_ensemble(self.text)
 
     def available_versions(self) -> tuple[int, ...]:
@@ -124,7 +124,7 @@ class Subject:
         )
 
     def is_renamed(self, model: Model) -> bool:
-        """Whether SageMaker's multi-model hosting gives a model the target model's name.
+        """Return whether SageMaker's multi-model hosting gives a model the target model's name.
 
         It does that with the ensemble itself, or with the only model.
         """
@@ -193,11 +193,11 @@ class ArtifactCheck(Check):
     endpoints: tuple[str, ...] = ()
 
     def applies(self, target: Target) -> bool:
-        """Whether the check is about that target."""
+        """Return whether the check applies to a target."""
         return not self.endpoints or target.endpoint in self.endpoints
 
     def problems(self, subject: Subject) -> Iterator[Problem]:
-        """What it finds, with its id and its source."""
+        """Yield the problems that it finds, with its id and its source."""
         for problem in self.find(subject):
             yield replace(problem, rule=problem.rule or self.id, source=problem.source or self.source)
 
@@ -296,7 +296,7 @@ def _by_field(models: Iterable[Model]) -> Mapping[str, Sequence[tuple[Model, Mod
 
 
 def _has_own_agent(config: ModelConfig, target: Target, record: Mapping[str, Any]) -> bool:
-    """Whether an agent of the user's own is asked for the model: it may have the server load another."""
+    """Return whether the model asks for a custom agent, which may have the server load another model."""
     own = {agent.name for agent in config.model_repository_agents.agents} - REPOSITORY_AGENTS
     return bool(own) and all(own) and (target.endpoint is None or own <= added(record))
 

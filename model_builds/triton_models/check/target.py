@@ -1,4 +1,4 @@
-"""What a model is checked for: the release, the GPU and the kind of endpoint, as far as they are known."""
+"""The target of a check: release, GPU and kind of endpoint, as far as they are known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDPOINTS = (MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a model is to be served. What is not known is not checked.
+    """The place where a model is to be served. An unknown fact is not checked.
 
     Attributes:
         release: The Triton release; None if any may serve it.

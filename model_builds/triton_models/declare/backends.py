@@ -77,7 +77,7 @@ class OnnxRuntime:
 
     @property
     def precision(self) -> Precision:
-        """What it calculates in on a GPU."""
+        """The precision on a GPU."""
         return "tf32" if self.tf32 else "fp32"
 
     def configure_cuda(self, config: Any) -> None:
@@ -217,7 +217,7 @@ class LibTorch:
 
     @property
     def precision(self) -> Precision:
-        """What it calculates in on a GPU."""
+        """The precision on a GPU."""
         return "tf32" if self.tf32 else "fp32"
 
     def mistakes(self) -> Iterator[Mistake]:

@@ -45,7 +45,7 @@ NAME_RULE = "letters, digits, '_', '.' and '-', without 'OOM'"
 
 
 def is_name(text: str) -> bool:
-    """Whether a model can have that name."""
+    """Return whether a model can have a name."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -101,7 +101,7 @@ class ModelBuild:
 
     @property
     def precisions(self) -> frozenset[Precision]:
-        """What a build for a GPU calculates in besides FP32: the precisions of its plans, and TF32."""
+        """The precisions of a build for a GPU besides FP32: those of its plans, and TF32."""
         backends = [model.backend for model in self.models if not isinstance(model, Ensemble)]
         coarse = (each for each in backends if isinstance(each, OnnxRuntime | LibTorch) and each.tf32)
         return frozenset(each.precision for each in (*coarse, *_plans(backends)))
@@ -235,7 +235,7 @@ def _plans(backends: Iterable[Any]) -> list[TensorRt]:
 
 
 def interface_of(model: Model) -> Interface | None:
-    """What is known of a model before it is made; None of one that only a file says."""
+    """Return the known interface of a model that is not built yet; None if only a file says it."""
     if isinstance(model, OnnxFile):
         return None
     if isinstance(model, Ensemble):

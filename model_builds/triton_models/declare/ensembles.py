@@ -1,4 +1,4 @@
-"""What an ensemble takes and answers, from what its steps take and make."""
+"""The inputs and outputs of an ensemble, derived from those of its steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triton_models.declare.tensors import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """What a model takes and makes.
+    """The inputs and outputs of a model.
 
     Attributes:
         inputs: Its inputs.

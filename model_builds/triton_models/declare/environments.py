@@ -102,7 +102,7 @@ def release_pythons() -> tuple[str, ...]:
 
 
 def pin_mistakes(wheels: Sequence[str]) -> Iterator[Mistake]:
-    """What is wrong with a list of wheels, whatever the release."""
+    """Yield the mistakes in a list of wheels that hold for every release."""
     names = []
     for wheel in wheels:
         match = _PIN.fullmatch(wheel)

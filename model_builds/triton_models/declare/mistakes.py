@@ -1,4 +1,4 @@
-"""What is wrong with declared values: the types first, then what each class says about its own fields."""
+"""Mistakes in declared values: wrong types first, then those that each class finds in its own fields."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def declared_values(*declared: Any) -> list[object]:
 def _own_mistakes(
     declared: Any, mistyped: Collection[str], *, something_wrong: bool
 ) -> Iterator[tuple[object, Mistake]]:
-    """What a value says about its fields, apart from those of a wrong type."""
+    """Yield the mistakes that a value finds in its fields, except in those of a wrong type."""
     try:
         for mistake in declared.mistakes():
             if mistake.field not in mistyped:

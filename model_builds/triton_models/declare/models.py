@@ -48,7 +48,7 @@ class PyTorchNetwork:
     warm_up: WarmUp | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What the fields say together can be served."""
+        """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
         if isinstance(self.backend, LibTorch):
             yield from _for_torchscript(self)
@@ -109,7 +109,7 @@ class OnnxFile:
     warm_up: WarmUp | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What the fields say together can be served."""
+        """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
         if self.profile and not isinstance(self.backend, TensorRt):
             yield Mistake(
@@ -157,7 +157,7 @@ class PythonModel:
     warm_up: WarmUp | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What the fields say together can be served."""
+        """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
         yield from _repeated([tensor.name for tensor in self.inputs], field="inputs")
         yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
@@ -204,7 +204,7 @@ class DaliPipeline:
     warm_up: WarmUp | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What the fields say together can be served."""
+        """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
         yield from _repeated([tensor.name for tensor in self.inputs], field="inputs")
         yield from _repeated([tensor.name for tensor in self.outputs], field="outputs")
@@ -251,7 +251,7 @@ class TensorFlowGraph:
     warm_up: WarmUp | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """What the fields say together can be served."""
+        """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
         yield from _repeated([tensor.name for tensor in (*self.inputs, *self.outputs)], field="outputs")
 

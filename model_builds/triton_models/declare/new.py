@@ -117,7 +117,7 @@ def _problems(name: str, folder: Path) -> Iterator[Problem]:
 
 
 def _new_names(old: str, new: str, models: list[str]) -> dict[str, str]:
-    """What the declaration's names become: what began with the folder's name still does."""
+    """Return the new name for each declared name. What began with the folder's name still does."""
     names = {old: new}
     for model in models:
         rest = model.removeprefix(old)
@@ -127,7 +127,7 @@ def _new_names(old: str, new: str, models: list[str]) -> dict[str, str]:
 
 
 def _variable(name: str) -> str:
-    """What the environment variables of a model begin with; a shell takes none that begins with a digit."""
+    """Return the prefix of the environment variables of a model. A shell accepts no leading digit."""
     text = re.sub(r"[^A-Z0-9]", "_", name.upper())
     return f"{'MODEL_' if text[0].isdigit() else ''}{text}"
 
@@ -166,6 +166,6 @@ def _renamed_token(token: tokenize.TokenInfo, names: Mapping[str, str]) -> str:
 
 
 def _is_a_name(value: str, names: Mapping[str, str]) -> bool:
-    """Whether a string is a name of the declaration, or one of a form: the folder's name with an ending."""
+    """Return whether a string names the declaration or one of its forms: the folder's name with an ending."""
     folder = next(iter(names))
     return value in names or bool(re.fullmatch(rf"{re.escape(folder)}[_:-]\w[\w.-]*", value))

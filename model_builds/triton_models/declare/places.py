@@ -1,4 +1,4 @@
-"""Where in a build.py a declared value stands, and the arguments in it that its class does not have.
+"""The place of a declared value in its build.py, and its arguments that the class does not have.
 
 The file is parsed only when something is wrong with it: reading a declaration does not pay for this.
 """

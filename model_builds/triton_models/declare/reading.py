@@ -65,7 +65,7 @@ _CLASSES: dict[str, type] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredFolder:
-    """What a folder declares.
+    """The declarations of a folder.
 
     Attributes:
         path: Its build.py.
@@ -168,7 +168,7 @@ def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelB
 
 
 def blame(error: BaseException, folder: Path) -> str:
-    """Where in a model's own folder an error came from, as file:line; else the folder."""
+    """Return the origin of an error in a model's own folder as file:line; otherwise the folder."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -178,7 +178,7 @@ def blame(error: BaseException, folder: Path) -> str:
 
 
 def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
-    """What a folder declares, freshly read and without a mistake.
+    """Read the declarations of a folder, which have no mistake.
 
     Raises:
         FleetError: As `load_build`.

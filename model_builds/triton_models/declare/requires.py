@@ -1,4 +1,4 @@
-"""What a build needs before it starts: Python modules beyond requirements.txt, and backends that exist."""
+"""The needs of a build before it starts: Python modules beyond requirements.txt, and existing backends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INSTALL = MappingProxyType(
 
 
 def brings(release: Release, module: str) -> bool:
-    """Whether the image of a release has a module of `IMAGE_MODULES`."""
+    """Return whether the image of a release has a module of `IMAGE_MODULES`."""
     return release.name >= IMAGE_MODULES_SINCE[module]
 
 
@@ -59,7 +59,7 @@ def check_requires(modules: Sequence[str], *, release: Release | None = None) ->
 
 
 def _way_to(module: str, release: Release | None) -> str:
-    """How to get a module."""
+    """Return the command that installs a module."""
     if release is not None and module in IMAGE_MODULES_SINCE and not brings(release, module):
         since = IMAGE_MODULES_SINCE[module]
         return f"build for release {since} or newer, whose image has it; that of {release.name} has not"

@@ -1,4 +1,4 @@
-"""Which models have sequence batching, found in the text of their folders without reading a declaration."""
+"""Models with sequence batching, found in the text of their folders without reading a declaration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a model is run: instances, batching, and the requests that it is warmed up with."""
+"""The way a model is run: instances, batching, and the requests that warm it up."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Instances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicBatching:
-    """How the server joins requests into batches.
+    """The server's rules for joining requests into batches.
 
     Attributes:
         preferred: Batch sizes that are sent at once; empty means that any is as good.

@@ -43,7 +43,7 @@ def smallest_request(build: ModelBuild) -> str | None:
 
 
 def _interface(build: ModelBuild) -> Interface | None:
-    """What applications send to a build; None if its declaration does not say."""
+    """Return the inputs that applications send to a build; None if its declaration does not say."""
     models = {model.name: model for model in build.models}
     top = models.get(build.name)
     if top is None or any(isinstance(model, DaliPipeline) for model in build.models):

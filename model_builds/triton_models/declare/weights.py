@@ -1,4 +1,4 @@
-"""Where weights come from. Each says it in a line for build.json; `export/weights.py` fetches them."""
+"""The origin of weights, with a line for build.json. `builds/export/weights.py` fetches them."""
 
 from __future__ import annotations
 
