@@ -14,7 +14,7 @@ from constructs import Node
 
 from stacks.config_checks import EVERY_MODEL, problems
 from stacks.config_values import CONTEXT_KEY, DECLARED, Requests, values
-from triton_fleet import Portion, Thresholds
+from triton_fleet import CapacitySize, Thresholds
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
@@ -32,7 +32,7 @@ class FleetConfig:
         region: The region of the stacks; None leaves it to the deployment, so that one template serves all.
         instance_type: The endpoint's instance type; it decides the GPU that models are compiled on, and on a
             type without one, such as ml.c7i.2xlarge, that they are not.
-        undocumented_instance_type: Whether to try a type that AWS does not list for multi-model endpoints.
+        allow_unlisted_instance_type: Whether to try a type that AWS does not list for multi-model endpoints.
         release: The Triton release that serves and compiles.
         inference_ami: The host image of the endpoint, which brings the GPU's driver, where SageMaker refuses
             the release's own: such as al2-ami-sagemaker-inference-gpu-2-1. Empty for the release's own.
@@ -97,7 +97,7 @@ class FleetConfig:
     name: str = "TritonFleet"
     region: str | None = None
     instance_type: str = DEFAULT_INSTANCE_TYPE
-    undocumented_instance_type: bool = False
+    allow_unlisted_instance_type: bool = False
     release: str = DEFAULT_RELEASE
     inference_ami: str = ""
     cpu_image: bool = False
@@ -118,7 +118,7 @@ class FleetConfig:
     cpu_utilization_percent: float = 60
     latency_p99_ms: float = 1000
     deployment: str = "all_at_once"
-    deployment_size: Portion | None = None
+    deployment_size: CapacitySize | None = None
     deployment_wait_minutes: int = 10
     rollback_alarms: bool = True
     server_error_percent: float = 1

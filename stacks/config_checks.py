@@ -55,7 +55,7 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
         yield from _target_keys(config, instance, collector)
         yield from multi_model_gpu(instance, where=where("instance_type"))
         yield from multi_model_type(
-            instance, asked=config.undocumented_instance_type, where=where("instance_type")
+            instance, asked=config.allow_unlisted_instance_type, where=where("instance_type")
         )
         yield from cpu_image(instance, asked=config.cpu_image, where=where("cpu_image"))
         if triton is not None:

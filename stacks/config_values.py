@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from constructs import Node
 
-from triton_fleet import Portion
+from triton_fleet import CapacitySize
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
@@ -83,13 +83,13 @@ def _addresses(value: object) -> dict[str, str]:
     return {_string(name): _string(address) for name, address in value.items()}
 
 
-def _portion(value: object) -> Portion | None:
+def _portion(value: object) -> CapacitySize | None:
     """Percent of the fleet, as in "25%", or a number of instances; None for an empty string."""
     if value == "":
         return None
     if isinstance(value, (bool, float)) or not (parts := _PORTION.fullmatch(str(value).strip())):
         raise ValueError
-    return Portion(value=int(parts[1]), by_percent=parts[2] is not None)
+    return CapacitySize(value=int(parts[1]), by_percent=parts[2] is not None)
 
 
 def _requests(value: object) -> Requests:
@@ -116,7 +116,7 @@ _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
         "an object of variables and addresses, or NAME=ADDRESS with commas between",
     ),
     "Requests": (_requests, 'an object of models and their requests, "declared" or "off"'),
-    "Portion | None": (_portion, 'percent of the fleet, such as "25%", or a number of instances'),
+    "CapacitySize | None": (_portion, 'percent of the fleet, such as "25%", or a number of instances'),
     "tuple[str, ...]": (_names, "a list of names, or names with commas between them"),
 }
 

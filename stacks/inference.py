@@ -15,7 +15,7 @@ from triton_fleet import (
     InvocationsPerInstance,
     ModelLibrary,
     MultiModelFleet,
-    Target,
+    ScalingTarget,
     WarmUpRequest,
 )
 from triton_models.facts.instances import instance_type
@@ -50,7 +50,7 @@ class InferenceStack(Stack):
             "Default",  # adds nothing to the names of what is in it
             library=library,
             fleet_name=config.name,
-            undocumented_instance_type=config.undocumented_instance_type,
+            allow_unlisted_instance_type=config.allow_unlisted_instance_type,
             inference_ami=config.inference_ami or None,
             min_capacity=config.min_capacity,
             max_capacity=config.max_capacity,
@@ -98,7 +98,7 @@ class InferenceStack(Stack):
         return sns.Topic.from_topic_arn(self, "AlarmTopic", arn) if arn else None
 
 
-def _targets(config: FleetConfig) -> list[Target]:
+def _targets(config: FleetConfig) -> list[ScalingTarget]:
     """The values that auto scaling keeps, by the hardware."""
     if instance_type(config.instance_type).gpu is not None:
         return [

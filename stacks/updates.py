@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import Duration
 
-from triton_fleet import AllAtOnce, Canary, Deployment, Linear, Portion, Rolling
+from triton_fleet import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
 from triton_fleet.arguments.checks import number_range
 from triton_fleet.hosting.deployment_checks import DEPLOYMENT_PORTION
 from triton_fleet.operations.checks import alarm_threshold, warm_up_request
@@ -27,7 +27,7 @@ WARM_UP_WITHOUT_WAIT = Check(id="warm-up-without-wait", source=FROM_ARGUMENTS)
 
 _LONGEST_WAIT_MINUTES = 60
 
-_BY_PART: Mapping[str, Callable[[Duration, Portion], Deployment]] = MappingProxyType(
+_BY_PART: Mapping[str, Callable[[Duration, CapacitySize], Deployment]] = MappingProxyType(
     {
         "canary": lambda wait, part: Canary(wait=wait, size=part),
         "linear": lambda wait, part: Linear(wait=wait, step=part),

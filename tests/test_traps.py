@@ -23,7 +23,7 @@ from triton_fleet import (
     EndpointScaling,
     FleetError,
     GpuUtilization,
-    ModelBuilds,
+    ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
     TritonServer,
@@ -64,7 +64,7 @@ def fleet(tmp_path: Path, *, volume_key: bool = False, **given: Any) -> Caught:
             repository=repository,
             **{"endpoint_name": "fleet", "instance_type": "ml.g5.2xlarge", "release": "25.09"} | given,
         )
-        ModelBuilds(
+        ModelBuildProject(
             stack, "Builds", repository=repository, source=ROOT / "model_builds", models=["minilm"], **builds
         )
         EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuUtilization(percent=target_percent)])

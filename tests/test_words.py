@@ -19,10 +19,15 @@ TOOLKIT = "model_builds/triton_models"
 FOLDERS = (
     *(
         f"{TOOLKIT}/{room}"
-        for room in ("artifact", "builds", "cli", "client", "config", "deliver", "environments")
+        for room in ("artifact", "base", "builds", "check", "cli", "client", "config", "declare", "deliver")
     ),
-    *(f"{TOOLKIT}/{room}" for room in ("facts", "ledger", "pack", "repository", "survey", "verify")),
+    *(
+        f"{TOOLKIT}/{room}"
+        for room in ("environments", "facts", "ledger", "pack", "repository", "survey", "verify")
+    ),
     "model_builds/models",
+    "constructs",
+    "rehearsal",
     "reporting",
     "stacks",
     "benchmarks",

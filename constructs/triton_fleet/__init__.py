@@ -11,20 +11,20 @@ from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.capture import DataCapture
 from triton_fleet.hosting.core_dumps import CoreDumps
-from triton_fleet.hosting.deployment import AllAtOnce, Canary, Deployment, Linear, Portion, Rolling
+from triton_fleet.hosting.deployment import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
 from triton_fleet.hosting.network import EndpointNetwork, VpcService
 from triton_fleet.hosting.s3_folder import S3Folder
 from triton_fleet.hosting.server import TritonMetrics, TritonServer
 from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
-from triton_fleet.images.image import OwnImage
+from triton_fleet.images.image import CustomImage
 from triton_fleet.metrics.published import EndpointMetrics, InvocationMetrics
 from triton_fleet.operations.alarm_declarations import Severity
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.dashboard import EndpointDashboard
 from triton_fleet.operations.notifications import AlarmTopic
-from triton_fleet.operations.rollback import NewFleetAlarms, RollbackAlarms
+from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.operations.thresholds import Thresholds
-from triton_fleet.operations.warm_up import WarmUp, WarmUpRequest
+from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
 from triton_fleet.repository.build_machine import (
     BuildMachine,
     BuildMachineChoice,
@@ -33,14 +33,14 @@ from triton_fleet.repository.build_machine import (
     ReservedMachines,
 )
 from triton_fleet.repository.build_runs import BuildRuns
-from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.scaling.schedules import ScheduledCapacity
-from triton_fleet.scaling.steps import Step, StepScaling
-from triton_fleet.scaling.suspension import Suspension
-from triton_fleet.scaling.target import Cooldowns, Target
+from triton_fleet.scaling.steps import ScalingStep, StepScaling
+from triton_fleet.scaling.suspended_scaling import SuspendedScaling
+from triton_fleet.scaling.target import Cooldowns, ScalingTarget
 from triton_fleet.scaling.tracking import (
     BacklogPerInstance,
     ConcurrentRequests,
@@ -64,10 +64,12 @@ __all__ = [
     "BuildRuns",
     "Canary",
     "CapacityReservation",
+    "CapacitySize",
     "ConcurrentRequests",
     "Cooldowns",
     "CoreDumps",
     "CpuUtilization",
+    "CustomImage",
     "DataCapture",
     "DeployedVariant",
     "Deployment",
@@ -79,9 +81,11 @@ __all__ = [
     "EndpointMetrics",
     "EndpointNetwork",
     "EndpointScaling",
+    "EndpointWarmUp",
     "FleetError",
     "GpuMemoryUtilization",
     "GpuUtilization",
+    "GreenFleetAlarms",
     "ImportedEndpoint",
     "InstancePool",
     "InvocationMetrics",
@@ -89,35 +93,31 @@ __all__ = [
     "InvocationsPerInstance",
     "Linear",
     "MetricTarget",
-    "ModelBuilds",
+    "ModelBuildProject",
     "ModelLatency",
     "ModelLibrary",
     "ModelRepository",
     "MultiModelEndpoint",
     "MultiModelFleet",
-    "NewFleetAlarms",
     "OnDemandMachine",
-    "OwnImage",
-    "Portion",
     "ProcessingJob",
     "ReservedMachines",
     "RollbackAlarms",
     "Rolling",
     "Routing",
     "S3Folder",
+    "ScalingStep",
+    "ScalingTarget",
     "ScheduledCapacity",
     "Severity",
     "SingleModelEndpoint",
-    "Step",
     "StepScaling",
-    "Suspension",
-    "Target",
+    "SuspendedScaling",
     "Thresholds",
     "TritonMetrics",
     "TritonServer",
     "Variant",
     "VpcService",
-    "WarmUp",
     "WarmUpRequest",
     "endpoint_name_for",
 ]

@@ -61,10 +61,10 @@ fleet starts with no model loaded, so in the minutes after a deployment requests
 None of these alarms looks at latency, cache or 4XX, so none mistakes that for a failure. All decide within
 half of the ten minutes for which a deployment waits.
 
-`RollbackAlarms` see old and new instances together; `NewFleetAlarms` are the same alarms for the newest fleet
-alone. While the old version fails already, the former let no deployment through: deploy without them then.
-And what is tried first has to be a larger share of the traffic than their threshold, or they do not notice: a
-canary of 10 % that always fails makes 10 % of all requests fail.
+`RollbackAlarms` see old and new instances together; `GreenFleetAlarms` are the same alarms for the newest
+fleet alone. While the old version fails already, the former let no deployment through: deploy without them
+then. And what is tried first has to be a larger share of the traffic than their threshold, or they do not
+notice: a canary of 10 % that always fails makes 10 % of all requests fail.
 """
 
 _QUEUE = """\

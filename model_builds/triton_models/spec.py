@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from triton_models.builds.job import BuildJob
 from triton_models.declare.backends import Dali, LibTorch, OnnxRuntime, PythonBackend, TensorFlow, TensorRt
-from triton_models.declare.declaration import Example, ModelBuild, Tensors
+from triton_models.declare.declaration import Example, ModelDefinition, Tensors
 from triton_models.declare.environments import PackedEnvironment, Wheels
 from triton_models.declare.models import (
     DaliPipeline,
     Ensemble,
+    EnsembleStep,
     Model,
     OnnxFile,
     PythonModel,
     PyTorchNetwork,
-    Step,
     TensorFlowGraph,
 )
 from triton_models.declare.reading import (
@@ -30,13 +30,13 @@ from triton_models.declare.reading import (
     model_names,
 )
 from triton_models.declare.serving import DynamicBatching, Instances, WarmUp
-from triton_models.declare.tensors import OpenSize, ShapeRange, Tensor
+from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
 from triton_models.declare.weights import (
     HubWeights,
     LocalWeights,
     PackageWeights,
+    RandomWeights,
     S3Weights,
-    SeededWeights,
     Weights,
     weights_at,
 )
@@ -47,26 +47,26 @@ __all__ = [
     "Dali",
     "DaliPipeline",
     "DynamicBatching",
+    "DynamicDim",
     "Ensemble",
+    "EnsembleStep",
     "Example",
     "HubWeights",
     "Instances",
     "LibTorch",
     "LocalWeights",
     "Model",
-    "ModelBuild",
+    "ModelDefinition",
     "OnnxFile",
     "OnnxRuntime",
-    "OpenSize",
     "PackageWeights",
     "PackedEnvironment",
     "PyTorchNetwork",
     "PythonBackend",
     "PythonModel",
+    "RandomWeights",
     "S3Weights",
-    "SeededWeights",
     "ShapeRange",
-    "Step",
     "Tensor",
     "TensorFlow",
     "TensorFlowGraph",

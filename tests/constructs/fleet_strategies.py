@@ -29,10 +29,12 @@ from triton_fleet import (
     BacklogPerInstance,
     Canary,
     CapacityReservation,
+    CapacitySize,
     ConcurrentRequests,
     Cooldowns,
     CoreDumps,
     CpuUtilization,
+    CustomImage,
     DataCapture,
     GpuMemoryUtilization,
     GpuUtilization,
@@ -43,17 +45,15 @@ from triton_fleet import (
     MetricTarget,
     ModelLatency,
     OnDemandMachine,
-    OwnImage,
-    Portion,
     ProcessingJob,
     ReservedMachines,
     Rolling,
     Routing,
     S3Folder,
+    ScalingStep,
     ScheduledCapacity,
-    Step,
     StepScaling,
-    Suspension,
+    SuspendedScaling,
     Thresholds,
     TritonMetrics,
     TritonServer,
@@ -197,8 +197,8 @@ ARTIFACTS = mostly(
     st.sampled_from(["resnet50-0123456789ab.tar.gz", "ensemble-0a.tar.gz"]), st.just("no archive")
 )
 _releases = mostly(st.just("25.09"), st.sampled_from(sorted(RELEASES)))
-_portions = values(Portion.percent, value_=st.integers(5, 60)) | values(
-    Portion.instances, value_=st.integers(1, 20)
+_portions = values(CapacitySize.percent, value_=st.integers(5, 60)) | values(
+    CapacitySize.instances, value_=st.integers(1, 20)
 )
 _waits = mostly(durations(0, 3600), durations(3600, 4000))
 _deployments = st.one_of(
@@ -228,7 +228,7 @@ _servers = values(
     ).map(tuple),
 )
 _images = values(
-    OwnImage,
+    CustomImage,
     repository_=st.just(IMAGES),
     tag_=mostly(st.just("25.09-py3"), st.sampled_from(["a b", None])),
     has_multi_model_label=mostly(st.just(True), st.just(False)),
@@ -366,7 +366,7 @@ _steps = values(
     StepScaling,
     name_=NAMES,
     metric_=st.just(METRIC),
-    steps_=st.lists(values(Step, at_=st.floats(0, 100), change_=st.integers(-3, 3)), max_size=3),
+    steps_=st.lists(values(ScalingStep, at_=st.floats(0, 100), change_=st.integers(-3, 3)), max_size=3),
     direction=st.sampled_from(["out", "in"]),
     adjustment=st.sampled_from(["ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity"]),
     minimum_change=st.integers(0, 3),
@@ -403,7 +403,7 @@ scaling = sometimes_odd(
             "schedules": st.lists(_schedules, max_size=2),
             "cooldowns": _cooldowns,
             "suspended": values(
-                Suspension, scale_in=st.booleans(), scale_out=st.booleans(), schedules=st.booleans()
+                SuspendedScaling, scale_in=st.booleans(), scale_out=st.booleans(), schedules=st.booleans()
             ),
         },
     )

@@ -31,15 +31,15 @@ from triton_fleet import (
     EndpointDashboard,
     EndpointNetwork,
     EndpointScaling,
+    EndpointWarmUp,
     FleetError,
+    GreenFleetAlarms,
     ImportedEndpoint,
-    ModelBuilds,
+    ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
-    NewFleetAlarms,
     RollbackAlarms,
     SingleModelEndpoint,
-    WarmUp,
     endpoint_name_for,
 )
 
@@ -120,9 +120,9 @@ def test_any_multi_model_endpoint_is_a_good_template_or_our_error(
             **realised(endpoint, world),
         )
         if watched["warm_up"] is not None:
-            WarmUp(world.stack, "WarmUp", endpoint=served, **realised(watched["warm_up"], world))
+            EndpointWarmUp(world.stack, "WarmUp", endpoint=served, **realised(watched["warm_up"], world))
         if watched["new_fleet"] is not None:
-            NewFleetAlarms(world.stack, "New", endpoint=served, **realised(watched["new_fleet"], world))
+            GreenFleetAlarms(world.stack, "New", endpoint=served, **realised(watched["new_fleet"], world))
         _watched(world, served, **beside)
 
     _template_or_error(declare)
@@ -159,7 +159,7 @@ def test_anything_beside_an_endpoint_is_a_good_template_or_our_error(builds: Pat
         stack = world.stack
         part = {name: each if each is None else realised(each, world) for name, each in given.items()}
         models = ModelRepository(stack, "Repository")
-        made = ModelBuilds(stack, "Builds", repository=models, **{"source": builds, **part["builds"]})
+        made = ModelBuildProject(stack, "Builds", repository=models, **{"source": builds, **part["builds"]})
         started = made if part["runs"] is None else BuildRuns(stack, "Runs", builds=made, **part["runs"])
         if part["deployment_build"] is not None:
             DeploymentBuild(stack, "DeploymentBuild", builds=started, **part["deployment_build"])

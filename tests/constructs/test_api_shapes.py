@@ -8,12 +8,12 @@ from aws_cdk import Stack
 from aws_cdk.assertions import Template
 from botocore_model import CALLS, violations
 
-from triton_fleet import EndpointScaling, ModelBuilds, ModelRepository, MultiModelEndpoint
+from triton_fleet import EndpointScaling, ModelBuildProject, ModelRepository, MultiModelEndpoint
 
 
 @pytest.fixture
 def template(stack: Stack, repository: ModelRepository, endpoint: MultiModelEndpoint, source: Path) -> Any:
-    ModelBuilds(stack, "Builds", repository=repository, source=source, models=["minilm"])
+    ModelBuildProject(stack, "Builds", repository=repository, source=source, models=["minilm"])
     EndpointScaling(stack, "Scaling", endpoint=endpoint)
     return Template.from_stack(stack).to_json()
 

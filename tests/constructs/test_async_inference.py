@@ -33,9 +33,9 @@ from triton_fleet import (
     ModelRepository,
     MultiModelEndpoint,
     S3Folder,
+    ScalingStep,
     ScheduledCapacity,
     SingleModelEndpoint,
-    Step,
     StepScaling,
     Thresholds,
     Variant,
@@ -348,7 +348,7 @@ def test_a_step_may_set_a_fleet_with_a_queue_to_nothing(
     idle = StepScaling(
         name="Idle",
         metric=endpoint.metrics.cpu_percent(),
-        steps=[Step(at=5, change=0)],
+        steps=[ScalingStep(at=5, change=0)],
         direction="in",
         adjustment="ExactCapacity",
     )
@@ -359,7 +359,9 @@ def test_a_step_may_set_a_fleet_with_a_queue_to_nothing(
 
 
 def test_a_policy_of_ones_own_cannot_take_the_name(stack: Stack, endpoint: SingleModelEndpoint) -> None:
-    mine = StepScaling(name="FromZero", metric=endpoint.metrics.cpu_percent(), steps=[Step(at=1, change=1)])
+    mine = StepScaling(
+        name="FromZero", metric=endpoint.metrics.cpu_percent(), steps=[ScalingStep(at=1, change=1)]
+    )
 
     assert [
         rule for rule, _ in _problems(lambda: EndpointScaling(stack, "S", endpoint=endpoint, steps=[mine]))

@@ -20,20 +20,20 @@ import triton_fleet
 from triton_fleet import (
     AlarmTopic,
     Canary,
+    CapacitySize,
     Cooldowns,
+    CustomImage,
     DataCapture,
     EndpointNetwork,
     EndpointScaling,
     FleetError,
     InvocationsPerGpu,
-    ModelBuilds,
+    ModelBuildProject,
     ModelLatency,
     ModelRepository,
     MultiModelEndpoint,
-    OwnImage,
-    Portion,
     RollbackAlarms,
-    Step,
+    ScalingStep,
     StepScaling,
     Thresholds,
     TritonServer,
@@ -231,7 +231,7 @@ def test_a_token_without_its_type_is_reported_how_to_get_one(stack: Stack) -> No
     wrong: Any = CfnParameter(stack, "Number", type="Number").value
 
     with pytest.raises(FleetError, match=r"Token\.as_number\(\.\.\.\) of it"):
-        Portion.percent(wrong)
+        CapacitySize.percent(wrong)
 
 
 def test_values_are_guarded_where_they_are_made_and_copied() -> None:
@@ -247,7 +247,7 @@ def test_values_are_guarded_where_they_are_made_and_copied() -> None:
 
 def test_a_decorator_leaves_signature_and_docstring_as_they_are() -> None:
     assert "requests_per_second" in inspect.signature(InvocationsPerGpu.from_load_test).parameters
-    assert next(iter(inspect.signature(OwnImage).parameters)) == "repository"
+    assert next(iter(inspect.signature(CustomImage).parameters)) == "repository"
     assert inspect.signature(TritonServer).parameters["log_verbose"].default is False
     assert "Create the endpoint" in str(MultiModelEndpoint.__init__.__doc__)
 
@@ -354,7 +354,7 @@ def test_a_value_that_steps_refuse_is_refused_here(
     stack: Stack, endpoint: MultiModelEndpoint, given: dict[str, Any], rules: list[str]
 ) -> None:
     metric = endpoint.metrics.metric("ModelLatency")
-    steps = StepScaling(**{"name": "Busy", "metric": metric, "steps": [Step(at=1, change=1)], **given})
+    steps = StepScaling(**{"name": "Busy", "metric": metric, "steps": [ScalingStep(at=1, change=1)], **given})
 
     assert _rules(lambda: EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[steps])) == rules
 
@@ -374,7 +374,7 @@ def test_an_address_without_a_host_is_refused(stack: Stack) -> None:
 def test_a_builds_time_is_whole_minutes_in_a_range(
     stack: Stack, repository: ModelRepository, source: Path, timeout: Duration, rules: list[str]
 ) -> None:
-    call = lambda: ModelBuilds(  # noqa: E731
+    call = lambda: ModelBuildProject(  # noqa: E731
         stack, "Builds", repository=repository, source=source, models=["minilm"], timeout=timeout
     )
 

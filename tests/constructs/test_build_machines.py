@@ -13,7 +13,7 @@ from aws_cdk import Stack
 from triton_fleet import (
     BuildMachineChoice,
     FleetError,
-    ModelBuilds,
+    ModelBuildProject,
     ModelRepository,
     OnDemandMachine,
     ProcessingJob,
@@ -28,16 +28,16 @@ from triton_models.facts.build_machines.processing import PROCESSING_TYPES, VOLU
 from triton_models.facts.build_machines.reserved import RESERVED_MACHINES, RESERVED_REGIONS
 from triton_models.facts.instances import INSTANCE_TYPES
 
-Make = Callable[..., ModelBuilds]
+Make = Callable[..., ModelBuildProject]
 RULE = "build-gpu-is-serving-gpu"
 
 
 @pytest.fixture
 def make(stack_in: Callable[[str], Stack], source: Path) -> Make:
-    def builds(region: str = "us-east-1", **arguments: Any) -> ModelBuilds:
+    def builds(region: str = "us-east-1", **arguments: Any) -> ModelBuildProject:
         stack = stack_in(region)
         repository = ModelRepository(stack, "Repository")
-        return ModelBuilds(
+        return ModelBuildProject(
             stack, "Builds", repository=repository, source=source, models=["minilm"], **arguments
         )
 
@@ -204,10 +204,12 @@ def test_where_nothing_is_free_each_way_out_is_named_and_works(make: Make) -> No
     problem = _problem(lambda: make(instance_type="ml.p4d.24xlarge", machine=ProcessingJob()))
     ways = problem.fix.split("; or ")
 
-    assert ways[0] == "give ModelBuilds machine=ReservedMachines(base_capacity=1), billed while it exists"
-    assert ways[1].endswith('and give ModelBuilds instance_type="ml.g5.2xlarge"')
+    assert (
+        ways[0] == "give ModelBuildProject machine=ReservedMachines(base_capacity=1), billed while it exists"
+    )
+    assert ways[1].endswith('and give ModelBuildProject instance_type="ml.g5.2xlarge"')
     assert ways[2] == "serve from another instance type, such as ml.g5.2xlarge"
-    assert ways[3].startswith("give ModelBuilds an instance type without a GPU")
+    assert ways[3].startswith("give ModelBuildProject an instance type without a GPU")
     assert make(instance_type="ml.p4d.24xlarge", machine=ReservedMachines(base_capacity=1))
     assert make(instance_type="ml.g5.2xlarge")
     assert make(instance_type="ml.c7i.2xlarge")

@@ -19,7 +19,7 @@ from triton_fleet import (
     BuildRuns,
     DeploymentBuild,
     FleetError,
-    ModelBuilds,
+    ModelBuildProject,
     ModelRepository,
     ReservedMachines,
     SingleModelEndpoint,
@@ -31,12 +31,12 @@ TARGET = "sm86-trt10.13.3"
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 BUILD = "Builds-AbC:01234567-89ab-cdef-0123-456789abcdef"
 RUN = "arn:aws:states:us-east-1:123456789012:execution:Runs:r-1"
-Builds = Callable[..., ModelBuilds]
+Builds = Callable[..., ModelBuildProject]
 
 
 @pytest.fixture
 def builds(stack: Stack, repository: ModelRepository, source: Path) -> Builds:
-    return lambda **arguments: ModelBuilds(
+    return lambda **arguments: ModelBuildProject(
         stack, "Builds", repository=repository, **({"source": source} | arguments)
     )
 
@@ -53,7 +53,7 @@ def _only(stack: Stack, kind: str) -> dict[str, Any]:
 
 def _inputs(source: Path, **arguments: Any) -> str:
     stack = Stack(App(), "Fleet")
-    made = ModelBuilds(
+    made = ModelBuildProject(
         stack,
         "Builds",
         repository=ModelRepository(stack, "Repository"),

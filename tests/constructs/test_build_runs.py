@@ -14,7 +14,7 @@ from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
 from cfnlint.api import ManualArgs, lint
 
-from triton_fleet import BuildRuns, FleetError, ModelBuilds, ModelRepository, ReservedMachines
+from triton_fleet import BuildRuns, FleetError, ModelBuildProject, ModelRepository, ReservedMachines
 from triton_fleet.repository.build_commands import changed_commands, summary_commands
 from triton_models.facts.instances import GPUS
 
@@ -22,12 +22,12 @@ Runs = Callable[..., BuildRuns]
 
 
 @pytest.fixture
-def builds(stack: Stack, repository: ModelRepository, source: Path) -> ModelBuilds:
-    return ModelBuilds(stack, "Builds", repository=repository, source=source)
+def builds(stack: Stack, repository: ModelRepository, source: Path) -> ModelBuildProject:
+    return ModelBuildProject(stack, "Builds", repository=repository, source=source)
 
 
 @pytest.fixture
-def runs(stack: Stack, builds: ModelBuilds) -> Runs:
+def runs(stack: Stack, builds: ModelBuildProject) -> Runs:
     return lambda **arguments: BuildRuns(stack, "Runs", **({"builds": builds} | arguments))
 
 
@@ -37,7 +37,7 @@ def _template(stack: Stack) -> dict[str, Any]:
 
 
 def _definition(stack: Stack) -> dict[str, Any]:
-    """The state machine as Step Functions reads it."""
+    """The state machine as ScalingStep Functions reads it."""
     template = _template(stack)
     (machine,) = (
         each for each in template["Resources"].values() if each["Type"] == "AWS::StepFunctions::StateMachine"
@@ -175,21 +175,21 @@ def test_a_topic_is_reported_before_the_run_fails_and_the_run_fails_even_if_it_c
 def test_a_fleet_has_as_many_builds_as_reserved_machines_and_four_elsewhere(
     stack: Stack, repository: ModelRepository, source: Path
 ) -> None:
-    reserved = ModelBuilds(
+    reserved = ModelBuildProject(
         stack,
         "Builds",
         repository=repository,
         source=source,
         machine=ReservedMachines(base_capacity=7),
     )
-    usual = ModelBuilds(stack, "Usual", repository=repository, source=source)
+    usual = ModelBuildProject(stack, "Usual", repository=repository, source=source)
 
     assert BuildRuns(stack, "Reserved", builds=reserved).max_concurrency == 7
     assert BuildRuns(stack, "OnDemand", builds=usual).max_concurrency == 4
 
 
 def test_finding_what_changed_knows_all_that_a_build_knows(
-    runs: Runs, stack: Stack, builds: ModelBuilds
+    runs: Runs, stack: Stack, builds: ModelBuildProject
 ) -> None:
     runs(models_per_build=25)
     ((_, project),) = (
@@ -301,7 +301,7 @@ def test_cfn_lint_has_nothing_to_say(runs: Runs, stack: Stack) -> None:
 
 def test_two_runs_live_in_one_stack(stack: Stack, repository: ModelRepository, source: Path) -> None:
     for name in ("Text", "Images"):
-        builds = ModelBuilds(stack, f"{name}Builds", repository=repository, source=source)
+        builds = ModelBuildProject(stack, f"{name}Builds", repository=repository, source=source)
         BuildRuns(stack, f"{name}Runs", builds=builds)
 
     Template.from_stack(stack).resource_count_is("AWS::StepFunctions::StateMachine", 2)
@@ -311,7 +311,9 @@ def test_the_same_runs_are_the_same_template(source: Path) -> None:
     def made() -> dict[str, Any]:
         stack = Stack(App(), "Fleet")
         repository = ModelRepository(stack, "Repository")
-        BuildRuns(stack, "Runs", builds=ModelBuilds(stack, "Builds", repository=repository, source=source))
+        BuildRuns(
+            stack, "Runs", builds=ModelBuildProject(stack, "Builds", repository=repository, source=source)
+        )
         return _template(stack)
 
     assert made() == made()
@@ -338,7 +340,7 @@ def test_more_builds_than_reserved_machines_is_a_mistake(
     stack: Stack, repository: ModelRepository, source: Path
 ) -> None:
     machine = ReservedMachines(base_capacity=2)
-    builds = ModelBuilds(stack, "Builds", repository=repository, source=source, machine=machine)
+    builds = ModelBuildProject(stack, "Builds", repository=repository, source=source, machine=machine)
 
     with pytest.raises(FleetError, match="3 builds at a time have 2 reserved machines"):
         BuildRuns(stack, "Runs", builds=builds, max_concurrency=3)

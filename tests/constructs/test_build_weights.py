@@ -15,7 +15,7 @@ from aws_cdk.assertions import Annotations, Match, Template
 from botocore_model import refused, resolved
 from synthesised import Resources
 
-from triton_fleet import FleetError, ModelBuilds, ModelRepository
+from triton_fleet import FleetError, ModelBuildProject, ModelRepository
 from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS, weights_advice
 from triton_fleet.repository.checks import BUILD_WEIGHTS, build_weights
 from triton_fleet.repository.code import run_processing_job
@@ -25,7 +25,7 @@ from triton_models.spec import MODELS
 
 COMMIT = "df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
 WEIGHTS = {"T5_WEIGHTS": "s3://weights/t5/model.safetensors", "BERT_WEIGHTS": f"hf://google/bert@{COMMIT}"}
-Build = Callable[..., ModelBuilds]
+Build = Callable[..., ModelBuildProject]
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
     with (source / "models" / "minilm" / "build.py").open("a") as declaration:
         declaration.write(f"import os\n{reads}\n")
 
-    def make(**arguments: Any) -> ModelBuilds:
-        return ModelBuilds(
+    def make(**arguments: Any) -> ModelBuildProject:
+        return ModelBuildProject(
             stack, "Builds", repository=repository, **({"source": source, "models": ["minilm"]} | arguments)
         )
 
@@ -80,13 +80,13 @@ def test_a_build_may_read_exactly_the_objects_that_are_named(build: Build, resou
 def test_each_model_with_random_weights_is_a_warning_until_trained_ones_are_named_or_it_is_acknowledged(
     stack: Stack, repository: ModelRepository, source: Path
 ) -> None:
-    spec = "import os\nfrom triton_models.spec import SeededWeights\n"
+    spec = "import os\nfrom triton_models.spec import RandomWeights\n"
     for name, reads in {"minilm": 'os.environ.get("T5_WEIGHTS")', "resnet50": "None"}.items():
         with (source / "models" / name / "build.py").open("a") as declaration:
-            declaration.write(f"{spec}W = ({reads}, SeededWeights(seed=1))\n")
+            declaration.write(f"{spec}W = ({reads}, RandomWeights(seed=1))\n")
 
     def warned(construct_id: str, *, weights: dict[str, str], acknowledged: str = "") -> list[str]:
-        builds = ModelBuilds(stack, construct_id, repository=repository, source=source, weights=weights)
+        builds = ModelBuildProject(stack, construct_id, repository=repository, source=source, weights=weights)
         if acknowledged:
             Advice.of(builds).acknowledge_warning(acknowledged)
         found = Annotations.from_stack(stack).find_warning(f"/Fleet/{construct_id}", Match.any_value())

@@ -20,7 +20,7 @@ from triton_fleet import (
     Variant,
 )
 from triton_fleet.metrics.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
-from triton_fleet.scaling.target import Target
+from triton_fleet.scaling.target import ScalingTarget
 from triton_fleet.scaling.tracking import CpuUtilization, GpuMemoryUtilization
 from triton_models.facts.prices import PRICES
 
@@ -170,7 +170,7 @@ def test_limits_and_targets_of_scaling_are_lines(
     ],
 )
 def test_whatever_scaling_follows_has_a_chart_with_its_target(
-    target: Target,
+    target: ScalingTarget,
     expected: tuple[str, float],
     stack: Stack,
     endpoint: MultiModelEndpoint,

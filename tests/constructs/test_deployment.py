@@ -13,9 +13,9 @@ from synthesised import Resources
 from triton_fleet.hosting.deployment import (
     AllAtOnce,
     Canary,
+    CapacitySize,
     Deployment,
     Linear,
-    Portion,
     Rolling,
     deployment_advice,
     deployment_problems,
@@ -60,7 +60,7 @@ def test_all_at_once_waits_and_then_ends_the_old_fleet(rendered: Callable[..., A
 
 
 def test_a_canary_is_a_part_and_then_the_rest(rendered: Callable[..., Any]) -> None:
-    assert rendered(Canary(size=Portion.instances(1), wait=Duration.minutes(5))) == {
+    assert rendered(Canary(size=CapacitySize.instances(1), wait=Duration.minutes(5))) == {
         "BlueGreenUpdatePolicy": {
             "TrafficRoutingConfiguration": {
                 "Type": "CANARY",
@@ -74,7 +74,7 @@ def test_a_canary_is_a_part_and_then_the_rest(rendered: Callable[..., Any]) -> N
 
 
 def test_linear_steps_are_equal(rendered: Callable[..., Any]) -> None:
-    policy = rendered(Linear(step=Portion.percent(20)))["BlueGreenUpdatePolicy"]
+    policy = rendered(Linear(step=CapacitySize.percent(20)))["BlueGreenUpdatePolicy"]
 
     assert policy["TrafficRoutingConfiguration"] == {
         "Type": "LINEAR",
@@ -85,7 +85,7 @@ def test_linear_steps_are_equal(rendered: Callable[..., Any]) -> None:
 
 
 def test_rolling_starts_instances_with_every_batch(rendered: Callable[..., Any]) -> None:
-    assert rendered(Rolling(rollback_batch=Portion.percent(50))) == {
+    assert rendered(Rolling(rollback_batch=CapacitySize.percent(50))) == {
         "RollingUpdatePolicy": {
             "MaximumBatchSize": {"Type": "CAPACITY_PERCENT", "Value": 25},
             "WaitIntervalInSeconds": 600,
@@ -98,7 +98,7 @@ def test_rolling_starts_instances_with_every_batch(rendered: Callable[..., Any])
 def test_batches_of_instances_get_the_longest_time_for_their_number_is_not_known(
     rendered: Callable[..., Any],
 ) -> None:
-    policy = rendered(Rolling(batch=Portion.instances(2)))["RollingUpdatePolicy"]
+    policy = rendered(Rolling(batch=CapacitySize.instances(2)))["RollingUpdatePolicy"]
 
     assert policy["MaximumExecutionTimeoutInSeconds"] == 28_800
 
@@ -130,23 +130,23 @@ def test_the_defaults_are_what_the_service_accepts(
 @pytest.mark.parametrize(
     ("deployment", "capacity", "fits"),
     [
-        (Canary(size=Portion.percent(50)), 4, True),
-        (Canary(size=Portion.percent(51)), 4, False),
-        (Canary(size=Portion.instances(2)), 4, True),
-        (Canary(size=Portion.instances(3)), 4, False),
-        (Canary(size=Portion.instances(1)), 1, False),
-        (Linear(step=Portion.percent(10)), 4, True),
-        (Linear(step=Portion.percent(9)), 4, False),
-        (Linear(step=Portion.instances(1)), 11, False),
-        (Linear(step=Portion.percent(51)), 4, False),
-        (Rolling(batch=Portion.percent(5)), 4, True),
-        (Rolling(batch=Portion.percent(4)), 4, False),
-        (Rolling(batch=Portion.percent(51)), 4, False),
-        (Rolling(batch=Portion.instances(1)), 20, True),
-        (Rolling(batch=Portion.instances(1)), 21, False),
-        (Rolling(rollback_batch=Portion.percent(100)), 4, True),
-        (Rolling(rollback_batch=Portion.percent(101)), 4, False),
-        (Rolling(rollback_batch=Portion.instances(5)), 4, False),
+        (Canary(size=CapacitySize.percent(50)), 4, True),
+        (Canary(size=CapacitySize.percent(51)), 4, False),
+        (Canary(size=CapacitySize.instances(2)), 4, True),
+        (Canary(size=CapacitySize.instances(3)), 4, False),
+        (Canary(size=CapacitySize.instances(1)), 1, False),
+        (Linear(step=CapacitySize.percent(10)), 4, True),
+        (Linear(step=CapacitySize.percent(9)), 4, False),
+        (Linear(step=CapacitySize.instances(1)), 11, False),
+        (Linear(step=CapacitySize.percent(51)), 4, False),
+        (Rolling(batch=CapacitySize.percent(5)), 4, True),
+        (Rolling(batch=CapacitySize.percent(4)), 4, False),
+        (Rolling(batch=CapacitySize.percent(51)), 4, False),
+        (Rolling(batch=CapacitySize.instances(1)), 20, True),
+        (Rolling(batch=CapacitySize.instances(1)), 21, False),
+        (Rolling(rollback_batch=CapacitySize.percent(100)), 4, True),
+        (Rolling(rollback_batch=CapacitySize.percent(101)), 4, False),
+        (Rolling(rollback_batch=CapacitySize.instances(5)), 4, False),
     ],
 )
 def test_a_portion_is_within_what_the_service_accepts(
@@ -156,8 +156,8 @@ def test_a_portion_is_within_what_the_service_accepts(
 
 
 def test_a_number_of_instances_is_not_compared_with_an_unknown_fleet() -> None:
-    assert _rules(Canary(size=Portion.instances(3)), None) == []
-    assert _rules(Canary(size=Portion.instances(3)), Token.as_number({"Ref": "Count"})) == []  # type: ignore[arg-type]
+    assert _rules(Canary(size=CapacitySize.instances(3)), None) == []
+    assert _rules(Canary(size=CapacitySize.instances(3)), Token.as_number({"Ref": "Count"})) == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("deployment", [Canary, Linear, Rolling])
@@ -165,7 +165,7 @@ def test_a_portion_or_a_time_known_at_deployment_is_let_pass(deployment: Any) ->
     number = Token.as_number({"Ref": "Number"})
     argument = {Canary: "size", Linear: "step", Rolling: "batch"}[deployment]
     given = {
-        argument: Portion.percent(number),  # type: ignore[arg-type]
+        argument: CapacitySize.percent(number),  # type: ignore[arg-type]
         "wait": Duration.seconds(number),
         "maximum_time": Duration.seconds(number),
     }
@@ -175,12 +175,12 @@ def test_a_portion_or_a_time_known_at_deployment_is_let_pass(deployment: Any) ->
 
 @pytest.mark.parametrize("value", [0, -3])
 def test_a_portion_is_a_whole_number_from_one_up(value: int) -> None:
-    assert _rules(Rolling(batch=Portion.percent(value))) == ["deployment-portion"]
+    assert _rules(Rolling(batch=CapacitySize.percent(value))) == ["deployment-portion"]
 
 
 def test_the_way_out_of_too_many_instances_names_how_many_fit() -> None:
     def fix(capacity: int) -> str:
-        (problem,) = Canary(size=Portion.instances(9)).problems(where="here", capacity=capacity)
+        (problem,) = Canary(size=CapacitySize.instances(9)).problems(where="here", capacity=capacity)
         return problem.fix
 
     assert "1 to 3 instances" in fix(6)
@@ -193,8 +193,8 @@ def test_waits_that_leave_no_time_for_the_last_step_are_refused() -> None:
     assert _rules(AllAtOnce(wait=hour, maximum_time=hour)) == ["deployment-times"]
     assert _rules(AllAtOnce(wait=hour, maximum_time=Duration.minutes(61))) == []
     assert _rules(Canary(wait=hour, maximum_time=Duration.minutes(61))) == ["deployment-times"]
-    assert _rules(Rolling(wait=hour, batch=Portion.percent(5))) == ["deployment-times"]
-    assert _rules(Rolling(wait=hour, batch=Portion.instances(1)), 9) == ["deployment-times"]
+    assert _rules(Rolling(wait=hour, batch=CapacitySize.percent(5))) == ["deployment-times"]
+    assert _rules(Rolling(wait=hour, batch=CapacitySize.instances(1)), 9) == ["deployment-times"]
     assert _rules(AllAtOnce(termination_wait=hour, maximum_time=hour)) == ["deployment-times"]
 
 
@@ -213,7 +213,7 @@ def test_a_time_is_within_what_the_service_accepts(deployment: Deployment) -> No
 
 def test_all_mistakes_are_found_together() -> None:
     deployment = Rolling(
-        batch=Portion.percent(80), rollback_batch=Portion.percent(200), wait=Duration.hours(2)
+        batch=CapacitySize.percent(80), rollback_batch=CapacitySize.percent(200), wait=Duration.hours(2)
     )
 
     assert _rules(deployment, variants=2, rollback_alarms=["same", "same"]) == [
@@ -274,7 +274,7 @@ def test_a_trial_that_nobody_watches_or_that_is_all_of_the_fleet_is_worth_a_word
         (Canary(termination_wait=Duration.minutes(5)), None, 40),
         (Linear(), 4, 55),
         (Rolling(), 4, 100),
-        (Rolling(batch=Portion.instances(1)), None, None),
+        (Rolling(batch=CapacitySize.instances(1)), None, None),
     ],
 )
 def test_a_deployment_says_for_how_long_auto_scaling_is_suspended(

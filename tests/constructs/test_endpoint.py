@@ -14,7 +14,7 @@ from aws_cdk.assertions import Annotations, Match, Template
 from synthesised import Resources
 
 from tests.triton_models.declared_models import declare
-from triton_fleet import FleetError, ModelBuilds, ModelRepository, MultiModelEndpoint, TritonServer
+from triton_fleet import FleetError, ModelBuildProject, ModelRepository, MultiModelEndpoint, TritonServer
 from triton_fleet.arguments.late import late_problems
 from triton_models.repository.manifest import Manifest
 
@@ -85,7 +85,7 @@ def test_a_gpu_that_is_newer_than_every_ami_is_left_to_sagemakers_own_host(
         "Endpoint",
         repository=repository,
         instance_type="ml.g7.2xlarge",
-        undocumented_instance_type=True,
+        allow_unlisted_instance_type=True,
     )
 
     assert "InferenceAmiVersion" not in _variant(resources)
@@ -323,7 +323,7 @@ def test_an_instance_type_that_aws_does_not_list_is_advised_against(
         "Endpoint",
         repository=repository,
         instance_type="ml.g6.2xlarge",
-        undocumented_instance_type=True,
+        allow_unlisted_instance_type=True,
     )
 
     Annotations.from_stack(stack).has_warning("/Fleet/Endpoint", Match.string_like_regexp("ml.g6.2xlarge"))
@@ -333,10 +333,10 @@ def test_plans_of_another_gpu_or_tensorrt_are_refused_whichever_comes_first(
     stack: Stack, repository: ModelRepository, source: Path
 ) -> None:
     declare(source / "models", "minilm", body="job.compile_plan(None)")
-    ModelBuilds(stack, "Builds", repository=repository, source=source, models=["minilm"])
+    ModelBuildProject(stack, "Builds", repository=repository, source=source, models=["minilm"])
     MultiModelEndpoint(stack, "Endpoint", repository=repository, instance_type="ml.g4dn.xlarge")
     other = ModelRepository(stack, "Other")
     MultiModelEndpoint(stack, "Serving", repository=other, release="24.09")
-    ModelBuilds(stack, "Late", repository=other, source=source, models=["minilm"])
+    ModelBuildProject(stack, "Late", repository=other, source=source, models=["minilm"])
 
     assert [problem.rule for problem in late_problems(stack)] == ["plan-fits-endpoint"] * 2

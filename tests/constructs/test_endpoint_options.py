@@ -17,11 +17,11 @@ from synthesised import Resources
 
 from triton_fleet import (
     AllAtOnce,
+    CustomImage,
     EndpointNetwork,
     FleetError,
     ModelRepository,
     MultiModelEndpoint,
-    OwnImage,
     Rolling,
     Routing,
     TritonMetrics,
@@ -205,7 +205,7 @@ def test_another_host_image_can_be_named_for_an_image_of_ones_own_as_well(
     stack: Stack, resources: Resources
 ) -> None:
     ami, own = "al2-ami-sagemaker-inference-gpu-2-1", ecr.Repository(stack, "Own")
-    image = OwnImage(repository=own, tag="7", has_multi_model_label=True)
+    image = CustomImage(repository=own, tag="7", has_multi_model_label=True)
     _create(stack, release="25.04", image=image, inference_ami=ami)
 
     assert _variant(resources)["InferenceAmiVersion"] == ami
@@ -263,7 +263,7 @@ def test_types_of_another_gpu_are_refused_where_it_is_not_known_what_is_publishe
 
 def test_an_image_of_ones_own_is_pulled_and_nothing_else(stack: Stack, resources: Resources) -> None:
     own = ecr.Repository(stack, "Own")
-    _create(stack, image=OwnImage(repository=own, tag="7", has_multi_model_label=True))
+    _create(stack, image=CustomImage(repository=own, tag="7", has_multi_model_label=True))
 
     (pull,) = (each for each in _statements(stack) if "ecr:BatchGetImage" in each["Action"])
     assert pull["Resource"] == stack.resolve(own.repository_arn)
@@ -271,7 +271,7 @@ def test_an_image_of_ones_own_is_pulled_and_nothing_else(stack: Stack, resources
 
 
 def test_an_image_of_ones_own_may_be_of_a_release_that_aws_does_not_publish(stack: Stack) -> None:
-    own = OwnImage(repository=ecr.Repository(stack, "Own"), tag="7", has_multi_model_label=True)
+    own = CustomImage(repository=ecr.Repository(stack, "Own"), tag="7", has_multi_model_label=True)
 
     assert _create(stack, image=own, release="24.12").release.name == "24.12"
 

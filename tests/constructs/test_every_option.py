@@ -29,6 +29,7 @@ from triton_fleet import (
     AsyncInference,
     Canary,
     CapacityReservation,
+    CapacitySize,
     CoreDumps,
     DataCapture,
     Endpoint,
@@ -41,15 +42,14 @@ from triton_fleet import (
     MetricTarget,
     ModelRepository,
     MultiModelEndpoint,
-    Portion,
     Rolling,
     Routing,
     S3Folder,
+    ScalingStep,
     ScheduledCapacity,
     SingleModelEndpoint,
-    Step,
     StepScaling,
-    Suspension,
+    SuspendedScaling,
     Variant,
 )
 
@@ -172,7 +172,7 @@ def _steps(stack: Stack) -> None:
     scaling = StepScaling(
         name="Busy",
         metric=endpoint.metrics.gpu_percent(),
-        steps=[Step(at=80, change=20), Step(at=95, change=50)],
+        steps=[ScalingStep(at=80, change=20), ScalingStep(at=95, change=50)],
         adjustment="PercentChangeInCapacity",
         minimum_change=1,
     )
@@ -332,7 +332,7 @@ ENDPOINT: Table = {
     ),
     "DeploymentConfig.RollingUpdatePolicy": Reached(
         "deployment=Rolling(rollback_batch=...)",
-        lambda stack: _multi(stack, deployment=Rolling(rollback_batch=Portion.percent(100)), **_FOUR),
+        lambda stack: _multi(stack, deployment=Rolling(rollback_batch=CapacitySize.percent(100)), **_FOUR),
     ),
     "Tags": TAGS,
 }
@@ -346,8 +346,8 @@ TARGET: Table = {
     ),
     "ScheduledActions": Reached("EndpointScaling(schedules=[ScheduledCapacity(...)])", _scheduled),
     "SuspendedState": Reached(
-        "EndpointScaling(suspended=Suspension(scale_in=True))",
-        lambda stack: _scaled(stack, suspended=Suspension(scale_in=True)),
+        "EndpointScaling(suspended=SuspendedScaling(scale_in=True))",
+        lambda stack: _scaled(stack, suspended=SuspendedScaling(scale_in=True)),
     ),
     "Tags": Reached("aws_cdk.Tags.of(scaling).add(...)", _tagged),
 }

@@ -32,13 +32,13 @@ from triton_fleet import (
     Canary,
     DeploymentBuild,
     EndpointAlias,
+    EndpointWarmUp,
     FleetError,
-    ModelBuilds,
+    ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
     SingleModelEndpoint,
     Variant,
-    WarmUp,
     WarmUpRequest,
     endpoint_name_for,
 )
@@ -79,9 +79,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Stack:
         deployment=Canary(),
     )
     EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet")
-    builds = ModelBuilds(stack, "Builds", repository=repository, source=source)
+    builds = ModelBuildProject(stack, "Builds", repository=repository, source=source)
     DeploymentBuild(stack, "Build", builds=builds)
-    WarmUp(stack, "WarmUp", endpoint=endpoint, requests=[WarmUpRequest(model="minilm", body="{}")])
+    EndpointWarmUp(stack, "WarmUp", endpoint=endpoint, requests=[WarmUpRequest(model="minilm", body="{}")])
     return stack
 
 

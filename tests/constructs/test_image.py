@@ -9,7 +9,7 @@ from aws_cdk import CfnParameter, Environment, Stack
 from aws_cdk import aws_ecr as ecr
 from aws_cdk.assertions import Template
 
-from triton_fleet.images.image import OwnImage, TritonImage
+from triton_fleet.images.image import CustomImage, TritonImage
 from triton_fleet.images.labels import image_labels
 from triton_models.base.errors import FleetError
 from triton_models.facts.releases import RELEASES, release
@@ -23,7 +23,7 @@ def registry(stack: Stack) -> ecr.Repository:
     return ecr.Repository(stack, "Images")
 
 
-def _rules(image: OwnImage, *, region: str | None = None, multi_model: bool = True) -> list[str]:
+def _rules(image: CustomImage, *, region: str | None = None, multi_model: bool = True) -> list[str]:
     return [problem.rule for problem in image.problems(where="image", region=region, multi_model=multi_model)]
 
 
@@ -79,7 +79,7 @@ def test_an_instance_without_a_gpu_gets_the_image_for_cpus(stack_in: Callable[[s
 def test_an_own_image_is_pulled_by_what_names_it(
     stack: Stack, registry: ecr.Repository, version: dict[str, str], end: str
 ) -> None:
-    own = OwnImage(repository=registry, has_multi_model_label=True, **version)  # type: ignore[arg-type]
+    own = CustomImage(repository=registry, has_multi_model_label=True, **version)  # type: ignore[arg-type]
     image = own.resolved()
 
     assert _rules(own) == []
@@ -88,20 +88,20 @@ def test_an_own_image_is_pulled_by_what_names_it(
 
 
 def test_an_own_image_has_exactly_one_version(registry: ecr.Repository) -> None:
-    assert _rules(OwnImage(repository=registry, has_multi_model_label=True)) == ["own-image-version"]
-    both = OwnImage(repository=registry, tag="v7", digest=DIGEST, has_multi_model_label=True)
+    assert _rules(CustomImage(repository=registry, has_multi_model_label=True)) == ["own-image-version"]
+    both = CustomImage(repository=registry, tag="v7", digest=DIGEST, has_multi_model_label=True)
     assert _rules(both) == ["own-image-version"]
 
 
 def test_a_version_from_a_parameter_is_not_judged(stack: Stack, registry: ecr.Repository) -> None:
     tag = CfnParameter(stack, "Tag").value_as_string
 
-    assert _rules(OwnImage(repository=registry, tag=tag, has_multi_model_label=True)) == []
+    assert _rules(CustomImage(repository=registry, tag=tag, has_multi_model_label=True)) == []
 
 
 def test_an_image_lies_in_the_region_of_its_endpoint(stack: Stack) -> None:
     elsewhere = Stack(stack, "Elsewhere", env=Environment(region="us-east-1"))
-    own = OwnImage(repository=ecr.Repository(elsewhere, "Images"), tag="v7", has_multi_model_label=True)
+    own = CustomImage(repository=ecr.Repository(elsewhere, "Images"), tag="v7", has_multi_model_label=True)
 
     assert _rules(own, region="eu-west-1") == ["own-image-region"]
     assert _rules(own, region="us-east-1") == []
@@ -109,7 +109,7 @@ def test_an_image_lies_in_the_region_of_its_endpoint(stack: Stack) -> None:
 
 
 def test_many_models_need_the_label_and_one_does_not(registry: ecr.Repository) -> None:
-    own = OwnImage(repository=registry, tag="v7")
+    own = CustomImage(repository=registry, tag="v7")
 
     assert _rules(own) == ["own-image-label"]
     assert _rules(own, multi_model=False) == []
@@ -120,7 +120,7 @@ def test_what_describes_the_image_outweighs_what_is_said_about_it(
 ) -> None:
     dockerfile = tmp_path / "Dockerfile"
     dockerfile.write_text("FROM triton\n")
-    own = OwnImage(repository=registry, tag="v7", described_by=dockerfile, has_multi_model_label=True)
+    own = CustomImage(repository=registry, tag="v7", described_by=dockerfile, has_multi_model_label=True)
 
     assert _rules(own) == ["own-image-label"]
     dockerfile.write_text(f"FROM triton\nLABEL {LABEL}=true\n")
@@ -194,7 +194,7 @@ def test_what_describes_no_image_is_refused(text: str, registry: ecr.Repository,
 
     with pytest.raises(FleetError, match="docker inspect"):
         image_labels(described)
-    own = OwnImage(repository=registry, tag="v7", described_by=described)
+    own = CustomImage(repository=registry, tag="v7", described_by=described)
     assert _rules(own) == ["image-description"]
 
 

@@ -11,17 +11,17 @@ from aws_cdk.assertions import Template
 from declared import declare
 from synthesised import Resources
 
-from triton_fleet import FleetError, ModelBuilds, ModelRepository
+from triton_fleet import FleetError, ModelBuildProject, ModelRepository
 from triton_fleet.arguments.late import late_problems
 
-Build = Callable[..., ModelBuilds]
+Build = Callable[..., ModelBuildProject]
 
 
 @pytest.fixture
 def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
-    def make(**arguments: Any) -> ModelBuilds:
+    def make(**arguments: Any) -> ModelBuildProject:
         given: dict[str, Any] = {"source": source, "models": ["minilm", "resnet50"]} | arguments
-        return ModelBuilds(stack, "Builds", repository=repository, **given)
+        return ModelBuildProject(stack, "Builds", repository=repository, **given)
 
     return make
 
@@ -77,7 +77,7 @@ def test_the_source_is_one_asset_that_leftovers_do_not_change(
     def hash_now() -> str:
         inner = Stack(App(), "Fleet")
         inner_repository = ModelRepository(inner, "Repository")
-        return ModelBuilds(
+        return ModelBuildProject(
             inner, "Builds", repository=inner_repository, source=source, models=["minilm"]
         ).source.asset_hash
 
@@ -147,7 +147,7 @@ def test_a_build_may_take_two_hours_or_what_is_asked_for(build: Build, resources
 
 def test_two_projects_live_in_one_stack(stack: Stack, repository: ModelRepository, source: Path) -> None:
     for name in ("Text", "Images"):
-        ModelBuilds(stack, name, repository=repository, source=source, models=["minilm"])
+        ModelBuildProject(stack, name, repository=repository, source=source, models=["minilm"])
 
     Template.from_stack(stack).resource_count_is("AWS::CodeBuild::Project", 2)
 

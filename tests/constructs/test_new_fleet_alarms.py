@@ -12,9 +12,9 @@ from synthesised import Resources
 from triton_fleet import (
     Canary,
     FleetError,
+    GreenFleetAlarms,
     ModelRepository,
     MultiModelEndpoint,
-    NewFleetAlarms,
     RollbackAlarms,
     Thresholds,
 )
@@ -48,7 +48,7 @@ def rolled_back_on(stack: Stack) -> list[str]:
 def test_one_statement_rolls_back_on_the_failures_of_the_new_fleet(
     stack: Stack, canary: MultiModelEndpoint
 ) -> None:
-    alarms = NewFleetAlarms(stack, "Rollback", endpoint=canary).alarms
+    alarms = GreenFleetAlarms(stack, "Rollback", endpoint=canary).alarms
 
     assert list(alarms) == ["NewFleetServerErrors", "NewFleetModelErrors"]
     assert rolled_back_on(stack) == [stack.resolve(each.alarm_name)["Ref"] for each in alarms.values()]
@@ -57,7 +57,7 @@ def test_one_statement_rolls_back_on_the_failures_of_the_new_fleet(
 def test_they_see_the_configuration_that_is_being_deployed_and_no_other(
     stack: Stack, canary: MultiModelEndpoint, resources: Resources
 ) -> None:
-    NewFleetAlarms(stack, "Rollback", endpoint=canary)
+    GreenFleetAlarms(stack, "Rollback", endpoint=canary)
     [config] = Template.from_stack(stack).find_resources("AWS::SageMaker::EndpointConfig")
 
     metrics = [
@@ -80,7 +80,7 @@ def test_they_see_the_configuration_that_is_being_deployed_and_no_other(
 def test_they_need_no_metric_that_aws_does_not_document_for_a_fleet(
     stack: Stack, canary: MultiModelEndpoint, resources: Resources
 ) -> None:
-    NewFleetAlarms(stack, "Rollback", endpoint=canary, thresholds=Thresholds(minimum_requests=3))
+    GreenFleetAlarms(stack, "Rollback", endpoint=canary, thresholds=Thresholds(minimum_requests=3))
 
     for alarm in resources("AWS::CloudWatch::Alarm"):
         expression, *queries = alarm["Metrics"]
@@ -96,7 +96,7 @@ def test_they_need_no_metric_that_aws_does_not_document_for_a_fleet(
 def test_they_come_beside_those_of_the_endpoint_as_a_whole(stack: Stack, repository: ModelRepository) -> None:
     whole = RollbackAlarms(stack, "Whole", endpoint_name="fleet")
     endpoint = deployed_by_canary(stack, repository, rollback_alarms=whole.names)
-    NewFleetAlarms(stack, "New", endpoint=endpoint)
+    GreenFleetAlarms(stack, "New", endpoint=endpoint)
 
     assert len(set(rolled_back_on(stack))) == 4
 
@@ -109,7 +109,7 @@ def test_an_endpoint_that_has_got_them_is_not_warned_of_having_none(
         return len(Annotations.from_stack(stack).find_warning("*", about))
 
     before = warnings()
-    NewFleetAlarms(stack, "Rollback", endpoint=canary)
+    GreenFleetAlarms(stack, "Rollback", endpoint=canary)
 
     assert (before, warnings()) == (1, 0)
 
@@ -118,7 +118,7 @@ def test_an_endpoint_that_does_not_say_how_it_is_deployed_is_refused(
     stack: Stack, endpoint: MultiModelEndpoint
 ) -> None:
     with pytest.raises(FleetError, match="2 rollback alarms, and no deployment"):
-        NewFleetAlarms(stack, "Rollback", endpoint=endpoint)
+        GreenFleetAlarms(stack, "Rollback", endpoint=endpoint)
 
 
 def test_more_alarms_than_a_deployment_takes_are_refused(stack: Stack, repository: ModelRepository) -> None:
@@ -126,9 +126,9 @@ def test_more_alarms_than_a_deployment_takes_are_refused(stack: Stack, repositor
     endpoint = deployed_by_canary(stack, repository, rollback_alarms=nine)
 
     with pytest.raises(FleetError, match="11 rollback alarms"):
-        NewFleetAlarms(stack, "Rollback", endpoint=endpoint)
+        GreenFleetAlarms(stack, "Rollback", endpoint=endpoint)
 
 
 def test_a_variant_that_is_not_there_is_refused(stack: Stack, canary: MultiModelEndpoint) -> None:
     with pytest.raises(FleetError, match="there is no variant 'Blue'"):
-        NewFleetAlarms(stack, "Rollback", endpoint=canary, variant="Blue")
+        GreenFleetAlarms(stack, "Rollback", endpoint=canary, variant="Blue")

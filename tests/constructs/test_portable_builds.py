@@ -12,11 +12,11 @@ from aws_cdk import Stack
 from synthesised import Resources
 
 from tests.triton_models.declared_models import declare
-from triton_fleet import ModelBuilds, ModelRepository, MultiModelEndpoint
+from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint
 from triton_fleet.arguments.late import late_problems
 
 CPU, GPU, T4 = "ml.c7i.2xlarge", "ml.g5.2xlarge", "ml.g4dn.xlarge"
-Build = Callable[..., ModelBuilds]
+Build = Callable[..., ModelBuildProject]
 Endpoint = Callable[..., MultiModelEndpoint]
 
 
@@ -24,9 +24,9 @@ Endpoint = Callable[..., MultiModelEndpoint]
 def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
     """Makes a build job, named after its models and its instance type."""
 
-    def make(instance_type: str, *models: str, **arguments: Any) -> ModelBuilds:
+    def make(instance_type: str, *models: str, **arguments: Any) -> ModelBuildProject:
         names = models or ("minilm",)
-        return ModelBuilds(
+        return ModelBuildProject(
             stack,
             f"{'-'.join(names)} on {instance_type}",
             repository=repository,
@@ -155,7 +155,7 @@ def test_a_plan_for_more_hardware_is_built_on_another_gpu_than_the_endpoints(
 ) -> None:
     compiles(source, "minilm", hardware=hardware)
     build(GPU)
-    serve(instance_type, undocumented_instance_type=True)
+    serve(instance_type, allow_unlisted_instance_type=True)
 
     assert misfits(stack) == ([] if fits else ["minilm"])
 
@@ -213,7 +213,7 @@ def test_a_build_for_cpus_is_possible_where_no_gpu_can_be_rented(
     stack = stack_in("eu-north-1")
     repository = ModelRepository(stack, "Repository")
 
-    builds = ModelBuilds(
+    builds = ModelBuildProject(
         stack, "Builds", repository=repository, source=source, models=["minilm"], instance_type=CPU
     )
     assert builds.gpu is None

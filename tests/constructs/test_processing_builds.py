@@ -16,7 +16,7 @@ from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
 from declared import declare
 
-from triton_fleet import FleetError, ModelBuilds, ModelRepository, ProcessingJob
+from triton_fleet import FleetError, ModelBuildProject, ModelRepository, ProcessingJob
 from triton_fleet.repository.build_commands import commands
 from triton_fleet.repository.code import run_processing_job
 from triton_models.facts.instances import GPUS
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def template(folder: Path) -> Template_:
     stack = Stack(App(), "Fleet")
-    ModelBuilds(
+    ModelBuildProject(
         stack,
         "Builds",
         repository=ModelRepository(stack, "Repository"),
@@ -147,7 +147,7 @@ def test_a_time_that_is_known_only_at_deployment_is_refused(folder: Path) -> Non
     later = CfnParameter(stack, "Minutes", type="Number").value_as_number
 
     with pytest.raises(FleetError) as raised:
-        ModelBuilds(
+        ModelBuildProject(
             stack,
             "Builds",
             repository=ModelRepository(stack, "Repository"),
@@ -232,7 +232,7 @@ def test_sagemaker_takes_the_role_of_a_job_and_codebuild_that_of_what_starts_it(
 
 def test_another_type_with_the_same_gpu_may_be_named(folder: Path) -> None:
     stack = Stack(App(), "Fleet")
-    builds = ModelBuilds(
+    builds = ModelBuildProject(
         stack,
         "Builds",
         repository=ModelRepository(stack, "Repository"),

@@ -27,7 +27,7 @@ from triton_fleet import (
     MultiModelEndpoint,
     S3Folder,
     SingleModelEndpoint,
-    Suspension,
+    SuspendedScaling,
     Variant,
 )
 
@@ -146,7 +146,7 @@ def test_an_interval_that_alarms_could_not_follow_is_reported(stack: Stack, inte
 def test_scaling_can_be_halted_without_forgetting_how_it_is_set_up(
     stack: Stack, resources: Resources
 ) -> None:
-    EndpointScaling(stack, "Scaling", endpoint=_multi(stack), suspended=Suspension(scale_in=True))
+    EndpointScaling(stack, "Scaling", endpoint=_multi(stack), suspended=SuspendedScaling(scale_in=True))
     (target,) = resources("AWS::ApplicationAutoScaling::ScalableTarget")
 
     assert target["SuspendedState"] == {
@@ -166,7 +166,7 @@ def test_all_of_them_together_are_what_the_services_accept(stack: Stack) -> None
         enhanced_metrics=True,
         metric_interval=Duration.seconds(30),
     )
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, suspended=Suspension(schedules=True))
+    EndpointScaling(stack, "Scaling", endpoint=endpoint, suspended=SuspendedScaling(schedules=True))
     template = Template.from_stack(stack).to_json()
 
     assert violations(template) == []

@@ -16,7 +16,7 @@ from botocore_model import resolved
 from declared import declare
 
 from triton_aws import EmbeddedAws
-from triton_fleet import ModelBuilds, ModelRepository, MultiModelEndpoint
+from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint
 from triton_fleet.repository.build_commands import ENVIRONMENT
 from triton_fleet.repository.code.run_processing_job import job_request
 from triton_models.facts.releases import IMAGE_REPOSITORY
@@ -54,7 +54,7 @@ def project(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
         stack = Stack(App(), "Fleet")
         source = declare(tmp_path / "source", "minilm")
         repository = ModelRepository(stack, "Repository")
-        ModelBuilds(stack, "Builds", repository=repository, source=source, instance_type=instance_type)
+        ModelBuildProject(stack, "Builds", repository=repository, source=source, instance_type=instance_type)
         template = Template.from_stack(stack).to_json()
         (found,) = (
             each["Properties"]

@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match, Template
 from synthesised import Resources
 
-from triton_fleet import BuildRuns, FleetError, ModelBuilds, ModelRepository
+from triton_fleet import BuildRuns, FleetError, ModelBuildProject, ModelRepository
 
 
 def _role(stack: Stack) -> iam.Role:
@@ -115,7 +115,7 @@ def test_a_bucket_that_exists_is_used_with_its_key_and_left_as_it_is(
 def test_runs_in_a_bucket_that_exists_are_not_expired_behind_its_owners_back(
     stack: Stack, source: Path
 ) -> None:
-    builds = ModelBuilds(stack, "Builds", repository=_kept(stack), source=source)
+    builds = ModelBuildProject(stack, "Builds", repository=_kept(stack), source=source)
     BuildRuns(stack, "Runs", builds=builds)
 
     Annotations.from_stack(stack).has_info(

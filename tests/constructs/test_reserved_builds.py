@@ -11,14 +11,14 @@ from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
 from declared import declare
 
-from triton_fleet import ModelBuilds, ModelRepository, ReservedMachines
+from triton_fleet import ModelBuildProject, ModelRepository, ReservedMachines
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     source: Path = declare(tmp_path_factory.mktemp("model_builds"), "minilm")
     stack = Stack(App(), "Fleet")
-    ModelBuilds(
+    ModelBuildProject(
         stack,
         "Builds",
         repository=ModelRepository(stack, "Repository"),

@@ -20,8 +20,8 @@ from triton_fleet import (
     MultiModelEndpoint,
 )
 from triton_fleet.metrics.published import EndpointMetrics
-from triton_fleet.scaling.steps import Step, StepScaling
-from triton_fleet.scaling.target import Target
+from triton_fleet.scaling.steps import ScalingStep, StepScaling
+from triton_fleet.scaling.target import ScalingTarget
 from triton_fleet.scaling.tracking import (
     ConcurrentRequests,
     CpuUtilization,
@@ -251,7 +251,7 @@ def test_several_targets_each_have_a_policy_and_cooldowns_of_their_own(
     stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
     slow = Cooldowns(scale_out=Duration.minutes(9), scale_in=Duration.minutes(90))
-    targets: list[Target] = [
+    targets: list[ScalingTarget] = [
         GpuUtilization(),
         CpuUtilization(cooldowns=slow),
         MetricTarget(name="Models", metric=endpoint.metrics.loaded_models(), target=50),
@@ -278,7 +278,7 @@ def test_every_kind_of_policy_is_one_that_its_service_accepts(
     stack: Stack, endpoint: MultiModelEndpoint
 ) -> None:
     models = endpoint.metrics.loaded_models()
-    targets: list[Target] = [
+    targets: list[ScalingTarget] = [
         InvocationsPerGpu(),
         ConcurrentRequests(per_model=4, disable_scale_in=True),
         ModelLatency(milliseconds=80, statistic="p90"),
@@ -286,7 +286,11 @@ def test_every_kind_of_policy_is_one_that_its_service_accepts(
         MetricTarget(name="Models", metric=models, target=50),
         MetricTarget(name="Instances", metric=endpoint.metrics.instances(), target=2),
     ]
-    steps = [StepScaling(name="Full", metric=models, steps=[Step(at=50, change=1), Step(at=90, change=3)])]
+    steps = [
+        StepScaling(
+            name="Full", metric=models, steps=[ScalingStep(at=50, change=1), ScalingStep(at=90, change=3)]
+        )
+    ]
     EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=targets, steps=steps)
     template = Template.from_stack(stack).to_json()
 

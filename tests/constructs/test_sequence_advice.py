@@ -15,7 +15,7 @@ from triton_fleet import (
     DeploymentBuild,
     EndpointScaling,
     InstancePool,
-    ModelBuilds,
+    ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
     SingleModelEndpoint,
@@ -28,11 +28,11 @@ DIALOGUE, FORM, PLAIN = (
 
 
 @pytest.fixture
-def builds(stack: Stack, repository: ModelRepository, source: Path) -> Callable[..., ModelBuilds]:
+def builds(stack: Stack, repository: ModelRepository, source: Path) -> Callable[..., ModelBuildProject]:
     """Makes a build job of `minilm`, and of `dialogue` with its sequences."""
     declare(source, "dialogue")
     (source / "models/dialogue/config.pbtxt").write_text("sequence_batching { direct { } }")
-    return lambda *models: ModelBuilds(
+    return lambda *models: ModelBuildProject(
         stack, "Builds", repository=repository, source=source, models=models or None
     )
 

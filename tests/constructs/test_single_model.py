@@ -20,13 +20,13 @@ from synthesised import Resources
 from tests.triton_models.declared_models import declare
 from triton_fleet import (
     Canary,
+    CustomImage,
     DataCapture,
     DeploymentBuild,
     FleetError,
     InstancePool,
-    ModelBuilds,
+    ModelBuildProject,
     ModelRepository,
-    OwnImage,
     Rolling,
     Routing,
     SingleModelEndpoint,
@@ -366,15 +366,15 @@ def test_an_artifact_and_a_weight_may_be_known_only_at_deployment(stack: Stack, 
 
 
 @pytest.fixture
-def build(stack: Stack, source: Path) -> Callable[..., ModelBuilds]:
+def build(stack: Stack, source: Path) -> Callable[..., ModelBuildProject]:
     """Makes a build job of models with plans, named after its instance type."""
 
-    def make(instance_type: str = "ml.g5.2xlarge", *models: str) -> ModelBuilds:
+    def make(instance_type: str = "ml.g5.2xlarge", *models: str) -> ModelBuildProject:
         names = models or ("minilm",)
         for name in names:
             declare(source / "models", name, body="job.compile_plan(None)")
         repository = stack.node.try_find_child("Repository") or ModelRepository(stack, "Repository")
-        return ModelBuilds(
+        return ModelBuildProject(
             stack,
             f"Builds on {instance_type}",
             repository=repository,  # type: ignore[arg-type]
@@ -392,7 +392,7 @@ def build(stack: Stack, source: Path) -> Callable[..., ModelBuilds]:
     ids=["here", "elsewhere"],
 )
 def test_a_pool_of_another_gpu_without_an_artifact_of_its_own_is_refused_wherever_that_is_built(
-    artifact: str, rule: str, stack: Stack, build: Callable[..., ModelBuilds]
+    artifact: str, rule: str, stack: Stack, build: Callable[..., ModelBuildProject]
 ) -> None:
     build()
     _create(stack, Variant(artifact=artifact, instance_pools=[InstancePool(instance_type=L4)]))
@@ -401,7 +401,7 @@ def test_a_pool_of_another_gpu_without_an_artifact_of_its_own_is_refused_whereve
 
 
 def test_a_pool_with_an_artifact_of_its_own_needs_a_build_job_for_its_gpu(
-    stack: Stack, build: Callable[..., ModelBuilds]
+    stack: Stack, build: Callable[..., ModelBuildProject]
 ) -> None:
     build()
     pool = InstancePool(instance_type=L4, artifact="minilm-fedcba9876543210.tar.gz")
@@ -410,7 +410,7 @@ def test_a_pool_with_an_artifact_of_its_own_needs_a_build_job_for_its_gpu(
 
 
 def test_a_pool_with_an_artifact_of_its_own_serves_what_is_built_for_its_gpu(
-    stack: Stack, build: Callable[..., ModelBuilds]
+    stack: Stack, build: Callable[..., ModelBuildProject]
 ) -> None:
     build()
     build(L4)
@@ -422,7 +422,7 @@ def test_a_pool_with_an_artifact_of_its_own_serves_what_is_built_for_its_gpu(
 
 @pytest.mark.parametrize(("artifact", "fits"), [(BUILT, False), (ARTIFACT, True)], ids=["its own", "another"])
 def test_only_the_plans_of_its_own_model_have_to_fit(
-    artifact: str, fits: bool, stack: Stack, build: Callable[..., ModelBuilds]
+    artifact: str, fits: bool, stack: Stack, build: Callable[..., ModelBuildProject]
 ) -> None:
     build()
     _create(stack, Variant(artifact=artifact, instance_type=T4))
@@ -432,7 +432,7 @@ def test_only_the_plans_of_its_own_model_have_to_fit(
 
 
 def test_an_artifact_of_a_deployments_build_is_the_one_of_its_job(
-    stack: Stack, build: Callable[..., ModelBuilds]
+    stack: Stack, build: Callable[..., ModelBuildProject]
 ) -> None:
     build(T4, "minilm", "resnet50")
     deployed = DeploymentBuild(stack, "Deployed", builds=build("ml.g5.2xlarge", "minilm", "resnet50"))
@@ -446,7 +446,7 @@ def test_an_artifact_of_a_deployments_build_is_the_one_of_its_job(
 
 @pytest.mark.parametrize(("instance_type", "fits"), [("ml.g5.xlarge", True), (T4, False)])
 def test_an_artifact_that_is_known_only_at_deployment_may_be_any_model(
-    instance_type: str, fits: bool, stack: Stack, build: Callable[..., ModelBuilds]
+    instance_type: str, fits: bool, stack: Stack, build: Callable[..., ModelBuildProject]
 ) -> None:
     build()
     artifact = CfnParameter(stack, "Artifact").value_as_string
@@ -486,7 +486,7 @@ def test_the_image_for_cpus_is_refused_on_a_gpu(
 
 
 def test_the_image_for_cpus_is_refused_besides_an_image_of_ones_own(stack: Stack) -> None:
-    own = OwnImage(repository=ecr.Repository(stack, "Own"), tag="7")
+    own = CustomImage(repository=ecr.Repository(stack, "Own"), tag="7")
     assert _rules(lambda: _create(stack, CPU, cpu_image=True, image=own)) == ["cpu-image"]
 
 

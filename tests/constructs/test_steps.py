@@ -9,10 +9,10 @@ from aws_cdk.assertions import Template
 from synthesised import Resources
 
 from triton_fleet import EndpointScaling, FleetError, GpuUtilization, MultiModelEndpoint
-from triton_fleet.scaling.steps import Step, StepScaling
+from triton_fleet.scaling.steps import ScalingStep, StepScaling
 
-OUT = (Step(at=500, change=1), Step(at=2000, change=4), Step(at=1000, change=2))
-IN = (Step(at=100, change=-1), Step(at=20, change=-3))
+OUT = (ScalingStep(at=500, change=1), ScalingStep(at=2000, change=4), ScalingStep(at=1000, change=2))
+IN = (ScalingStep(at=100, change=-1), ScalingStep(at=20, change=-3))
 
 
 def latency(endpoint: MultiModelEndpoint) -> cloudwatch.IMetric:
@@ -87,7 +87,7 @@ def test_steps_may_be_percentages_of_the_fleet(
     scaling = StepScaling(
         name="Slow",
         metric=latency(endpoint),
-        steps=[Step(at=500, change=50)],
+        steps=[ScalingStep(at=500, change=50)],
         adjustment="PercentChangeInCapacity",
         minimum_change=2,
         cooldown=Duration.minutes(1),
@@ -114,11 +114,14 @@ def test_steps_and_targets_work_side_by_side(
     ("change", "what"),
     [
         ({"steps": []}, "no step"),
-        ({"steps": [Step(at=5, change=1), Step(at=5, change=2)]}, "2 steps begin at 5"),
-        ({"steps": [Step(at=5, change=-1)]}, "changes the fleet by -1"),
-        ({"steps": [Step(at=5, change=0)]}, "changes the fleet by 0"),
-        ({"steps": [Step(at=5, change=1)], "direction": "in"}, "changes the fleet by 1"),
-        ({"steps": [Step(at=5, change=0)], "adjustment": "ExactCapacity"}, "sets the fleet to 0 instances"),
+        ({"steps": [ScalingStep(at=5, change=1), ScalingStep(at=5, change=2)]}, "2 steps begin at 5"),
+        ({"steps": [ScalingStep(at=5, change=-1)]}, "changes the fleet by -1"),
+        ({"steps": [ScalingStep(at=5, change=0)]}, "changes the fleet by 0"),
+        ({"steps": [ScalingStep(at=5, change=1)], "direction": "in"}, "changes the fleet by 1"),
+        (
+            {"steps": [ScalingStep(at=5, change=0)], "adjustment": "ExactCapacity"},
+            "sets the fleet to 0 instances",
+        ),
     ],
 )
 def test_steps_that_cannot_work_are_refused(
@@ -137,7 +140,7 @@ def test_steps_that_cannot_work_are_refused(
 def test_an_exact_number_may_be_set_in_either_direction(
     stack: Stack, endpoint: MultiModelEndpoint, resources: Resources, direction: Any
 ) -> None:
-    steps = [Step(at=5, change=1)]
+    steps = [ScalingStep(at=5, change=1)]
     metric = latency(endpoint)
     scaling = StepScaling(
         name="S", metric=metric, steps=steps, direction=direction, adjustment="ExactCapacity"
@@ -158,7 +161,7 @@ def test_a_change_known_only_at_deployment_is_let_pass(
     stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
     change = CfnParameter(stack, "Change", type="Number").value_as_number
-    steps = [Step(at=5, change=int(change))]
+    steps = [ScalingStep(at=5, change=int(change))]
     scaling = StepScaling(name="S", metric=latency(endpoint), steps=steps)
     EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[scaling])
 
@@ -169,13 +172,13 @@ def test_a_change_known_only_at_deployment_is_let_pass(
 @pytest.mark.parametrize("given", [{"at": "5", "change": 1}, {"at": 5, "change": 1.5}])
 def test_a_step_is_made_of_numbers(given: dict[str, Any]) -> None:
     with pytest.raises(FleetError) as raised:
-        Step(**given)
+        ScalingStep(**given)
     assert [problem.rule for problem in raised.value.problems] == ["argument-type"]
 
 
 def test_where_a_step_begins_has_to_be_known(stack: Stack, endpoint: MultiModelEndpoint) -> None:
     begin = CfnParameter(stack, "Begin", type="Number").value_as_number
-    scaling = StepScaling(name="S", metric=latency(endpoint), steps=[Step(at=begin, change=1)])
+    scaling = StepScaling(name="S", metric=latency(endpoint), steps=[ScalingStep(at=begin, change=1)])
 
     with pytest.raises(FleetError, match="a step's at is known only when the stack is deployed"):
         EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[scaling])

@@ -11,7 +11,7 @@ from synthesised import Resources
 
 from triton_fleet import EndpointMetrics
 from triton_fleet.hosting.variants import DeployedVariant
-from triton_fleet.scaling.target import Cooldowns, Target
+from triton_fleet.scaling.target import Cooldowns, ScalingTarget
 from triton_fleet.scaling.tracking import (
     ConcurrentRequests,
     CpuUtilization,
@@ -39,7 +39,7 @@ def variant(name: str = "ml.g5.2xlarge") -> DeployedVariant:
 def tracked(stack: Stack, resources: Resources) -> Tracked:
     """The configuration that a target gives the policy of a variant."""
 
-    def configuration(target: Target, on: str = "ml.g5.2xlarge") -> dict[str, Any]:
+    def configuration(target: ScalingTarget, on: str = "ml.g5.2xlarge") -> dict[str, Any]:
         autoscaling.CfnScalingPolicy(
             stack,
             "Policy",
@@ -66,7 +66,7 @@ def tracked(stack: Stack, resources: Resources) -> Tracked:
     ],
 )
 def test_what_application_auto_scaling_knows_by_name_is_named(
-    tracked: Tracked, target: Target, metric: str
+    tracked: Tracked, target: ScalingTarget, metric: str
 ) -> None:
     configuration = tracked(target)
 
@@ -85,7 +85,7 @@ def test_what_application_auto_scaling_knows_by_name_is_named(
     ],
 )
 def test_what_sagemaker_publishes_is_tracked_where_it_publishes_it(
-    tracked: Tracked, target: Target, namespace: str, metric: str, unit: str
+    tracked: Tracked, target: ScalingTarget, namespace: str, metric: str, unit: str
 ) -> None:
     assert tracked(target)["CustomizedMetricSpecification"] == {
         "Namespace": namespace,
@@ -111,7 +111,7 @@ def test_what_sagemaker_publishes_is_tracked_where_it_publishes_it(
     ],
 )
 def test_a_target_for_one_gpu_or_vcpu_is_multiplied_by_how_many_the_instance_has(
-    tracked: Tracked, target: Target, on: str, value: float
+    tracked: Tracked, target: ScalingTarget, on: str, value: float
 ) -> None:
     assert tracked(target, on)["TargetValue"] == value
 

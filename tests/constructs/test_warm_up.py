@@ -23,10 +23,10 @@ from triton_fleet import (
     Canary,
     Deployment,
     EndpointAlias,
+    EndpointWarmUp,
     FleetError,
     ModelRepository,
     MultiModelEndpoint,
-    WarmUp,
     WarmUpRequest,
     endpoint_name_for,
 )
@@ -67,7 +67,7 @@ def _create(
     *requests: WarmUpRequest,
     deployment: Deployment | None = Canary(),  # noqa: B008 -- it is frozen
     **arguments: Any,
-) -> WarmUp:
+) -> EndpointWarmUp:
     repository = ModelRepository(stack, "Repository")
     endpoint = MultiModelEndpoint(
         stack,
@@ -78,7 +78,7 @@ def _create(
         initial_instance_count=10,
         rollback_alarms=["errors"] if deployment else [],
     )
-    return WarmUp(stack, "WarmUp", endpoint=endpoint, requests=requests, **arguments)
+    return EndpointWarmUp(stack, "WarmUp", endpoint=endpoint, requests=requests, **arguments)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_the_alias_moves_to_a_new_endpoint_after_its_first_loads(
         stack, "Endpoint", repository=repository, endpoint_name=name, deployment=AllAtOnce()
     )
     alias = EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet")
-    WarmUp(stack, "WarmUp", endpoint=endpoint, requests=[MINILM], alias=alias)
+    EndpointWarmUp(stack, "WarmUp", endpoint=endpoint, requests=[MINILM], alias=alias)
     resources = Template.from_stack(stack).to_json()["Resources"]
     loads, resource = _only(resources, "Custom::TritonFirstLoads")
     created, _ = _only(resources, "AWS::SageMaker::Endpoint")
@@ -216,7 +216,7 @@ def test_it_may_be_in_another_stack_than_the_endpoint(app: App, stack: Stack) ->
         stack, "Endpoint", repository=repository, endpoint_name="Fleet", deployment=AllAtOnce()
     )
     other = Stack(app, "Other")
-    WarmUp(other, "WarmUp", endpoint=endpoint, requests=[MINILM])
+    EndpointWarmUp(other, "WarmUp", endpoint=endpoint, requests=[MINILM])
 
     assert len(Template.from_stack(other).find_resources("AWS::Events::Rule")) == 1
 

@@ -14,7 +14,7 @@ from wheel_shelf import put_numpy, put_wheel
 Declare = Callable[..., Path]
 
 DECLARATION = """
-from triton_models.spec import ModelBuild, ShapeRange
+from triton_models.spec import ModelDefinition, ShapeRange
 
 def write(job):
     from triton_models.config.pbtxt import plain, tensor
@@ -31,7 +31,7 @@ def write(job):
     (version / "model.py").write_text("# version 1\\n")
 {body}
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name={name!r},
     description="made up",
     write=write,

@@ -87,7 +87,7 @@ exit 0
 DECLARATION = """
 from functools import partial
 
-from triton_models.spec import ModelBuild, ShapeRange
+from triton_models.spec import ModelDefinition, ShapeRange
 
 def write(job, name):
     import onnx
@@ -104,7 +104,7 @@ def write(job, name):
     job.compile_plan(version / "model.onnx", shapes={{"X": sizes}}, precision="fp16")
 
 def build(name):
-    return ModelBuild(
+    return ModelDefinition(
         name=name,
         description="made up",
         write=partial(write, name=name),

@@ -22,7 +22,7 @@ from triton_models.check.check import check_path
 from triton_models.check.target import target
 from triton_models.cli.main import main
 from triton_models.config.pbtxt import read_config, schema
-from triton_models.spec import MODELS, ModelBuild, load_build
+from triton_models.spec import MODELS, ModelDefinition, load_build
 from triton_rehearsal.triton.contract import MultiModelContract
 
 NAME = "bert_tensorrt"
@@ -65,7 +65,7 @@ def gpu_build(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def declared() -> ModelBuild:
+def declared() -> ModelDefinition:
     """The declaration, whose network is made once."""
     return load_build(NAME)
 

@@ -42,8 +42,10 @@ def test_a_build_is_the_artifact_root_with_its_record(declare, models, tmp_path)
 
 def test_a_build_says_that_its_weights_are_random(declare, models, tmp_path, capsys):
     path = declare("tiny")
-    seeded = path.read_text().replace("ModelBuild(", "ModelBuild(weights=SeededWeights(seed=1), ", 1)
-    path.write_text(f"from triton_models.spec import SeededWeights\n{seeded}")
+    seeded = path.read_text().replace(
+        "ModelDefinition(", "ModelDefinition(weights=RandomWeights(seed=1), ", 1
+    )
+    path.write_text(f"from triton_models.spec import RandomWeights\n{seeded}")
     build("tiny", output=tmp_path / "out", models=models)
     assert "tiny has random weights" in capsys.readouterr().err
 

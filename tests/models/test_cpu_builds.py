@@ -46,10 +46,10 @@ def _only_encoder(folder: Path, name: str, file: str = "model.onnx") -> None:
     lines = "\n".join(f"    {line}" for line in ENCODER.replace("FILE", file).splitlines() if line)
     (folder / name).mkdir()
     (folder / name / "build.py").write_text(
-        "from triton_models.spec import ModelBuild, ShapeRange\n\n"
+        "from triton_models.spec import ModelDefinition, ShapeRange\n\n"
         f"def write(job):\n{lines}\n\n"
-        f"BUILD = ModelBuild(name={name!r}, description='', write=write, examples=list, reference=dict,\n"
-        "                   output='Y', tolerance=0.0)\n"
+        f"BUILD = ModelDefinition(name={name!r}, description='', write=write, examples=list,\n"
+        "                        reference=dict, output='Y', tolerance=0.0)\n"
     )
 
 

@@ -21,7 +21,7 @@ from triton_models.check.target import SINGLE_MODEL
 from triton_models.client import decode, encode
 from triton_models.config.pbtxt import read_config, schema
 from triton_models.pack.pack import pack
-from triton_models.spec import MODELS, DaliPipeline, ModelBuild, PyTorchNetwork, Tensor, load_build
+from triton_models.spec import MODELS, DaliPipeline, ModelDefinition, PyTorchNetwork, Tensor, load_build
 from triton_rehearsal.hosting.unpack import unpack
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
@@ -54,7 +54,7 @@ needs_dali = pytest.mark.skipif(bool(lacking(NAME)), reason=f"{NAME} needs {', '
 
 
 @pytest.fixture(scope="module")
-def declared() -> ModelBuild:
+def declared() -> ModelDefinition:
     """The declaration."""
     return load_build(NAME)
 
@@ -290,7 +290,7 @@ def pixels_of(name: str) -> np.ndarray:
     return run_pipeline(_pipeline(decode), {"FILE": encoded(name)[np.newaxis]})["OUT"][0]
 
 
-def answers_to(images: np.ndarray, declared: ModelBuild) -> np.ndarray:
+def answers_to(images: np.ndarray, declared: ModelDefinition) -> np.ndarray:
     """The network's answers to images that are decoded already."""
 
     def resize(_: str):

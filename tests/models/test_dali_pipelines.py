@@ -26,7 +26,7 @@ def pipeline(device):
     encoded = fn.external_source(name="ENCODED", device="cpu", dtype=types.UINT8, ndim=1)
     return fn.decoders.image(encoded, device=device)
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="images",
     description="made up",
     models=[

@@ -16,9 +16,9 @@ from triton_models.spec import load_build, load_builds
 SOUND = """
 from triton_models.spec import *
 
-TOKENS = OpenSize(name="tokens", min=16, opt=128, max=256)
+TOKENS = DynamicDim(name="tokens", min=16, opt=128, max=256)
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="text",
     description="made up",
     weights=HubWeights(id="owner/name", revision="0123456789abcdef0123456789abcdef01234567", file="net.pt"),
@@ -146,7 +146,7 @@ def test_all_mistakes_are_reported_at_once(read):
     problems = read(("preferred=[4, 8]", "preferred=8"), ("min=16", 'min="16"'), ('"owner/name"', "7"))
     assert {problem.what for problem in problems} == {
         "HubWeights.id is 7 (int)",
-        "OpenSize.min is '16' (str)",
+        "DynamicDim.min is '16' (str)",
         "DynamicBatching.preferred is 8 (int)",
     }
     assert len(problems) == 3
@@ -168,7 +168,7 @@ def test_arguments_that_no_class_has_are_reported_at_once_with_a_guess(read, mod
     assert told == {
         "TensorRt has no 'optbatch'": (f"{path}:{line_of('opt_batch')}", "did you mean opt_batch?"),
         "DynamicBatching has no 'prefered'": (f"{path}:{line_of('preferred')}", "did you mean preferred?"),
-        "OpenSize.min is '16' (str)": (f"{path}:{line_of('min=16')}", "write the number without quotes"),
+        "DynamicDim.min is '16' (str)": (f"{path}:{line_of('min=16')}", "write the number without quotes"),
     }
 
 

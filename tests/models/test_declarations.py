@@ -115,7 +115,7 @@ def test_a_file_without_a_declaration_is_refused(text, declare, models):
     declare("empty", declaration=text)
     with pytest.raises(FleetError) as caught:
         load_build("empty", models)
-    assert caught.value.problems[0].expected == "BUILD = ModelBuild(...)"
+    assert caught.value.problems[0].expected == "BUILD = ModelDefinition(...)"
 
 
 def test_a_copied_folder_must_be_renamed_inside_too(declare, models):

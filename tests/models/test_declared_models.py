@@ -39,7 +39,7 @@ def examples():
     texts = np.array([["h\\u00e9".encode()], [b"other"]], dtype=object)
     return [Example(name="two texts", inputs={"TEXT": texts})]
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="m", description="", examples=examples, reference=dict, output="SAME", tolerance=0, MODELS
 )
 """

@@ -37,7 +37,7 @@ def step(name, source, target, environment):
     )
 
 ENVIRONMENT = {environment}
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="sums",
     description="made up",
     models={models},

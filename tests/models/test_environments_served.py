@@ -36,7 +36,7 @@ def step(name, source, target):
         environment=Wheels(["numpy==2.2.6", "digits==1.0"]),
     )
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="sums",
     description="made up",
     models=[

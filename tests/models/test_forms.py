@@ -13,10 +13,10 @@ from triton_models.spec import folder_of, forms_of, load_build, load_builds, mod
 
 TWO_FORMS = """
 import dataclasses
-from triton_models.spec import Ensemble, ModelBuild, OnnxRuntime, PythonModel, Tensor
+from triton_models.spec import Ensemble, ModelDefinition, OnnxRuntime, PythonModel, Tensor
 
 def declared(name, description):
-    return ModelBuild(
+    return ModelDefinition(
         name=name,
         description=description,
         models=[
@@ -157,7 +157,7 @@ def test_forms_that_are_no_declarations_by_name_are_refused(forms, declare_forms
     declare_forms(more=forms)
     with pytest.raises(FleetError) as caught:
         load_build("net", models)
-    assert problem_of(caught).expected == "FORMS = {name: ModelBuild(...)}"
+    assert problem_of(caught).expected == "FORMS = {name: ModelDefinition(...)}"
 
 
 def test_a_mistake_in_a_form_is_reported_with_its_line(declare_forms, models):

@@ -39,10 +39,10 @@ def build_for(machine, models, tmp_path):
         (models / "tiny").mkdir(exist_ok=True)
         body = "".join(f"    {line}\n" for line in encoder().splitlines())
         (models / "tiny" / "build.py").write_text(
-            "from triton_models.spec import ModelBuild, ShapeRange\n"
+            "from triton_models.spec import ModelDefinition, ShapeRange\n"
             "def write(job):\n    from triton_models.config.pbtxt import plain, tensor\n"
             f"{CONFIG}{body}    (version / 'labels.txt').write_text('{comment}')\n"
-            "BUILD = ModelBuild(name='tiny', description='', write=write, examples=list, reference=dict,"
+            "BUILD = ModelDefinition(name='tiny', description='', write=write, examples=list, reference=dict,"
             " output='sum', tolerance=0.0)\n"
         )
         root = build("tiny", output=tmp_path / (folder or gpu), models=models, gpu=gpu, release=release)

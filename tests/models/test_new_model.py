@@ -26,7 +26,7 @@ LABEL = f"old {ADDRESS}"
 def network():
     return "old"
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="old",
     description="an old thing",
     models=[

@@ -17,9 +17,9 @@ from triton_models.builds.export import onnx as exporting
 from triton_models.builds.export.onnx import check_onnx, export_onnx
 
 DECLARED = """
-from triton_models.spec import LocalWeights, ModelBuild, OnnxFile
+from triton_models.spec import LocalWeights, ModelDefinition, OnnxFile
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name={name!r},
     description="made up",
     weights=LocalWeights(path="{file}"),

@@ -11,7 +11,7 @@ from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.pretrained import load_pretrained
 from triton_models.builds.export.weights import fetch
-from triton_models.spec import HubWeights, LocalWeights, SeededWeights, weights_at
+from triton_models.spec import HubWeights, LocalWeights, RandomWeights, weights_at
 
 SMALL = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 9}
 ONE_LAYER = BertConfig(num_hidden_layers=1, **SMALL)
@@ -56,7 +56,7 @@ def test_a_seed_gives_the_same_weights_every_time_and_leaves_other_random_number
     expected = torch.rand(1)
     torch.manual_seed(1)
     one, same, other = (
-        load_pretrained(BertModel, SeededWeights(seed=seed), untrained=ONE_LAYER) for seed in (1, 1, 2)
+        load_pretrained(BertModel, RandomWeights(seed=seed), untrained=ONE_LAYER) for seed in (1, 1, 2)
     )
     assert torch.rand(1) == expected
     assert equal(one, same)
@@ -104,14 +104,14 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path):
 
 
 def test_an_address_of_the_hub_names_its_repository_and_commit():
-    weights = weights_at(f"hf://google-bert/bert-base-uncased@{'a' * 40}", otherwise=SeededWeights(seed=0))
+    weights = weights_at(f"hf://google-bert/bert-base-uncased@{'a' * 40}", otherwise=RandomWeights(seed=0))
     assert weights == HubWeights(id="google-bert/bert-base-uncased", revision="a" * 40)
     assert list(weights.mistakes()) == []
 
 
 @pytest.mark.parametrize("address", ["hf://owner/name", "hf://owner/name@main"])
 def test_an_address_of_the_hub_without_a_whole_commit_is_refused(address):
-    weights = weights_at(address, otherwise=SeededWeights(seed=0))
+    weights = weights_at(address, otherwise=RandomWeights(seed=0))
     assert [mistake.field for mistake in weights.mistakes()] == ["revision"]
 
 

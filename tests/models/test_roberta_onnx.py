@@ -13,7 +13,7 @@ from shared_builds import BuiltModel
 from transformers import RobertaConfig, RobertaForMaskedLM
 
 from triton_models.config.pbtxt import read_config, schema
-from triton_models.spec import ModelBuild, load_build
+from triton_models.spec import ModelDefinition, load_build
 from triton_rehearsal.triton.contract import MultiModelContract
 
 NAME = "roberta_onnx"
@@ -28,7 +28,7 @@ def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def declared() -> ModelBuild:
+def declared() -> ModelDefinition:
     """The declaration, whose network is made once."""
     return load_build(NAME)
 

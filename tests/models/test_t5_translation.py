@@ -26,7 +26,7 @@ from triton_models.builds.job import BuildJob
 from triton_models.config.pbtxt import read_config, write_config
 from triton_models.environments.slim import make_environment
 from triton_models.facts.releases import release
-from triton_models.spec import HubWeights, ModelBuild, load_build
+from triton_models.spec import HubWeights, ModelDefinition, load_build
 from triton_rehearsal.triton.contract import Answer, MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
@@ -53,12 +53,12 @@ BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 
 
 @pytest.fixture(scope="module")
-def declaration() -> ModelBuild:
+def declaration() -> ModelDefinition:
     return load_build(NAME)
 
 
 @pytest.fixture(scope="module")
-def code(declaration: ModelBuild) -> ModuleType:
+def code(declaration: ModelDefinition) -> ModuleType:
     """The module of the declaration."""
     return sys.modules[declaration.examples.__module__]
 

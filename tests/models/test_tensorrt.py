@@ -236,9 +236,9 @@ def test_a_range_must_agree_with_a_dimension_that_the_network_fixes(declare, mod
 
 
 DECLARED = """
-from triton_models.spec import ModelBuild, OpenSize, PyTorchNetwork, Tensor, TensorRt
+from triton_models.spec import ModelDefinition, DynamicDim, PyTorchNetwork, Tensor, TensorRt
 
-TOKENS = OpenSize(name="tokens", min=16, opt=128, max=256)
+TOKENS = DynamicDim(name="tokens", min=16, opt=128, max=256)
 
 def network():
     import torch
@@ -249,7 +249,7 @@ def network():
 
     return Sum()
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="declared",
     description="",
     models=[

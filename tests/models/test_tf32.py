@@ -27,13 +27,13 @@ BY_ONNX_RUNTIME = {"resnet50", "roberta_onnx", "dali_inception"}
 PRODUCTS = {aten.conv2d.default, aten.linear.default, aten.matmul.default}
 
 NET = """
-from triton_models.spec import LibTorch, ModelBuild, OnnxRuntime, PyTorchNetwork, Tensor
+from triton_models.spec import LibTorch, ModelDefinition, OnnxRuntime, PyTorchNetwork, Tensor
 
 def network():
     import torch
     return torch.nn.Conv2d(1, 1, 3)
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="net",
     description="one convolution",
     models=[PyTorchNetwork(

@@ -13,12 +13,12 @@ from triton_models.builds.build import build
 from triton_models.spec import load_build
 
 ENCODER = """
-from triton_models.spec import ModelBuild, PyTorchNetwork, Tensor, TensorRt
+from triton_models.spec import ModelDefinition, PyTorchNetwork, Tensor, TensorRt
 
 def network():
     NETWORK
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="encoder",
     description="",
     models=[
@@ -79,8 +79,8 @@ def own(models: Path) -> Callable[[str], None]:
         (models / "own").mkdir()
         lines = "".join(f"    {line}\n" for line in OWN.splitlines())
         (models / "own" / "build.py").write_text(
-            f"from triton_models.spec import ModelBuild, ShapeRange\n\ndef write(job):\n{lines}\n"
-            "BUILD = ModelBuild(name='own', description='', write=write, examples=list, output='Y',\n"
+            f"from triton_models.spec import ModelDefinition, ShapeRange\n\ndef write(job):\n{lines}\n"
+            "BUILD = ModelDefinition(name='own', description='', write=write, examples=list, output='Y',\n"
             f"                   reference=dict, tolerance={tolerance})\n"
         )
 

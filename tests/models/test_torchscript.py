@@ -18,10 +18,10 @@ from triton_models.builds.build import build
 from triton_models.builds.export.torchscript import export_torchscript
 from triton_models.config.pbtxt import plain, read_config, schema
 from triton_models.declare.mistakes import find_mistakes
-from triton_models.spec import LibTorch, OpenSize, PyTorchNetwork, Tensor
+from triton_models.spec import DynamicDim, LibTorch, PyTorchNetwork, Tensor
 
 ROWS = Tensor("X__0", "FP32", [3])
-TOKENS = OpenSize(name="tokens", min=2, max=8)
+TOKENS = DynamicDim(name="tokens", min=2, max=8)
 
 
 class Scale(torch.nn.Module):
@@ -243,13 +243,13 @@ def test_every_option_is_written_as_the_backend_reads_it():
 
 
 NETWORK = """
-from triton_models.spec import DynamicBatching, LibTorch, ModelBuild, PyTorchNetwork, Tensor, WarmUp
+from triton_models.spec import DynamicBatching, LibTorch, ModelDefinition, PyTorchNetwork, Tensor, WarmUp
 
 def network():
     import torch
     return torch.nn.Softmax(dim=1)
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name={name!r},
     description="made up",
     models=[

@@ -162,14 +162,14 @@ def test_tensorrt_10_needs_no_autocast():
 
 
 TUNED = """
-from triton_models.spec import ModelBuild, PyTorchNetwork, Tensor, TensorRt
+from triton_models.spec import ModelDefinition, PyTorchNetwork, Tensor, TensorRt
 
 def network():
     import torch
 
     return torch.nn.ReLU()
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="tuned",
     description="",
     models=[

@@ -19,7 +19,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.pack.pack import pack
-from triton_models.spec import Example, ModelBuild, load_build
+from triton_models.spec import Example, ModelDefinition, load_build
 from triton_models.verify import process as process_module
 from triton_models.verify import program as program_module
 from triton_models.verify.serving import Limits, Server, serving
@@ -29,7 +29,7 @@ from triton_rehearsal.triton import command
 # Answers twice what it is asked, as an ONNX network behind a Python model: an ensemble of two.
 TWICE = """
 import numpy as np
-from triton_models.spec import Example, ModelBuild
+from triton_models.spec import Example, ModelDefinition
 
 def write(job):
     import onnx
@@ -72,7 +72,7 @@ def examples():
 def reference(inputs):
     return {"Y": inputs["X"] * 2}
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="twice", description="", write=write, examples=examples, reference=reference,
     output="Y", tolerance={"fp32": 1e-6, "fp16": 0.5},
 )
@@ -81,7 +81,7 @@ BUILD = ModelBuild(
 # Does what its input says; a Python model may answer with any type and shape.
 MOODY = """
 import numpy as np
-from triton_models.spec import Example, ModelBuild
+from triton_models.spec import Example, ModelDefinition
 
 def write(job):
     from triton_models.config.pbtxt import plain, tensor
@@ -127,7 +127,7 @@ def asked(*moods):
 def reference(inputs):
     return {"Y": np.array([1, 2]), "WORD": inputs["MOOD"]}
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="moody", description="", write=write, examples=lambda: asked("well"), reference=reference,
     output="Y", tolerance=0,
 )
@@ -200,7 +200,7 @@ def moody(roots: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(roots / "moody", tmp_path / "moody"))
 
 
-def refusal(root: Path, declaration: ModelBuild, server: Server) -> list[str]:
+def refusal(root: Path, declaration: ModelDefinition, server: Server) -> list[str]:
     """What is wrong, a line for each problem."""
     with pytest.raises(FleetError) as caught:
         verify(root, declaration, server=server)
@@ -213,7 +213,7 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
 
 
-def in_a_mood(declarations: Path, *moods: str) -> ModelBuild:
+def in_a_mood(declarations: Path, *moods: str) -> ModelDefinition:
     declaration = load_build("moody", declarations)
     examples = [Example(name=mood, inputs={"MOOD": np.array([mood], np.object_)}) for mood in moods]
     return replace(declaration, examples=lambda: examples)

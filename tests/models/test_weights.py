@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.weights import described, fetch, load_weights
-from triton_models.spec import HubWeights, LocalWeights, PackageWeights, SeededWeights, weights_at
+from triton_models.spec import HubWeights, LocalWeights, PackageWeights, RandomWeights, weights_at
 
 
 def network(value: float = 0.0, *, width: int = 2, extra: bool = False) -> torch.nn.Module:
@@ -30,7 +30,7 @@ def saved(tmp_path):
 
 
 def at(path):
-    return weights_at(str(path), otherwise=SeededWeights(seed=0))
+    return weights_at(str(path), otherwise=RandomWeights(seed=0))
 
 
 def refusal(path, module=None) -> str:

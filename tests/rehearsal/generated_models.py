@@ -14,7 +14,7 @@ _DECLARATION = '''\
 
 import os
 
-from triton_models.spec import Example, ModelBuild, PythonModel, Tensor
+from triton_models.spec import Example, ModelDefinition, PythonModel, Tensor
 
 
 def examples():
@@ -31,7 +31,7 @@ def write(job):
     {body}
 
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="{name}",
     description="Multiplies by {factor}",
     models=[

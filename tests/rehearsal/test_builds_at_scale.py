@@ -26,7 +26,7 @@ from synthesised_stacks import small_stack
 
 from tests.triton_aws.deployed_functions import settle
 from triton_aws import EmbeddedAws
-from triton_fleet import BuildRuns, ModelBuilds, ModelRepository
+from triton_fleet import BuildRuns, ModelBuildProject, ModelRepository
 from triton_rehearsal.builds.runner import WITHOUT_GPU, BuildRunner
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
@@ -91,7 +91,7 @@ class Deployed:
         """Synthesise, upload the source as the CDK does, and deploy; the stack's status."""
         app = App(outdir=str(self.source.parent / f"cdk.out.{verb}"))
         stack = small_stack(app)
-        builds = ModelBuilds(
+        builds = ModelBuildProject(
             stack,
             "Builds",
             repository=ModelRepository(stack, "Repository"),

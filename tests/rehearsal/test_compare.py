@@ -21,7 +21,7 @@ pytestmark = pytest.mark.story
 
 DECLARATION = """
 import functools
-from triton_models.spec import Example, ModelBuild, PythonModel, Tensor
+from triton_models.spec import Example, ModelDefinition, PythonModel, Tensor
 
 def examples():
     import numpy as np
@@ -31,7 +31,7 @@ def reference(factor, inputs):
     return {"Y": inputs["X"] * factor}
 
 def declared(name, factor, code="double.py"):
-    return ModelBuild(
+    return ModelDefinition(
         name=name,
         description="doubles",
         models=[

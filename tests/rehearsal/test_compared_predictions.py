@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from triton_models.client import Client
-from triton_models.spec import Example, ModelBuild
+from triton_models.spec import Example, ModelDefinition
 from triton_rehearsal.rehearse.predictions import Prediction, predict
 from triton_rehearsal.rehearse.result import _compared
 
@@ -27,7 +27,7 @@ class Answering:
         return f"{model}-0123456789abcdef.tar.gz"
 
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="made_up",
     description="",
     write=lambda job: None,
@@ -38,7 +38,7 @@ BUILD = ModelBuild(
 )
 
 
-def prediction(build: ModelBuild, answer: object) -> Prediction:
+def prediction(build: ModelDefinition, answer: object) -> Prediction:
     (made,) = predict(build, cast("Client", Answering(answer)))
     return made
 

@@ -16,7 +16,7 @@ from synthesised_stacks import repository_in, small_stack, template_of
 from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, outputs, until
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps import service_quotas
-from triton_fleet import DeploymentBuild, ModelBuilds, ModelRepository, SingleModelEndpoint, Variant
+from triton_fleet import DeploymentBuild, ModelBuildProject, ModelRepository, SingleModelEndpoint, Variant
 
 pytestmark = pytest.mark.story
 
@@ -36,7 +36,7 @@ def aws() -> Iterator[EmbeddedAws]:
 def synthesised(bucket: str = "", key: str = "") -> str:
     stack = small_stack()
     repository = repository_in(stack, bucket=bucket, key=key)
-    builds = ModelBuilds(stack, "Builds", repository=repository, source=SOURCE, models=["resnet50"])
+    builds = ModelBuildProject(stack, "Builds", repository=repository, source=SOURCE, models=["resnet50"])
     artifact = DeploymentBuild(stack, "Build", builds=builds).artifact("resnet50")
     SingleModelEndpoint(
         stack,
@@ -143,7 +143,7 @@ def test_a_deployment_fails_at_once_where_no_job_may_build(
     )
     stack = small_stack()
     repository = ModelRepository(stack, "Repository")
-    builds = ModelBuilds(
+    builds = ModelBuildProject(
         stack,
         "Builds",
         repository=repository,

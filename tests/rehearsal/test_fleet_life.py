@@ -28,7 +28,7 @@ APP = """
 from aws_cdk import App, BootstraplessSynthesizer, CfnOutput, Duration, Stack
 from triton_fleet import (
     Canary, EndpointAlarms, EndpointScaling, GpuUtilization, ModelRepository, MultiModelEndpoint,
-    NewFleetAlarms, Portion, RollbackAlarms, Thresholds, TritonServer,
+    GreenFleetAlarms, CapacitySize, RollbackAlarms, Thresholds, TritonServer,
 )
 
 app = App()
@@ -44,10 +44,10 @@ endpoint = MultiModelEndpoint(
     initial_instance_count=4,
     server=TritonServer(log_verbose=value("verbose") == "true"),
     environment={"FLEET": value("fleet")},
-    deployment=Canary(size=Portion.percent(25), wait=Duration.minutes(int(value("wait")))),
+    deployment=Canary(size=CapacitySize.percent(25), wait=Duration.minutes(int(value("wait")))),
     rollback_alarms=rollback.names,
 )
-NewFleetAlarms(stack, "NewFleet", endpoint=endpoint)
+GreenFleetAlarms(stack, "NewFleet", endpoint=endpoint)
 scaling = EndpointScaling(
     stack,
     "Scaling",

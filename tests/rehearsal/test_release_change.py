@@ -48,8 +48,8 @@ APP = """
 from aws_cdk import App, CfnOutput, Duration, Stack
 from aws_cdk import aws_ssm as ssm
 from triton_fleet import (
-    DeploymentBuild, EndpointAlias, EndpointScaling, ModelBuilds, ModelRepository, MultiModelEndpoint,
-    WarmUp, WarmUpRequest, endpoint_name_for,
+    DeploymentBuild, EndpointAlias, EndpointScaling, ModelBuildProject, ModelRepository, MultiModelEndpoint,
+    EndpointWarmUp, WarmUpRequest, endpoint_name_for,
 )
 from triton_fleet.functions import inline_function
 
@@ -60,7 +60,7 @@ app = App()
 release, instance_type = (app.node.get_context(key) for key in ("release", "instance_type"))
 models = Stack(app, "Models")
 repository = ModelRepository(models, "Repository")
-builds = ModelBuilds(
+builds = ModelBuildProject(
     models, "Builds", repository=repository, source="model_builds",
     release=release, instance_type=instance_type,
 )

@@ -16,7 +16,7 @@ from synthesised_stacks import small_stack, template_of
 from tests.stacks.fleet_app import fleet_app
 from tests.triton_aws.deployed_functions import ended, logged, settle, until
 from triton_aws import EmbeddedAws
-from triton_fleet import Canary, ModelRepository, MultiModelEndpoint, WarmUp, WarmUpRequest
+from triton_fleet import Canary, EndpointWarmUp, ModelRepository, MultiModelEndpoint, WarmUpRequest
 
 pytestmark = pytest.mark.story
 
@@ -83,7 +83,7 @@ def synthesised(greeting: str) -> str:
         deployment=Canary(),
         rollback_alarms=["errors"],
     )
-    WarmUp(stack, "WarmUp", endpoint=endpoint, requests=REQUESTS)
+    EndpointWarmUp(stack, "WarmUp", endpoint=endpoint, requests=REQUESTS)
     return template_of(stack)
 
 

@@ -13,7 +13,7 @@ from fleet_app import accepted_apart, findings, fleet_app
 from triton_fleet import ProcessingJob, ReservedMachines
 from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds
-from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.facts.quota_needs import needs
@@ -76,7 +76,7 @@ def test_a_template_with_a_machine_of_few_regions_is_refused_in_all_others() -> 
 
 def test_reserved_machines_add_nothing_to_accept() -> None:
     fleet = fleet_app(models="")
-    builds = ModelBuilds(
+    builds = ModelBuildProject(
         fleet.models,
         "Builds",
         repository=fleet.models.library.repository,

@@ -16,9 +16,9 @@ from triton_fleet.operations.checks import LONGEST_INPUT
 from triton_fleet.operations.warm_up import passed_on
 
 MODEL = """
-from triton_models.spec import ModelBuild, PythonModel, Tensor
+from triton_models.spec import ModelDefinition, PythonModel, Tensor
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name=NAME, description="", examples=list, output="Y",
     models=[PythonModel(
         name=NAME, code="build.py", inputs=[Tensor("X", TYPE, SHAPE)], outputs=[Tensor("Y", "FP32", [1])],

@@ -7,7 +7,7 @@ from aws_cdk import App
 from fleet_app import CONTEXT
 
 from stacks.config import FleetConfig
-from triton_fleet import Portion
+from triton_fleet import CapacitySize
 from triton_models.base.errors import FleetError, Problem
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:alarms"
@@ -82,11 +82,11 @@ def test_the_command_line_gives_updates_as_text_too() -> None:
 
     assert config == FleetConfig(
         deployment="canary",
-        deployment_size=Portion.instances(1),
+        deployment_size=CapacitySize.instances(1),
         min_capacity=4,
         warm_up={"minilm": '{"inputs": []}'},
     )
-    assert _read(deployment="linear", deployment_size="50 %").deployment_size == Portion.percent(50)
+    assert _read(deployment="linear", deployment_size="50 %").deployment_size == CapacitySize.percent(50)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_a_mistake_names_its_rule_and_a_key(given: dict[str, object], rules: lis
 
 
 def test_a_type_that_aws_does_not_list_can_be_asked_for() -> None:
-    given = {"instance_type": "ml.g6.2xlarge", "undocumented_instance_type": "true"}
+    given = {"instance_type": "ml.g6.2xlarge", "allow_unlisted_instance_type": "true"}
 
-    assert _read(given).undocumented_instance_type
+    assert _read(given).allow_unlisted_instance_type
 
 
 @pytest.mark.parametrize("given", [{"instance_type": "ml.g4dn.xlarge"}, {"region": "eu-north-1"}])

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from triton_models.spec import Example, ModelBuild, PythonModel, Tensor
+from triton_models.spec import Example, ModelDefinition, PythonModel, Tensor
 
 {top}
 
@@ -25,7 +25,7 @@ def examples():
 def reference(inputs):
     return {{"Y": inputs["X"] * {factor}}}
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name={name!r},
     description="doubles",
     models=[

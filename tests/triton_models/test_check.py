@@ -114,12 +114,12 @@ VALID: dict[str, Break] = {
     ),
     "a backend of an image of the user's own": all_of(
         edit("resnet50", backend="mine"),
-        lambda root: write(root / "build.json", b'{"own_image_adds": ["mine"]}'),
+        lambda root: write(root / "build.json", b'{"custom_image_adds": ["mine"]}'),
     ),
     "an agent of an image of the user's own, which brings the files": all_of(
         change("resnet50", lambda c: c.model_repository_agents.agents.add(name="vault")),
         remove("resnet50/1"),
-        lambda root: write(root / "build.json", b'{"own_image_adds": ["vault"]}'),
+        lambda root: write(root / "build.json", b'{"custom_image_adds": ["vault"]}'),
     ),
     "an output that is listed again": change("resnet50", lambda c: c.output.append(c.output[0])),
     "the ensemble word in a comment of the only model": replace(

@@ -29,7 +29,7 @@ from tests.triton_models.model_folders import write_ensemble, write_plain
 from tests.triton_models.plain_server import COMPILER, PlainServer
 from tests.triton_models.test_check import VALID, VALID_ENSEMBLES
 from triton_models.check.check import check_path
-from triton_models.check.target import PLAIN, Target
+from triton_models.check.target import PLAIN, CheckTarget
 from triton_models.config.pbtxt import to_text
 from triton_models.facts.releases import RELEASES
 
@@ -144,7 +144,7 @@ def _write(folder: Folder, directory: Path) -> None:
     (directory / "config.pbtxt").write_text(to_text(folder.config))
 
 
-def _agree(server: PlainServer, name: str, folders: Mapping[str, Folder], served: Target) -> None:
+def _agree(server: PlainServer, name: str, folders: Mapping[str, Folder], served: CheckTarget) -> None:
     for folder, content in folders.items():
         _write(content, server.repository / folder)
     try:

@@ -22,7 +22,7 @@ from triton_models.artifact.plan_header import read_plan_header
 from triton_models.base.errors import FleetError
 from triton_models.check import check
 from triton_models.check.check import check_layout, check_path
-from triton_models.check.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, Target, target
+from triton_models.check.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, CheckTarget, target
 from triton_models.cli.main import main
 from triton_models.config.pbtxt import plain, read_config, tensor, to_text, write_config
 from triton_models.facts.instances import GPUS
@@ -50,7 +50,7 @@ def write_plan(root: Path, *, tensorrt: str, record: dict[str, object] | None = 
     return root
 
 
-def rules(path: Path, wanted: Target) -> set[str]:
+def rules(path: Path, wanted: CheckTarget) -> set[str]:
     return {problem.rule for problem in check_path(path, target=wanted)}
 
 
@@ -391,7 +391,7 @@ def test_a_link_to_nothing_is_no_file(tmp_path: Path) -> None:
 
 
 @given(message=messages(), other=messages(), wanted=st.sampled_from([PLAIN, MULTI_MODEL, SINGLE_MODEL]))
-def test_no_configuration_is_a_traceback(message, other, wanted: Target) -> None:
+def test_no_configuration_is_a_traceback(message, other, wanted: CheckTarget) -> None:
     layout = Layout(
         where="/models",
         model="net",

@@ -16,7 +16,7 @@ from triton_models.builds.derived import derived_ensemble, served_tensors
 from triton_models.check.check import check_path
 from triton_models.config.pbtxt import plain, tensor, write_config
 from triton_models.facts.releases import release
-from triton_models.spec import Ensemble, OpenSize, Step, Tensor
+from triton_models.spec import DynamicDim, Ensemble, EnsembleStep, Tensor
 
 Value = tuple[str, int, Sequence[Any] | None]
 
@@ -175,7 +175,7 @@ def test_a_declaration_that_differs_from_the_network_is_refused(tmp_path: Path) 
         [("ids", TensorProto.FLOAT16, ["b", "t"]), ("more", FP32, ["b", 1])],
         [("y", FP32, ["b", 1])],
     )
-    tokens = OpenSize(name="t", max=8)
+    tokens = DynamicDim(name="t", max=8)
     assert [what for _, what in refusal(path, declared=[Tensor("ids", "FP32", [tokens])])] == [
         "input 'ids' is declared as TYPE_FP32 [-1]",
         "the input 'more' of the network is not declared",
@@ -198,7 +198,7 @@ def _step(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], batch:
     return plain(name=name, backend="python", max_batch_size=batch, inputs=inputs, outputs=outputs)
 
 
-LONG, MISNAMED = tensor("ids", "INT64", [-1]), Step(model_name="b", inputs={"id": "ids"})
+LONG, MISNAMED = tensor("ids", "INT64", [-1]), EnsembleStep(model_name="b", inputs={"id": "ids"})
 TEXT, IDS, SCORES = tensor("TEXT", "STRING", [1]), tensor("ids", "INT32", [-1]), tensor("scores", "FP32", [7])
 
 
@@ -218,7 +218,7 @@ def test_an_ensembles_tensors_and_maps_are_those_of_its_steps(tmp_path: Path) ->
 
 def test_names_that_differ_are_mapped(tmp_path: Path) -> None:
     steps = {"a": _step("a", [TEXT], [IDS]), "b": _step("b", [tensor("x", "INT32", [-1])], [SCORES])}
-    mapped = Step(model_name="b", inputs={"x": "ids"}, outputs={"scores": "ANSWER"})
+    mapped = EnsembleStep(model_name="b", inputs={"x": "ids"}, outputs={"scores": "ANSWER"})
     config = derived_ensemble(Ensemble(name="e", steps=["a", mapped]), steps)
 
     assert [each.name for each in config.output] == ["ANSWER"]
@@ -234,7 +234,9 @@ def test_names_that_differ_are_mapped(tmp_path: Path) -> None:
         (["a", MISNAMED], _step("b", [IDS], [SCORES]), "maps the input 'id'"),
     ],
 )
-def test_steps_that_do_not_fit_together_are_refused(steps: list[str | Step], second: Any, said: str) -> None:
+def test_steps_that_do_not_fit_together_are_refused(
+    steps: list[str | EnsembleStep], second: Any, said: str
+) -> None:
     with pytest.raises(FleetError) as caught:
         derived_ensemble(Ensemble(name="e", steps=steps), {"a": _step("a", [TEXT], [IDS]), "b": second})
     assert any(said in problem.what for problem in caught.value.problems)

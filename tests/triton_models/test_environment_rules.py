@@ -273,5 +273,5 @@ def test_a_module_of_the_environment_is_accepted_and_another_is_not(root: Path, 
 
 def test_a_module_that_an_own_image_adds_is_accepted(root: Path) -> None:
     write(root / "minilm_tokenizer/1/model.py", b"import torch\n")
-    write(root / "build.json", b'{"gpu": null, "own_image_adds": ["torch"]}')
+    write(root / "build.json", b'{"gpu": null, "custom_image_adds": ["torch"]}')
     assert list(problems(root)) == []

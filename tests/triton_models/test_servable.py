@@ -18,7 +18,7 @@ from triton_models.spec import (
     DaliPipeline,
     Ensemble,
     Instances,
-    ModelBuild,
+    ModelDefinition,
     PackedEnvironment,
     PythonModel,
     PyTorchNetwork,
@@ -49,8 +49,8 @@ def network(data_type: str, **backend: Any) -> PyTorchNetwork:
     )
 
 
-def build(name: str, *models: Any) -> ModelBuild:
-    return ModelBuild(
+def build(name: str, *models: Any) -> ModelDefinition:
+    return ModelDefinition(
         name=name,
         description="made up",
         models=list(models),
@@ -61,13 +61,13 @@ def build(name: str, *models: Any) -> ModelBuild:
     )
 
 
-def rules(*builds: ModelBuild, release: str = "25.09", gpu: bool = True) -> list[str]:
+def rules(*builds: ModelDefinition, release: str = "25.09", gpu: bool = True) -> list[str]:
     named = {each.name: each for each in builds}
     found = unservable(named, models=Path("models"), release=RELEASES[release], gpu=gpu)
     return [problem.rule for problem in found]
 
 
-def judged(build: ModelBuild, *, gpu: bool = True, source: Path = Path("models")) -> Judged:
+def judged(build: ModelDefinition, *, gpu: bool = True, source: Path = Path("models")) -> Judged:
     return judge(build, source=source, release=RELEASES["25.09"], gpu=gpu)
 
 

@@ -1,1 +1,1 @@
-"""What is given to a construct: its types, its values, and every mistake in one error."""
+"""The arguments of a construct: types, values, and every mistake in one error."""

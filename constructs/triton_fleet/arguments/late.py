@@ -35,7 +35,7 @@ class LateProblems:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is found."""
+        """The problems."""
         if self._problems is None:
             try:
                 self._problems = tuple(self._find())
@@ -44,7 +44,7 @@ class LateProblems:
         return self._problems
 
     def validate(self) -> list[str]:
-        """What is found, as the CDK takes it; nothing yet where it is deferred."""
+        """Return the problems as the CDK takes them; none yet where they are deferred."""
         waiting = _DEFERRED.get()
         if waiting is not None:
             waiting.append(self)
@@ -68,7 +68,7 @@ def defer() -> Iterator[list[LateProblems]]:
 
 
 def late_problems(root: IConstruct) -> Iterator[Problem]:
-    """What the late collector of an app are, whether it was synthesised or not."""
+    """Return the late problems of an app, synthesised or not."""
     for construct in root.node.find_all():
         late = getattr(construct, "problems_at_synthesis", None)
         if isinstance(late, LateProblems):

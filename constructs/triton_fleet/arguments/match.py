@@ -1,4 +1,4 @@
-"""Whether a value is of the type that an annotation says, the way a user of the CDK means it."""
+"""Values held against annotated types, the way a user of the CDK means them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOKENS = (-1e300, -1e280)
 
 
 def fits(value: object, wanted: Any) -> bool:
-    """Whether a value is of an annotated type."""
+    """Return whether a value has an annotated type."""
     return matching.fits(value, wanted, of_type=is_a)
 
 
@@ -26,7 +26,7 @@ def mismatches(place: str, value: object, wanted: Any) -> Iterator[matching.Mism
 
 
 def is_a(value: object, wanted: Any) -> bool:
-    """Whether a value is of a type without type arguments."""
+    """Return whether a value has a type without type arguments."""
     if wanted is float:
         return is_number(value)
     if wanted is int:
@@ -41,26 +41,26 @@ def is_a(value: object, wanted: Any) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number that JavaScript knows as well, or a token. True and False are none."""
+    """Return whether a value is a number in JavaScript too, or a token. True and False are not numbers."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return is_known_number(value) or is_number_token(value)
 
 
 def is_number_token(value: object) -> bool:
-    """Whether it is the number that a token is written as: far below any that is meant as a number."""
+    """Return whether a value is the number of a token, which is far below any other number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not _TOKENS[0] < value < _TOKENS[1]:
         return False
     return Token.is_unresolved(value)
 
 
 def _is_foreign(value: object) -> bool:
-    """Whether it is an object of the CDK of which only interfaces are known here."""
+    """Return whether a value is an object of the CDK of which only interfaces are known here."""
     return "_delegates" in vars(value) if hasattr(value, "__dict__") else False
 
 
 def implements(value: object, interface: Any) -> bool:
-    """Whether an object implements an interface of the CDK; those are never implemented by looks alone."""
+    """Return whether an object implements an interface of the CDK. Equal members are not enough."""
     if isinstance(value, type):
         return False
     wanted = interface.__jsii_type__

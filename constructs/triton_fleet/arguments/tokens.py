@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 def deferred(value: object) -> bool:
-    """Whether a value is known only when the stack is deployed.
+    """Return whether a value is known only when the stack is deployed.
 
     Infinity and NaN are not, and are not looked up: the bridge to the CDK has no such numbers, and ends when
     it is given one.
@@ -28,5 +28,5 @@ def known(value: Value) -> Value | None:
 
 
 def is_list_token(given: Sequence[str]) -> bool:
-    """Whether a list stands for one that is known only at deployment."""
+    """Return whether a list is a token, known only at deployment."""
     return bool(given) and Token.is_unresolved(list(given)) and not any(map(Token.is_unresolved, given))

@@ -55,7 +55,7 @@ def typed_fields(cls: Class) -> Class:
 
 
 def type_problems(name: str, value: object, wanted: Any, *, of: str) -> Iterator[Problem]:
-    """What is wrong with the type of a value; of a collection, with each element.
+    """Yield the problems with the type of a value; of a collection, with each element.
 
     Args:
         name: The argument's name.
@@ -107,7 +107,7 @@ def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> Iterator[tu
 
 
 def _place(qualname: str, given: Mapping[str, Any]) -> str:
-    """What takes the arguments: the path of a construct as far as there is one, or else the name."""
+    """Return the owner of the arguments: the path of a construct if it has one, otherwise the name."""
     this, scope, construct_id = (given.get(name) for name in ("self", "scope", "construct_id"))
     owner, _, method = qualname.rpartition(".")
     if isinstance(scope, Construct) and isinstance(construct_id, str):

@@ -15,12 +15,12 @@ LARGEST = 2**53
 
 
 def is_known_number(number: float) -> bool:
-    """Whether JavaScript knows the number as well as Python does."""
+    """Return whether JavaScript can hold a number exactly."""
     return math.isfinite(number) if isinstance(number, float) else abs(number) <= LARGEST
 
 
 def is_unicode(text: str) -> bool:
-    """Whether it can be written down: half of a pair of surrogates cannot."""
+    """Return whether a string can be encoded: a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What every endpoint is, however many models it serves: a name, variants, and who may invoke it."""
+"""The common part of every endpoint: a name, variants, and the permission to invoke it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Endpoint(Resource):
 
     @property
     def target(self) -> ArtifactTarget:
-        """What it can load: artifacts for its release's TensorRT and its first variant's GPU, or no GPU."""
+        """The target of its artifacts: its release's TensorRT and its first variant's GPU, or no GPU."""
         return ArtifactTarget.of(release=self.release, gpu=self.instance.gpu)
 
     @property
@@ -183,7 +183,7 @@ class Endpoint(Resource):
         Args:
             alarms: The alarms' names. Alarms of the new fleet need the endpoint's configuration, and so come
                 after it: this is how the endpoint learns of them. Allow `role` to describe them; that of
-                `NewFleetAlarms` may already.
+                `GreenFleetAlarms` may already.
 
         Raises:
             FleetError: More than ten alarms altogether, one of them twice, or an endpoint without deployment.

@@ -1,4 +1,4 @@
-"""What the instances of an endpoint may do."""
+"""The permissions of the instances of an endpoint."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _telemetry_statements(shared: Shared, log_group_arn: str) -> list[iam.Policy
             resources=[log_group_arn],
         ),
         iam.PolicyStatement(
-            sid="Metrics",  # PutMetricData knows no resources, only the namespace narrows it
+            sid="Metrics",  # PutMetricData has no resource-level permissions, only this condition
             actions=["cloudwatch:PutMetricData"],
             resources=["*"],
             conditions={"StringEquals": {"cloudwatch:namespace": namespaces}},

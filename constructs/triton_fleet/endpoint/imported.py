@@ -132,7 +132,7 @@ class ImportedEndpoint(Resource):
 
     @typed
     def variant_metrics(self, *, instance_type: str, variant_name: str = DEFAULT_VARIANT) -> EndpointMetrics:
-        """What one of its variants publishes to CloudWatch.
+        """The metrics of one of its variants in CloudWatch.
 
         Args:
             instance_type: The variant's instance type: its GPUs and vCPUs scale the percentages.

@@ -35,7 +35,7 @@ from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.server import TritonServer
 from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import DEFAULT_VARIANT, Hosting, InstancePool, Routing, production_variant
-from triton_fleet.images.image import OwnImage
+from triton_fleet.images.image import CustomImage
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
@@ -86,7 +86,7 @@ class MultiModelEndpoint(Endpoint):
         initial_instance_count: int = 1,
         server: TritonServer | None = None,
         keep_models_cached: bool = True,
-        undocumented_instance_type: bool = False,
+        allow_unlisted_instance_type: bool = False,
         container_start_timeout: Duration | None = None,
         model_download_timeout: Duration | None = None,
         detailed_observability: bool = False,
@@ -97,7 +97,7 @@ class MultiModelEndpoint(Endpoint):
         rollback_alarms: Sequence[str] = (),
         network: EndpointNetwork | None = None,
         network_isolation: bool = False,
-        image: OwnImage | None = None,
+        image: CustomImage | None = None,
         cpu_image: bool = False,
         environment: Mapping[str, str] = _NOTHING,
         routing: Routing | None = None,
@@ -131,8 +131,8 @@ class MultiModelEndpoint(Endpoint):
             server: How Triton is started.
             keep_models_cached: Keep models loaded until memory runs out. False loads and unloads a model for
                 each request, which suits only models that are hardly ever called.
-            undocumented_instance_type: Try an instance type that AWS does not list for multi-model endpoints,
-                such as ml.g6.2xlarge. SageMaker may refuse it, and would only at deployment.
+            allow_unlisted_instance_type: Try an instance type that AWS does not list for multi-model
+                endpoints, such as ml.g6.2xlarge. SageMaker may refuse it, and would only at deployment.
             container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. Triton
                 answers within two minutes without a model; the default of ten leaves room for a slow host.
             model_download_timeout: For the platform's download of model data to an instance, 60 to 3600 s.
@@ -229,7 +229,7 @@ class MultiModelEndpoint(Endpoint):
         instance, self.release = self._checked(
             hosting,
             excluded,
-            undocumented=undocumented_instance_type,
+            undocumented=allow_unlisted_instance_type,
             pools_undocumented=undocumented_instance_pools,
         )
         self._register([(hosting, instance)])

@@ -130,7 +130,7 @@ def multi_model_type(instance: InstanceType, *, asked: bool, where: str) -> Iter
 
     Args:
         instance: The instance type.
-        asked: Whether a type that AWS does not list was asked for in so many words.
+        asked: `True` if the user explicitly allows a type that AWS does not list.
         where: What the problem is reported for.
     """
     if asked or instance.multi_model_documented or instance.gpu_count > 1:  # several: see multi_model_gpu
@@ -140,7 +140,7 @@ def multi_model_type(instance: InstanceType, *, asked: bool, where: str) -> Iter
         where=where,
         expected="an ml.g4dn or ml.g5 type with one GPU, or a type without one",
         why="SageMaker may refuse it, and would only at deployment",
-        fix=f"use {DEFAULT_INSTANCE_TYPE}, or try it with undocumented_instance_type",
+        fix=f"use {DEFAULT_INSTANCE_TYPE}, or try it with allow_unlisted_instance_type",
     )
 
 

@@ -1,4 +1,4 @@
-"""What every endpoint is given besides its variants, and what is wrong with it."""
+"""The arguments of every endpoint besides its variants, and their problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.server import TritonServer
 from triton_fleet.hosting.variants import Hosting
 from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region
-from triton_fleet.images.image import OwnImage
+from triton_fleet.images.image import CustomImage
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release
@@ -31,7 +31,7 @@ from triton_models.facts.releases import release as find_release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What every endpoint is given; each construct explains its own arguments.
+    """The arguments of every endpoint; each construct explains its own.
 
     Attributes:
         endpoint_name: A literal name; None to make one from the construct's path.
@@ -58,7 +58,7 @@ class Shared:
     release: str
     server: TritonServer
     environment: Mapping[str, str]
-    image: OwnImage | None
+    image: CustomImage | None
     cpu_image: bool
     network: EndpointNetwork | None
     network_isolation: bool
@@ -146,7 +146,7 @@ class Shared:
         *,
         where: str,
     ) -> Iterable[Problem]:
-        """What is wrong with serving from an instance type.
+        """Yield the problems with serving from an instance type.
 
         Args:
             hosting: What is asked of it.

@@ -28,7 +28,7 @@ from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.server import TritonServer
 from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import Variant, production_variant
-from triton_fleet.images.image import OwnImage, TritonImage
+from triton_fleet.images.image import CustomImage, TritonImage
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
@@ -97,7 +97,7 @@ class SingleModelEndpoint(Endpoint):
         rollback_alarms: Sequence[str] = (),
         network: EndpointNetwork | None = None,
         network_isolation: bool = False,
-        image: OwnImage | None = None,
+        image: CustomImage | None = None,
         cpu_image: bool = False,
         environment: Mapping[str, str] = _NOTHING,
         encryption_key: kms.IKey | None = None,

@@ -16,7 +16,7 @@ from constructs import IConstruct
 
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.alarms import EndpointAlarms
-from triton_fleet.operations.rollback import NewFleetAlarms, RollbackAlarms
+from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.repository.model_repository import ModelRepository
 
 COMPLIANCE = ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
@@ -128,15 +128,15 @@ def in_endpoint(endpoint: MultiModelEndpoint, repository: ModelRepository) -> It
     yield Acceptance(
         construct=policy,
         finding="AwsSolutions-IAM5[Resource::*]",
-        reason="ecr:GetAuthorizationToken and cloudwatch:PutMetricData know no resources, nor do the actions "
-        "that look at a VPC. Pulling is limited to the endpoint's image, and publishing to SageMaker's two "
-        "namespaces by a condition.",
+        reason="ecr:GetAuthorizationToken, cloudwatch:PutMetricData and the actions that describe a VPC have "
+        "no resource-level permissions. Pulling is limited to the endpoint's image, and publishing to "
+        "SageMaker's two namespaces by a condition.",
     )
     yield from of_role(endpoint.role)
 
 
 def in_alarms(
-    alarms: EndpointAlarms, rollback: Iterable[RollbackAlarms | NewFleetAlarms]
+    alarms: EndpointAlarms, rollback: Iterable[RollbackAlarms | GreenFleetAlarms]
 ) -> Iterator[Acceptance]:
     """Accepted findings of alarms that notify no one themselves."""
     packs = ("NIST.800.53.R5", "HIPAA.Security")

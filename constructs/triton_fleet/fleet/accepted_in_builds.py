@@ -19,7 +19,7 @@ from triton_fleet.fleet.accepted_findings import (
 )
 from triton_fleet.functions.deployment_build import DeploymentBuild
 from triton_fleet.repository.build_runs import BuildRuns
-from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.processing_builds import job_arns, log_arns
 from triton_fleet.repository.working_folder import runs as runs_folder
@@ -49,7 +49,7 @@ def in_repository(repository: ModelRepository) -> Iterator[Acceptance]:
 
 
 def in_builds(
-    builds: ModelBuilds, runs: BuildRuns | None, deployment_build: DeploymentBuild | None
+    builds: ModelBuildProject, runs: BuildRuns | None, deployment_build: DeploymentBuild | None
 ) -> Iterator[Acceptance]:
     """Accepted findings of builds, and of what starts them."""
     yield from _of_builds(builds)
@@ -63,7 +63,7 @@ def in_builds(
         yield from _of_deployment_build(deployment_build, builds, runs)
 
 
-def _of_builds(builds: ModelBuilds) -> Iterator[Acceptance]:
+def _of_builds(builds: ModelBuildProject) -> Iterator[Acceptance]:
     policy, repository = policy_of(builds.role), builds.repository
     yield reads_prefix(policy, bucket_arn(repository, builds), repository.prefix)
     if builds.gpu is not None:
@@ -87,7 +87,7 @@ def _of_builds(builds: ModelBuilds) -> Iterator[Acceptance]:
     )
 
 
-def _of_jobs(builds: ModelBuilds, starter: iam.Role) -> Iterator[Acceptance]:
+def _of_jobs(builds: ModelBuildProject, starter: iam.Role) -> Iterator[Acceptance]:
     """Of builds as Processing jobs: their names are made when they start."""
     every_stream, own_streams = log_arns(builds)
     for role, arn, reason in (
@@ -135,7 +135,7 @@ def _of_runs(found: BuildRuns) -> Iterator[Acceptance]:
 
 
 def _of_deployment_build(
-    build: DeploymentBuild, builds: ModelBuilds, runs: BuildRuns | None
+    build: DeploymentBuild, builds: ModelBuildProject, runs: BuildRuns | None
 ) -> Iterator[Acceptance]:
     policy = policy_of(build.function.role)
     yield pattern(policy, runs_folder(builds.repository).objects_arn, _NAMED_LATER)

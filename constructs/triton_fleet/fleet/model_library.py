@@ -18,7 +18,7 @@ from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
 from triton_fleet.fleet.checks import built_from_source
 from triton_fleet.functions.deployment_build import DeploymentBuild
 from triton_fleet.repository.build_runs import BuildRuns
-from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.releases import DEFAULT_RELEASE
@@ -71,10 +71,10 @@ class ModelLibrary(Construct):
             source: The folder with requirements.txt, triton_models/ and models/. Without it nothing is
                 built: artifacts come from elsewhere.
             models: The models to build: folders in models/, or `folder:form`. By default every folder.
-            instance_type: The endpoint's instance type, as `ModelBuilds.instance_type`.
+            instance_type: The endpoint's instance type, as `ModelBuildProject.instance_type`.
             release: The endpoint's Triton release.
-            cpu_image: Build in AWS's image for CPUs, as `ModelBuilds.cpu_image`.
-            weights: Addresses of trained weights, as `ModelBuilds.weights`.
+            cpu_image: Build in AWS's image for CPUs, as `ModelBuildProject.cpu_image`.
+            weights: Addresses of trained weights, as `ModelBuildProject.weights`.
             hub_token: The token of a private repository of the Hugging Face hub.
             source_key: The KMS key of the bucket that `cdk bootstrap` made, if it has one.
             bucket: An existing bucket for the models. By default a new one.
@@ -98,14 +98,14 @@ class ModelLibrary(Construct):
         self.cpu_image = cpu_image
         self.source = Path(source) if source is not None else None
         self.repository = ModelRepository(self, "Repository", bucket=bucket, encryption_key=encryption_key)
-        self.builds: ModelBuilds | None = None
+        self.builds: ModelBuildProject | None = None
         self.built: tuple[str, ...] = ()
         self.runs: BuildRuns | None = None
         self.deployment_build: DeploymentBuild | None = None
         accept(in_repository(self.repository))
         if self.source is None:
             return
-        self.builds = ModelBuilds(
+        self.builds = ModelBuildProject(
             self,
             "Builds",
             repository=self.repository,

@@ -21,12 +21,12 @@ from triton_fleet.hosting.deployment import AllAtOnce, Deployment
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.dashboard import EndpointDashboard
 from triton_fleet.operations.notifications import AlarmTopic
-from triton_fleet.operations.rollback import NewFleetAlarms, RollbackAlarms
+from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.operations.thresholds import Thresholds
-from triton_fleet.operations.warm_up import WarmUp, WarmUpRequest
+from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
-from triton_fleet.scaling.target import Target
+from triton_fleet.scaling.target import ScalingTarget
 from triton_fleet.scaling.tracking import CpuUtilization, GpuUtilization, InvocationsPerGpu
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.instances import instance_type as instance_type_named
@@ -79,11 +79,11 @@ class MultiModelFleet(Construct):
         instance_type: str | None = None,
         release: str | None = None,
         fleet_name: str | None = None,
-        undocumented_instance_type: bool = False,
+        allow_unlisted_instance_type: bool = False,
         inference_ami: str | None = None,
         min_capacity: int = 1,
         max_capacity: int = DEFAULT_MAX_CAPACITY,
-        targets: Sequence[Target] | None = None,
+        targets: Sequence[ScalingTarget] | None = None,
         deployment: Deployment | None = None,
         rollback_alarms: bool = True,
         thresholds: Thresholds | None = None,
@@ -105,7 +105,7 @@ class MultiModelFleet(Construct):
             release: The Triton release. By default the library's, or 25.09.
             fleet_name: The first part of the names of endpoint and alias. By default derived from the path of
                 the construct.
-            undocumented_instance_type: Accept a type that AWS does not list for multi-model endpoints.
+            allow_unlisted_instance_type: Accept a type that AWS does not list for multi-model endpoints.
             inference_ami: The host image. By default the release's own.
             min_capacity: The fewest instances.
             max_capacity: The most instances.
@@ -154,7 +154,7 @@ class MultiModelFleet(Construct):
             repository=self.library.repository,
             endpoint_name=full_name,
             instance_type=instance_type,
-            undocumented_instance_type=undocumented_instance_type,
+            allow_unlisted_instance_type=allow_unlisted_instance_type,
             release=release,
             inference_ami=inference_ami,
             cpu_image=self.library.cpu_image,
@@ -163,9 +163,9 @@ class MultiModelFleet(Construct):
             deployment=deployment or AllAtOnce(),
             rollback_alarms=watched.names if watched else (),
         )
-        self.rollback: tuple[RollbackAlarms | NewFleetAlarms, ...] = ()
+        self.rollback: tuple[RollbackAlarms | GreenFleetAlarms, ...] = ()
         if watched is not None:
-            new_fleet = NewFleetAlarms(self, "NewFleet", endpoint=self.endpoint, thresholds=limits)
+            new_fleet = GreenFleetAlarms(self, "NewFleet", endpoint=self.endpoint, thresholds=limits)
             self.rollback = (watched, new_fleet)
         self.scaling = EndpointScaling(
             self,
@@ -213,12 +213,12 @@ class MultiModelFleet(Construct):
         accept(in_endpoint(self.endpoint, self.library.repository))
         accept(in_alarms(self.alarms, self.rollback))
 
-    def _sent(self, requests: Sequence[WarmUpRequest] | None) -> WarmUp | None:
+    def _sent(self, requests: Sequence[WarmUpRequest] | None) -> EndpointWarmUp | None:
         """The warm-up with these requests, or with those of the declarations; None without a request."""
         requests = self._declared_requests() if requests is None else requests
         if not requests:
             return None
-        return WarmUp(self, "WarmUp", endpoint=self.endpoint, requests=requests, alias=self.alias)
+        return EndpointWarmUp(self, "WarmUp", endpoint=self.endpoint, requests=requests, alias=self.alias)
 
     def _volume_key(self, instance_type: str) -> kms.IKey | None:
         """The key of the volume that copies of models are on; NVMe is encrypted by its hardware."""
@@ -233,7 +233,7 @@ class MultiModelFleet(Construct):
         return found.requests
 
 
-def _usual_targets(instance_type: str) -> list[Target]:
+def _usual_targets(instance_type: str) -> list[ScalingTarget]:
     if instance_type_named(instance_type).gpu is None:
         return [CpuUtilization(percent=60)]
     return [InvocationsPerGpu(per_minute=600), GpuUtilization(percent=60)]

@@ -85,5 +85,5 @@ def deployed_model(
         where=where,
         expected=f"one of {', '.join(made)}",
         why="the deployment would wait for it until its time is up, and fail",
-        fix=did_you_mean(model, made, otherwise=f"give ModelBuilds {model!r} among its models"),
+        fix=did_you_mean(model, made, otherwise=f"give ModelBuildProject {model!r} among its models"),
     )

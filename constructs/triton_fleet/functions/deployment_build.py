@@ -14,7 +14,7 @@ from triton_fleet.functions.checks import LONGEST_ARTIFACT_TIMEOUT, artifact_tim
 from triton_fleet.functions.inline_function import InlineFunction, allow_successor
 from triton_fleet.repository.build_machine import OnDemandMachine, ProcessingJob
 from triton_fleet.repository.build_runs import BuildRuns
-from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_fleet.repository.working_folder import runs
 from triton_models.facts.quota_needs import processing_quota, quota_codes
 from triton_models.repository.manifest import MANIFEST_NAME
@@ -65,7 +65,7 @@ class DeploymentBuild(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        builds: ModelBuilds | BuildRuns,
+        builds: ModelBuildProject | BuildRuns,
         artifact_timeout: Duration = _ONE_HOUR,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
@@ -183,7 +183,7 @@ class DeploymentBuild(Construct):
         return {key: quotas for key, quotas in found.items() if quotas}
 
     def _inputs(self) -> str:
-        """What makes another build necessary when it changes; the function reads nothing of it."""
+        """Return the values whose change makes another build necessary. The function does not read them."""
         builds = self._builds
         inputs = {
             "source": builds.source.asset_hash,
@@ -196,7 +196,7 @@ class DeploymentBuild(Construct):
         return Stack.of(self).to_json_string(inputs)
 
     def _waiting(self, construct_id: str, kind: str, models: list[str]) -> CustomResource:
-        """What is there once the models are published."""
+        """The resource that exists once the models are published."""
         resource = CustomResource(
             self,
             construct_id,

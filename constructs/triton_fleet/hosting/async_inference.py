@@ -69,7 +69,7 @@ class AsyncInference:
 
     @typed
     def problems(self, *, where: str) -> Iterator[Problem]:
-        """What is wrong with the values.
+        """Yield the problems with the values.
 
         Args:
             where: What the problems are reported for.

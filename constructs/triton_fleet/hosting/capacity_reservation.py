@@ -17,7 +17,7 @@ class CapacityReservation:
     """A reservation of machine learning capacity, which the instances of a variant are taken from.
 
     Of nothing else: while the reservation is used up, no instance starts. So let the largest capacity of auto
-    scaling be what was reserved. SageMaker knows no other preference.
+    scaling be what was reserved. SageMaker supports no other preference.
 
     Source, read on 2026-11-21:
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCapacityReservationConfig.html

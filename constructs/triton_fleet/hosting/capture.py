@@ -53,7 +53,7 @@ class DataCapture:
 
     @typed
     def problems(self, *, where: str) -> Iterator[Problem]:
-        """What would capture nothing."""
+        """Yield the problems of values that would capture nothing."""
         if not (self.inputs or self.outputs):
             yield DATA_CAPTURE.problem(
                 what="neither inputs nor outputs are captured",

@@ -1,4 +1,4 @@
-"""How an endpoint moves to a new configuration: all at once, by a canary, in steps, or batch by batch.
+"""The ways to a new configuration of an endpoint: all at once, by a canary, in steps, or in batches.
 
 Two things are particular about a fleet of many models on GPUs, and every default here follows from them:
 
@@ -62,8 +62,8 @@ _NO_TIME = Duration.seconds(0)
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Portion:
-    """A part of a fleet: `Portion.percent(25)` or `Portion.instances(2)`.
+class CapacitySize:
+    """A part of a fleet: `CapacitySize.percent(25)` or `CapacitySize.instances(2)`.
 
     Attributes:
         value: An integer, 1 or more.
@@ -75,13 +75,13 @@ class Portion:
 
     @classmethod
     @typed
-    def percent(cls, value: int) -> Portion:
+    def percent(cls, value: int) -> CapacitySize:
         """Percent of the fleet, which follows its size while auto scaling changes it."""
         return cls(value=value, by_percent=True)
 
     @classmethod
     @typed
-    def instances(cls, value: int) -> Portion:
+    def instances(cls, value: int) -> CapacitySize:
         """A number of instances, whatever the size of the fleet."""
         return cls(value=value, by_percent=False)
 
@@ -91,7 +91,7 @@ class Portion:
 
     @typed
     def steps(self, *, fleet: float | None) -> int | None:
-        """How many steps the fleet takes; None if that is not known.
+        """Return the number of steps that the fleet takes; None if it is not known.
 
         Args:
             fleet: The instances of the fleet. Not needed for a percentage.
@@ -104,7 +104,7 @@ class Portion:
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment(ABC):
-    """How an endpoint moves to a new configuration.
+    """The way of an endpoint to a new configuration.
 
     Attributes:
         wait: How long alarms are watched after each step before the next, 0 to 3600 s. The default lets the
@@ -126,7 +126,7 @@ class Deployment(ABC):
     @abstractmethod
     @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
-        """What SageMaker would refuse.
+        """Yield the problems for which SageMaker would refuse it.
 
         Args:
             where: What the problems are reported for.
@@ -202,7 +202,7 @@ class Deployment(ABC):
     def _portion_problem(
         self,
         argument: str,
-        portion: Portion,
+        portion: CapacitySize,
         *,
         percents: tuple[float, float],
         capacity: int | None,
@@ -237,11 +237,11 @@ class BlueGreen(Deployment, ABC):
 
     @abstractmethod
     def _routing(self) -> _Routing:
-        """How the traffic moves."""
+        """The routing of the traffic."""
 
     @abstractmethod
     def _waits(self, *, capacity: float | None) -> int | None:
-        """How many waits there are; None if that depends on a capacity that is not known."""
+        """Return the number of waits; None if it depends on a capacity that is not known."""
 
     @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
@@ -291,7 +291,7 @@ class Canary(BlueGreen):
             ones that meet instances without models.
     """
 
-    size: Portion = Portion(value=10, by_percent=True)
+    size: CapacitySize = CapacitySize(value=10, by_percent=True)
 
     @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
@@ -320,7 +320,7 @@ class Linear(BlueGreen):
             while three quarters of the traffic still meet theirs.
     """
 
-    step: Portion = Portion(value=25, by_percent=True)
+    step: CapacitySize = CapacitySize(value=25, by_percent=True)
 
     @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
@@ -356,8 +356,8 @@ class Rolling(Deployment):
 
     replaces_in_batches: ClassVar[bool] = True
 
-    batch: Portion = Portion(value=25, by_percent=True)
-    rollback_batch: Portion | None = None
+    batch: CapacitySize = CapacitySize(value=25, by_percent=True)
+    rollback_batch: CapacitySize | None = None
 
     def _plan(self, *, capacity: int | None) -> tuple[int | None, int | None, Duration]:
         steps = self.batch.steps(fleet=capacity)
@@ -421,7 +421,7 @@ def deployment_problems(
 def deployment_advice(
     deployment: Deployment | None, *, rollback_alarms: Sequence[str], capacity: int | None
 ) -> Iterator[tuple[str, str]]:
-    """What would be accepted and yet does not do what it looks like: id and text of each warning."""
+    """Yield the id and text of a warning for each accepted value with an unexpected effect."""
     if deployment is None:
         return
     name = type(deployment).__name__

@@ -71,7 +71,7 @@ def deployment_portion(
 
 
 def _instances(lowest_percent: float, highest_percent: float, capacity: int) -> str:
-    """What to do where so many instances of this fleet are too few or too many."""
+    """Return the fix where a number of instances of this fleet is too small or too large."""
     least = math.ceil(capacity * lowest_percent / 100)
     most = math.floor(capacity * highest_percent / 100)
     if most < 1:

@@ -211,12 +211,12 @@ class EndpointNetwork(Construct):
         endpoint.connections.allow_from(callers, _HTTPS, "Invokes the endpoint")
 
     def statements(self) -> list[iam.PolicyStatement]:
-        """What a role needs so that SageMaker can attach instances to these subnets, and to no others.
+        """Return the statements with which SageMaker can attach instances to these subnets, and to no others.
 
-        AWS asks for all of these on every resource. Looking knows no resources; creating takes the subnets
-        and groups that it touches; handing over and deleting are bound to the VPC, for the interface's name
-        is not known before. Only deleting a permission is not bound further: which condition keys EC2 fills
-        in for it is not documented, and one that stays empty would deny.
+        AWS asks for all of these on every resource. Describing has no resource-level permissions. Creating
+        is limited to these subnets and groups. Changing and deleting are limited to the VPC, because the
+        interface's name is not known before. Deleting a permission is not limited further: EC2 does not
+        document its condition keys, and a condition on a missing key would deny the call.
 
         Whoever adds them to a role calls `compliance.acknowledge_network_interfaces` for it, and lets the
         endpoint depend on this network, whose VPC endpoints have to be there when an instance starts.
@@ -405,12 +405,12 @@ class EndpointNetwork(Construct):
 
 
 def _is_list(subnet_id: str) -> bool:
-    """Whether this stands for a list of ids that is known only at deployment."""
+    """Return whether this is a token for a list of ids, known only at deployment."""
     return bool(Token.is_unresolved([subnet_id])) and not Token.is_unresolved(subnet_id)
 
 
 def _has_route_table(subnet: ec2.ISubnet) -> bool:
-    """Whether the subnet's route table is known; an imported subnet without one raises when asked."""
+    """Return whether the subnet's route table is known. An imported subnet without one raises on access."""
     try:
         return bool(subnet.route_table.route_table_id)
     except RuntimeError:

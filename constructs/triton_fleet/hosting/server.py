@@ -1,4 +1,4 @@
-"""How the Triton server in the container is started, as typed options instead of environment variables."""
+"""The options of the Triton server in the container, typed instead of environment variables."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TritonMetrics:
 
     @typed
     def environment(self, *, log_group: str) -> Mapping[str, bool | int | str]:
-        """What the container's agent and the server read: variable to value."""
+        """The environment of the container's agent and the server: variable to value."""
         return {
             "SAGEMAKER_TRITON_ALLOW_METRICS": True,
             "SAGEMAKER_TRITON_PUBLISH_METRICS_TO_CLOUDWATCH": True,
@@ -159,7 +159,7 @@ class TritonServer:
 
     @typed
     def problems(self, *, where: str) -> Iterator[Problem]:
-        """What the start script would silently misread."""
+        """Yield the problems of values that the start script would silently misread."""
         yield from self._number_problems(where)
         yield from self._shared_memory_problems(where)
         yield from self._metric_problems(where)
@@ -169,7 +169,7 @@ class TritonServer:
                     what=f"the server argument {argument!r} holds a space or is empty",
                     where=where,
                     expected="one argument without spaces, such as --name=value",
-                    why="the container's start script splits its arguments at spaces and knows no quotes",
+                    why="the container's start script splits its arguments at spaces and keeps quotes",
                     fix="give each argument as an element of its own, and values without spaces",
                 )
         length = len(" ".join(self._arguments()).encode())

@@ -21,7 +21,7 @@ DEFAULT_VARIANT = "AllTraffic"
 
 
 class Routing(str, Enum):
-    """How SageMaker chooses the instance that answers a request.
+    """The strategy by which SageMaker chooses the instance for a request.
 
     PREFIX_AWARE and KV_AWARE, which the service has as well, look at the prompts of language models in
     containers that Triton is not among.

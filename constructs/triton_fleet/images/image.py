@@ -69,7 +69,7 @@ class TritonImage:
         )
 
     def pull_statements(self) -> list[iam.PolicyStatement]:
-        """What a role needs to pull this image and nothing else."""
+        """Return the statements with which a role can pull this image and nothing else."""
         return [
             iam.PolicyStatement(
                 sid="ImageLogin",  # a token is for the registry: ECR has no narrower resource
@@ -90,7 +90,7 @@ class TritonImage:
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnImage:
+class CustomImage:
     """An image in an ECR repository of yours, made from Triton with SageMaker's interface.
 
     The endpoint's `release` says what it holds: plans and host driver are checked against that. The
@@ -117,7 +117,7 @@ class OwnImage:
 
     @typed
     def problems(self, *, where: str, region: str | None, multi_model: bool) -> Iterator[Problem]:
-        """What is wrong with serving from it.
+        """Yield the problems with serving from it.
 
         Args:
             where: What the problems are reported for.
@@ -134,7 +134,7 @@ class OwnImage:
             yield from self._label_problems(where)
 
     def resolved(self) -> TritonImage:
-        """What is pulled; ask after `problems` has found none."""
+        """Return the image to pull; call it after `problems` has found nothing."""
         repository = self.repository
         return TritonImage(
             uri=repository.repository_uri_for_digest(self.digest)

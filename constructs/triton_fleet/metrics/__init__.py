@@ -1,1 +1,1 @@
-"""What an endpoint publishes: names, dimensions, units, and what the log says."""
+"""The metrics of an endpoint: names, dimensions, units, and what the log says."""

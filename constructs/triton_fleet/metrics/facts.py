@@ -1,4 +1,4 @@
-"""What SageMaker publishes about an endpoint: a table of facts.
+"""The metrics that SageMaker publishes about an endpoint: a table of facts.
 
 Sources, read on 2026-11-21:
 
@@ -96,7 +96,7 @@ METRICS: Mapping[str, MetricFact] = _facts(
 
 
 def metric_fact(name: str) -> MetricFact:
-    """What is known about a metric.
+    """Return the facts about a metric.
 
     Raises:
         FleetError: SageMaker publishes no metric of that name.

@@ -177,15 +177,15 @@ class InvocationMetrics:
         return self.metric("LoadedModelCount", statistic="Sum", label="models, all instances")
 
     def evictions(self) -> cloudwatch.Metric:
-        """How many models were unloaded."""
+        """The number of unloaded models."""
         return self.metric("ModelUnloadingTime", statistic="SampleCount", label="evictions")
 
     def loads(self) -> cloudwatch.Metric:
-        """How many models were loaded."""
+        """The number of loaded models."""
         return self.metric("ModelLoadingTime", statistic="SampleCount", label="loads")
 
     def instances(self) -> cloudwatch.MathExpression:
-        """How many instances serve; nothing without traffic.
+        """The number of serving instances; no data without traffic.
 
         SageMaker publishes no such number. In InvocationsPerInstance it counts each request as one divided by
         the number of instances, so the ratio of the two sums is it.
@@ -216,7 +216,7 @@ class InvocationMetrics:
             period=MINUTE,
         )
 
-    def silent_hosts(self) -> cloudwatch.MathExpression:
+    def hosts_not_reporting(self) -> cloudwatch.MathExpression:
         """1 in minutes in which requests arrive and no instance reports, else 0.
 
         The newest minute may be a false 1, for requests and hosts are reported by different ways: ask for
@@ -280,15 +280,15 @@ class EndpointMetrics(InvocationMetrics):
         self._instance = instance
 
     def gpu_percent(self) -> cloudwatch.IMetric:
-        """How busy the GPUs are, 0 to 100 however many there are; no data on a type without."""
+        """The utilization of the GPUs, 0 to 100 for any number of them; no data on a type without a GPU."""
         return self._scaled("GPUUtilization", divisor=max(self._instance.gpu_count, 1))
 
     def gpu_memory_percent(self) -> cloudwatch.IMetric:
-        """How full the memory of the GPUs is, 0 to 100 however many there are; no data on a type without."""
+        """The used memory of the GPUs, 0 to 100 for any number of them; no data on a type without a GPU."""
         return self._scaled("GPUMemoryUtilization", divisor=max(self._instance.gpu_count, 1))
 
     def cpu_percent(self) -> cloudwatch.IMetric:
-        """How busy the vCPUs are, 0 to 100 however many there are."""
+        """The utilization of the vCPUs, 0 to 100 for any number of them."""
         return self._scaled("CPUUtilization", divisor=self._instance.vcpus)
 
     @typed

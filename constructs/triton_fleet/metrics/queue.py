@@ -1,4 +1,4 @@
-"""What SageMaker publishes about an asynchronous endpoint, and nothing about any other.
+"""The metrics that only asynchronous endpoints have.
 
 Of the metrics of other endpoints it publishes the errors, the model's latency and those of the hosts; no
 Invocations, so nothing that is computed from the number of requests.
@@ -36,7 +36,7 @@ class QueueMetrics:
         return self._metric("ApproximateBacklogSizePerInstance")
 
     def oldest_request_seconds(self) -> cloudwatch.Metric:
-        """How long the oldest request has been waiting, in seconds."""
+        """The age of the oldest waiting request, in seconds."""
         return self._metric("ApproximateAgeOfOldestRequest", statistic="Maximum")
 
     def without_capacity(self) -> cloudwatch.Metric:

@@ -1,4 +1,4 @@
-"""What Triton writes to its log when models come and go, and how to find it in CloudWatch Logs.
+"""Triton's log lines about loaded and unloaded models, and the queries that find them in CloudWatch Logs.
 
 Seen in the log of a server (release 24.10, core 2.51) that loaded, failed to load and unloaded models by
 SageMaker's multi-model contract, on 2026-11-21:

@@ -1,1 +1,1 @@
-"""What is watched: alarms, dashboard, and a new fleet before it gets all traffic."""
+"""Monitoring: alarms, dashboard, and a new fleet before it gets all traffic."""

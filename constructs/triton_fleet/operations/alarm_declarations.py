@@ -1,4 +1,4 @@
-"""Which alarms an endpoint has: what each means, why its threshold is where it is, and what to do.
+"""The alarms of an endpoint: what each means, the reason for its threshold, and what to do.
 
 Pure: a declaration is made from metrics alone. `EndpointAlarms` and `RollbackAlarms` make resources of them.
 """
@@ -17,9 +17,9 @@ from triton_fleet.operations.thresholds import Thresholds
 
 
 class Severity(Enum):
-    """Who has to know, and when.
+    """How urgent an alarm is.
 
-    PAGE: requests fail or are slow now; wake somebody up. TICKET: it will come to that; in working hours.
+    PAGE: requests fail or are slow now; page the person on call. TICKET: they will; look in working hours.
     """
 
     PAGE = "page"
@@ -32,7 +32,7 @@ class AlarmDeclaration:
 
     Attributes:
         name: The construct's id.
-        severity: Who has to know.
+        severity: How urgent it is.
         metric: What is watched, by the minute.
         threshold: The highest value that is still normal.
         minutes: How many of the last minutes are looked at.
@@ -148,7 +148,7 @@ def hosting(metrics: InvocationMetrics) -> Iterator[AlarmDeclaration]:
     yield AlarmDeclaration(
         name="Silent",
         severity=Severity.TICKET,
-        metric=metrics.silent_hosts(),
+        metric=metrics.hosts_not_reporting(),
         threshold=0,
         minutes=15,
         out_of=15,
@@ -303,7 +303,7 @@ def no_capacity(
 
 
 def rolling_back(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
-    """What a deployment is undone for: failures, and nothing that an instance without models causes.
+    """Return the alarms that undo a deployment: failures, and nothing that an instance without models causes.
 
     A new instance has no model loaded, so right after a deployment requests miss and wait, models load, and a
     client may be asked to try again (429, a 4XX). None of that is looked at: not the latency, not the cache,

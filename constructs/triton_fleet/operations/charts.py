@@ -95,7 +95,7 @@ def question(text: str, reading: str, facts: Iterable[str] = ()) -> Row:
 
 
 def log_query(title: str, *lines: str, log_group_name: str, width: int, graph: bool = False) -> Row:
-    """What a query finds in a log group, as a table or, counted over time, as a graph."""
+    """A query of a log group, as a table or, counted over time, as a graph."""
     view = cloudwatch.LogQueryVisualizationType
     return [
         cloudwatch.LogQueryWidget(

@@ -1,4 +1,4 @@
-"""What an endpoint costs, from its own instance type, its limits and the table of prices."""
+"""The cost of an endpoint, from its instance type, its limits and the table of prices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from triton_models.facts.prices import PRICES, Price
 
 
 def price_of(variant: DeployedVariant, given: float | None) -> Price | None:
-    """What an instance costs: as given, or else by the table; None if neither says."""
+    """Return the price of an instance: the given one, otherwise the table's; None if neither is known."""
     if given is not None:
         return Price(usd_per_hour=given, source="as given")
     return PRICES.get(variant.instance.name)
@@ -19,7 +19,7 @@ def price_of(variant: DeployedVariant, given: float | None) -> Price | None:
 def estimate(
     variant: DeployedVariant, *, price: Price | None, scaling: EndpointScaling | None, models: int
 ) -> Estimate | None:
-    """What a variant costs in a month; None without a price, or where a number comes with the deployment.
+    """Return the monthly cost of a variant; None without a price, or if a number is known only at deployment.
 
     Args:
         variant: The variant.

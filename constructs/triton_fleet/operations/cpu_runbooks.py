@@ -1,4 +1,4 @@
-"""What to do about an alarm of an endpoint without a GPU, which has no plan and no GPU to look at."""
+"""Runbooks for alarms of an endpoint without a GPU, which has neither plans nor GPU metrics."""
 
 from __future__ import annotations
 

@@ -319,7 +319,7 @@ class EndpointDashboard(Construct):
 
     @property
     def _hardware(self) -> str:
-        """What answers: the word for it in a sentence."""
+        """Return the word for the serving hardware in a sentence."""
         return "GPU" if self._variant.instance.gpu_count else "CPU"
 
     def _thresholds(self, *names: str) -> list[Line]:
@@ -334,7 +334,7 @@ class EndpointDashboard(Construct):
         return [Line(value=value, label=f"{name} capacity") for name, value in limits.items()]
 
     def _followed(self) -> Iterator[Chart]:
-        """What auto scaling follows; without any, the requests and how busy the instances are."""
+        """Return the metrics that auto scaling follows; without auto scaling, requests and utilization."""
         instance = self._variant.instance
         targets = self._scaling.targets if self._scaling is not None else ()
         busy = "GpuUtilization" if instance.gpu_count else "CpuUtilization"

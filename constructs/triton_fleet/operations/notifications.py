@@ -1,4 +1,4 @@
-"""Where alarms go: an encrypted topic that only CloudWatch's alarms of this account may write to."""
+"""The destination of alarms: an encrypted topic that only this account's CloudWatch alarms may write to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which alarms an asynchronous endpoint has, with why each threshold is where it is, and what to do."""
+"""The alarms of an asynchronous endpoint: the reason for each threshold, and what to do."""
 
 from __future__ import annotations
 

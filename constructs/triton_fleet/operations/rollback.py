@@ -46,7 +46,7 @@ class RollbackAlarms(Construct):
 
     They see the old and the new instances together, as all metrics by endpoint and variant do: of a canary's
     failures they see its share of the traffic, and while the old version fails already, no deployment gets
-    through. `NewFleetAlarms` look at the new instances alone; have both, or in such a case only those.
+    through. `GreenFleetAlarms` look at the new instances alone; have both, or in such a case only those.
 
     Attributes:
         alarms: The alarms by name.
@@ -98,14 +98,14 @@ class RollbackAlarms(Construct):
         self.names: Sequence[str] = tuple(alarm.alarm_name for alarm in self.alarms.values())
 
 
-class NewFleetAlarms(Construct):
+class GreenFleetAlarms(Construct):
     """Alarms for which SageMaker rolls a deployment back, of the new fleet alone.
 
     A canary that fails every request is at a hundred percent here, however little of the traffic it gets, and
     what the old version does counts for nothing. One statement after the endpoint:
 
         endpoint = MultiModelEndpoint(stack, "Endpoint", repository=repository, deployment=Canary())
-        NewFleetAlarms(stack, "Rollback", endpoint=endpoint)
+        GreenFleetAlarms(stack, "Rollback", endpoint=endpoint)
 
     SageMaker publishes the metrics of invocations with the dimension EndpointConfigName as well, from when a
     fleet gets traffic. AWS shows that for ModelLatency and says it of errors; which other metrics have the

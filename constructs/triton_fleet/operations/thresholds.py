@@ -1,4 +1,4 @@
-"""Where normal ends, for the alarms of an endpoint and for those that roll a deployment back."""
+"""The limits of normal operation, for the alarms of an endpoint and for those that roll a deployment back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triton_models.base.errors import Problem
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """Where normal ends. Percentages are 0 to 100 of one instance, or of all requests.
+    """The limits of normal operation. Percentages are 0 to 100 of one instance, or of all requests.
 
     Attributes:
         server_error_percent: 5XX answers of all requests.

@@ -46,7 +46,7 @@ class WarmUpRequest:
     content_type: str = "application/json"
 
 
-class WarmUp(Construct):
+class EndpointWarmUp(Construct):
     """Invokes chosen models while a new fleet of an endpoint is watched.
 
     A new fleet starts with no model loaded: without a warm-up, its first requests wait for their models.
@@ -161,7 +161,7 @@ class WarmUp(Construct):
         return passed_on(self.requests)
 
     def _statements(self) -> list[iam.PolicyStatement]:
-        """What the function may do besides logging.
+        """Return the permissions of the function besides logging.
 
         The endpoint is named by its literal name, as the function exists before it does. SageMaker writes a
         name in an ARN in lower case, and IAM compares as it is written.
@@ -211,7 +211,7 @@ class WarmUp(Construct):
         )
 
     def _first_loads(self, alias: EndpointAlias) -> CustomResource:
-        """What is there once a new endpoint has answered; another endpoint is another resource."""
+        """The resource that exists once a new endpoint has answered. Another endpoint is another resource."""
         endpoint = self.endpoint
         self.function.role.add_to_policy(
             iam.PolicyStatement(sid="Alias", actions=["ssm:GetParameter"], resources=[alias.parameter_arn])
@@ -245,7 +245,7 @@ class WarmUp(Construct):
         )
 
     def _advice(self) -> Iterator[tuple[str, str]]:
-        """What is accepted and yet does not do what it looks like: id and text of each warning."""
+        """Yield the id and text of a warning for each accepted value with an unexpected effect."""
         deployment = self.endpoint.deployment
         if deployment is None or _seconds(deployment.wait) == 0:
             given = "no deployment of its own" if deployment is None else "a deployment that waits 0 s"
@@ -257,7 +257,7 @@ class WarmUp(Construct):
 
 
 def passed_on(requests: Sequence[WarmUpRequest]) -> str:
-    """What the rule passes to the function."""
+    """Return the input that the rule passes to the function."""
     passed = {"requests": [asdict(each) for each in requests]}
     return json.dumps(passed, ensure_ascii=False, separators=(",", ":"))
 

@@ -1,1 +1,1 @@
-"""Where models are kept, and the job that builds them."""
+"""The model repository, and the job that builds models for it."""

@@ -1,4 +1,4 @@
-"""What a build runs, wherever it runs: the commands that a person types."""
+"""The commands of a build, wherever it runs: those that a person types."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _INSTALL_LITTLE = "python3 -m triton_models.builds.locked changed"
 
 
 def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
-    """What a build runs, by phase, in the source folder.
+    """Return the commands of a build, by phase, for the source folder.
 
     They read FLEET_MODELS, of which none means every declared model, FLEET_RELEASE, FLEET_REPOSITORY, for a
     GPU FLEET_GPU, and FLEET_RESULTS where somebody wants to know how each model came out.
@@ -48,7 +48,7 @@ def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
 
 
 def changed_commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
-    """What finds the models that have to be built again, and divides them among builds.
+    """Return the commands that find the models to build again, and divide them among builds.
 
     They read what `commands` reads, FLEET_ITEMS, where to write a build's models to for each build, and
     FLEET_MODELS_PER_BUILD. A declaration that cannot be read is a result, and keeps no other from its build.

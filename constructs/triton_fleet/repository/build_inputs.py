@@ -1,4 +1,4 @@
-"""What a build fetches in addition to its source: trained weights, and the token of a private hub."""
+"""The inputs that a build fetches besides its source: trained weights, and the token of a private hub."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FETCH_TOKEN = (
 
 
 def weights_statements(scope: Construct, weights: Mapping[str, str]) -> list[iam.PolicyStatement]:
-    """What fetching weights needs: reading exactly the objects of S3 that are named."""
+    """Return the statements for fetching weights: reading exactly the named objects of S3."""
     found = sorted(
         {address.removeprefix("s3://") for address in weights.values() if address.startswith("s3://")}
     )

@@ -1,4 +1,4 @@
-"""What builds run on: a machine on demand, reserved ones, or a SageMaker Processing job."""
+"""The machines of builds: on demand, reserved, or a SageMaker Processing job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from triton_models.facts.instances import Gpu, InstanceType
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildMachine:
-    """What builds run on, and why.
+    """The machine of builds, and the reason for it.
 
     Attributes:
         choice: What was asked for, or chosen.
@@ -45,17 +45,17 @@ class BuildMachine:
 
 
 class BuildMachineChoice(ABC):
-    """What `ModelBuilds` takes for its machine: OnDemandMachine, ReservedMachines or ProcessingJob."""
+    """The choice of a machine for `ModelBuildProject`: OnDemandMachine, ReservedMachines or ProcessingJob."""
 
     __slots__ = ()
 
     @abstractmethod
     def _problems(self, instance: InstanceType, region: str | None, *, where: str) -> Iterator[Problem]:
-        """What is wrong with compiling on it for this instance type, which has a GPU."""
+        """Yield the problems with compiling on it for an instance type with a GPU."""
 
     @abstractmethod
     def _machine(self, instance: InstanceType, gpu: Gpu, *, asked: bool) -> BuildMachine:
-        """What it is for this GPU of this instance type, which it can compile for."""
+        """Return the machine for a GPU of an instance type that it can compile for."""
 
 
 @typed_fields
@@ -145,7 +145,7 @@ def machine_problems(
     where: str,
     where_instance: str,
 ) -> Iterator[Problem]:
-    """What is wrong with building for this instance type on that machine.
+    """Yield the problems with building for an instance type on a machine.
 
     Args:
         choice: What was asked for; None leaves it open.
@@ -165,7 +165,7 @@ def machine_problems(
 def build_machine(
     choice: BuildMachineChoice | None, instance: InstanceType, region: str | None
 ) -> BuildMachine:
-    """What builds for this instance type run on; ask after `machine_problems` has found none."""
+    """Return the machine of builds for an instance type that has no `machine_problems`."""
     if instance.gpu is None:
         return BuildMachine(
             choice=OnDemandMachine(),

@@ -22,7 +22,7 @@ STARTER_IMAGE = codebuild.LinuxBuildImage.AMAZON_LINUX_2023_5
 def build_environment(
     scope: Construct, *, machine: BuildMachine, image: TritonImage, gpu: bool
 ) -> codebuild.BuildEnvironment:
-    """Where the commands of a build run, in the Triton image.
+    """Return the environment of a build's commands: the Triton image.
 
     Args:
         scope: What a fleet of reserved machines is made in.
@@ -68,7 +68,7 @@ def only_where_offered(project: codebuild.Project, machine: OnDemand) -> None:
 
 
 def starter_environment() -> codebuild.BuildEnvironment:
-    """Where a Processing job is started and waited for: the least machine there is."""
+    """Return the environment that starts a Processing job and waits for it: the smallest machine."""
     return codebuild.BuildEnvironment(
         build_image=STARTER_IMAGE, compute_type=codebuild.ComputeType.SMALL, privileged=False
     )

@@ -25,7 +25,7 @@ def service_role(scope: Construct, construct_id: str, *, service: str, descripti
 
 
 def source_key_statements(key: kms.IKey | None) -> list[iam.PolicyStatement]:
-    """What reading an asset needs where the bucket of assets has a key of the account's own."""
+    """Return the statements for reading an asset whose bucket has a customer-managed key."""
     if key is None:
         return []
     return [iam.PolicyStatement(sid="SourceKey", actions=["kms:Decrypt"], resources=[key.key_arn])]
@@ -34,7 +34,7 @@ def source_key_statements(key: kms.IKey | None) -> list[iam.PolicyStatement]:
 def codebuild_statements(
     *, source: assets.Asset, key: kms.IKey | None, log_group: logs.ILogGroup
 ) -> list[iam.PolicyStatement]:
-    """What a build in CodeBuild does whatever it builds.
+    """Return the statements of every build in CodeBuild.
 
     Args:
         source: The source folder.

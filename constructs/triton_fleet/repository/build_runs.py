@@ -23,7 +23,7 @@ from triton_fleet.repository.build_project import starter_environment, variables
 from triton_fleet.repository.build_roles import CODEBUILD, codebuild_statements, service_role
 from triton_fleet.repository.build_run_states import ITEMS, LABEL, definition
 from triton_fleet.repository.machine_checks import LONGEST_RUN_S, build_runs
-from triton_fleet.repository.model_builds import ModelBuilds
+from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_fleet.repository.working_folder import WorkingFolder, runs
 
 # The fewest builds at a time that a new account is usually given when it asks for any on a GPU is one; four
@@ -41,9 +41,9 @@ class BuildRuns(Construct):
     """A Step Functions state machine that builds the models that changed, many builds at a time.
 
     A run finds the models whose declaration, toolkit, release, GPU or weights are not those of what is
-    published, divides them among builds of `ModelBuilds`, and publishes each model as soon as it is built
-    and checked. A model that fails stops no other. At the end there is a summary of all of them, with the
-    reason of each failure; then the run fails, and names the summary, if a model failed.
+    published, divides them among builds of `ModelBuildProject`, and publishes each model as soon as it is
+    built and checked. A model that fails stops no other. At the end there is a summary of all of them, with
+    the reason of each failure; then the run fails, and names the summary, if a model failed.
 
     A build whose machine fails is started once more. A model without a result, because its build took too
     long or failed again, counts as failed. Start a run with `aws stepfunctions start-execution`.
@@ -68,7 +68,7 @@ class BuildRuns(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        builds: ModelBuilds,
+        builds: ModelBuildProject,
         models_per_build: int = 10,
         max_concurrency: int | None = None,
         timeout: Duration = _ONE_DAY,
@@ -217,7 +217,7 @@ class BuildRuns(Construct):
         self.builds.role.add_to_policy(self.folder.write_statement("Results"))
 
     def _role(self, topic: sns.ITopic | None) -> iam.Role:
-        """What the state machine may do, except start it: that names the state machine."""
+        """Return the role of the state machine, without the permission that names the machine itself."""
         role = service_role(
             self, "Role", service="states.amazonaws.com", description="What a run of builds may do"
         )
@@ -248,7 +248,7 @@ class BuildRuns(Construct):
                 sid="ItemsKey", actions=["kms:Decrypt"], resources=[self.folder.repository.key.key_arn]
             ),
             iam.PolicyStatement(
-                sid="LogDelivery",  # CloudWatch knows no resources for it
+                sid="LogDelivery",  # has no resource-level permissions
                 actions=[
                     "logs:CreateLogDelivery",
                     "logs:GetLogDelivery",

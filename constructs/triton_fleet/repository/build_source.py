@@ -22,7 +22,7 @@ def declared_models(source: Path) -> tuple[str, ...]:
 def source_problems(
     source: Path, models: Sequence[str] | None, collector: ProblemCollector
 ) -> Iterator[Problem]:
-    """What is wrong with a source folder, and with the names of the models to build from it.
+    """Yield the problems with a source folder, and with the names of the models to build from it.
 
     Args:
         source: The folder.
@@ -45,7 +45,7 @@ def source_problems(
             where=collector.where("models"),
             expected="one or more names of folders in models/",
             why="a build would do nothing and succeed",
-            fix="name a model, or leave ModelBuilds out",
+            fix="name a model, or leave ModelBuildProject out",
         )
     for model in models or ():
         folder = model.partition(FORM_MARK)[0]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare.weights import HubWeights, S3Weights, SeededWeights, weights_at
+from triton_models.declare.weights import HubWeights, RandomWeights, S3Weights, weights_at
 from triton_models.facts.instances import Gpu, InstanceType
 
 EXISTING_BUCKET = Check(
@@ -125,7 +125,7 @@ _EXAMPLES = "s3://bucket/key of one object, or hf://owner/name@<full commit hash
 def build_weights(
     weights: Mapping[str, str], *, read: Collection[str] | None, where: str
 ) -> Iterator[Problem]:
-    """What is wrong with the weights of a build job.
+    """Yield the problems with the weights of a build job.
 
     Args:
         weights: Addresses by environment variable.
@@ -157,7 +157,7 @@ def _weights_variable(name: str, read: Collection[str] | None, *, where: str) ->
 
 
 def _weights_address(name: str, address: str, *, where: str) -> Iterator[Problem]:
-    weights = weights_at(address, otherwise=SeededWeights(seed=0))
+    weights = weights_at(address, otherwise=RandomWeights(seed=0))
     if not isinstance(weights, (HubWeights, S3Weights)):
         yield BUILD_WEIGHTS.problem(
             what=f"the weights of {name} are at {address!r}",

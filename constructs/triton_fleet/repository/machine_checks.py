@@ -60,7 +60,7 @@ def another_way(instance: InstanceType, region: str | None) -> str:
             *_reserve(instance, region),
             *_on_another_gpu(instance, region),
             f"serve from another instance type, such as {DEFAULT_INSTANCE_TYPE}",
-            "give ModelBuilds an instance type without a GPU: it compiles no plan, and its models run on any",
+            "give ModelBuildProject an instance type without a GPU: its models run on any",
             _BY_HAND,
         ]
     )
@@ -69,7 +69,7 @@ def another_way(instance: InstanceType, region: str | None) -> str:
 def _reserve(instance: InstanceType, region: str | None) -> Iterator[str]:
     gpu = instance.gpu
     if gpu is not None and gpu.name in RESERVED_MACHINES and (region is None or region in RESERVED_REGIONS):
-        yield "give ModelBuilds machine=ReservedMachines(base_capacity=1), billed while it exists"
+        yield "give ModelBuildProject machine=ReservedMachines(base_capacity=1), billed while it exists"
 
 
 def _on_another_gpu(instance: InstanceType, region: str | None) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _on_another_gpu(instance: InstanceType, region: str | None) -> Iterator[str]
         return
     if runs_on(AMPERE_PLUS, built=other.gpu, gpu=gpu):
         yield (
-            'declare every plan with TensorRt(hardware="ampere+"), and give ModelBuilds '
+            'declare every plan with TensorRt(hardware="ampere+"), and give ModelBuildProject '
             f'instance_type="{DEFAULT_INSTANCE_TYPE}"'
         )
 
@@ -194,7 +194,7 @@ LONGEST_RUN_S = 31_536_000
 def build_runs(
     *, models_per_build: float | None, max_concurrency: float | None, reserved: float | None, where: str
 ) -> Iterator[Problem]:
-    """What is wrong with how a run is divided; None is a number not known yet, or none at all.
+    """Yield the problems with the division of a run. None is a number that is unknown or not given.
 
     Args:
         models_per_build: Models of one build.

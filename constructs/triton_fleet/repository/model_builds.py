@@ -69,7 +69,7 @@ _LONGEST_BUILD_MINUTES = 2160
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class ModelBuilds(Construct):
+class ModelBuildProject(Construct):
     """A CodeBuild project that builds models on the hardware that serves them, and publishes them.
 
     It runs in the Triton image of the release, on the GPU model of the endpoint's instance type: a TensorRT
@@ -204,7 +204,7 @@ class ModelBuilds(Construct):
 
     @property
     def target(self) -> ArtifactTarget:
-        """What it builds for: the release with its GPU, or without one."""
+        """The target of its builds: the release with its GPU, or without one."""
         return ArtifactTarget.of(release=self.release, gpu=self.gpu)
 
     def _built(self, survey: Survey) -> Iterator[BuiltModel]:
@@ -223,7 +223,7 @@ class ModelBuilds(Construct):
                 yield BuiltModel(asked=asked, name=judged.artifact, target=target)
 
     def _problems_at_synthesis(self, survey: Survey) -> Iterator[Problem]:
-        """What is wrong with the declarations, and with compiling them on this GPU."""
+        """Return the problems with the declarations, and with compiling them on this GPU."""
         yield from survey.problems()
         for judged in survey.judged() if self.gpu is not None else ():
             for plan in judged.plans:
@@ -380,14 +380,14 @@ class ModelBuilds(Construct):
         )
 
     def _description(self) -> str:
-        """What the project does; and of a machine that is not the usual one, why it is that."""
+        """Return the description of the project, with the reason for an unusual machine."""
         hardware = self.gpu.name if self.gpu else "CPUs"
         does = f"Builds models for {hardware} and Triton {self.release.name}"
         usual = isinstance(self.machine.choice, OnDemandMachine)
         return does if usual else f"{does}. Machine: {self.machine.reason}"
 
     def variables(self) -> dict[str, str]:
-        """What a build is given: what to build, for what, and where to publish it."""
+        """Return the variables of a build: the models, their target, and the repository."""
         compiled = (
             {
                 "FLEET_GPU": self.gpu.name,

@@ -38,7 +38,7 @@ PLAN_FITS_ENDPOINT = Check(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTarget:
-    """What an artifact is tied to.
+    """The hardware and release that an artifact needs.
 
     Attributes:
         gpu: The GPU model that compiles or runs plans; None without a GPU, and so without a plan.
@@ -117,9 +117,9 @@ def _plans(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[P
         why=_refused(build.gpu, endpoint.gpu)
         if build.release.tensorrt == endpoint.release.tensorrt
         else "TensorRT refuses plans of another version when they are first invoked",
-        fix="give both the same instance_type and release, add a ModelBuilds for the endpoint's, declare "
-        'TensorRt(hardware="same-compute-capability") or "ampere+", or publish what this endpoint does not '
-        "serve to a repository of its own",
+        fix="give both the same instance_type and release, add a ModelBuildProject for the endpoint's, "
+        'declare TensorRt(hardware="same-compute-capability") or "ampere+", or publish what this endpoint '
+        "does not serve to a repository of its own",
     )
 
 
@@ -139,8 +139,8 @@ def _no_gpu(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem:
         where=where,
         expected="a build job for instance types without a GPU",
         why="plans, and the DALI pipelines of such a build, need a GPU to load",
-        fix="give the build job the instance_type of the endpoint, add a ModelBuilds for it, or publish what "
-        "this endpoint does not serve to a repository of its own",
+        fix="give the build job the instance_type of the endpoint, add a ModelBuildProject for it, or "
+        "publish what this endpoint does not serve to a repository of its own",
     )
 
 
@@ -155,7 +155,7 @@ def _python_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) 
         where=where,
         expected="releases with the same Python on both sides of a repository",
         why="packages next to a Python model are for one version of Python",
-        fix="give both the same release, or add a ModelBuilds for the endpoint's",
+        fix="give both the same release, or add a ModelBuildProject for the endpoint's",
     )
 
 
@@ -169,7 +169,7 @@ def _dali(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Pr
         where=where,
         expected="a release whose DALI is not older than the one that made the pipeline",
         why="an older DALI may not read the file of a newer one",
-        fix="give both the same release, or add a ModelBuilds for the endpoint's",
+        fix="give both the same release, or add a ModelBuildProject for the endpoint's",
     )
 
 

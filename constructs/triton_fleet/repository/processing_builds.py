@@ -57,7 +57,7 @@ def log_arns(scope: Construct) -> tuple[str, str]:
 
 
 def job_prefix(scope: Construct) -> str:
-    """What the names of a construct's jobs begin with; a build's id, 37 characters, comes after it."""
+    """Return the prefix of the names of a construct's jobs; a build's id of 37 characters follows."""
     return Names.unique_resource_name(scope, max_length=25, separator="-").lower()
 
 
@@ -126,7 +126,7 @@ def job_request(
 def job_statements(
     scope: Construct, *, source: assets.Asset, key: kms.IKey | None
 ) -> list[iam.PolicyStatement]:
-    """What a job does besides pulling its image and publishing: read its source, log, and put out metrics.
+    """Return the statements of a job besides pulling its image and publishing: source, log and metrics.
 
     Source of the actions, read 2026-11-21, "CreateProcessingJob API: Execution Role Permissions":
     https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-roles.html
@@ -156,7 +156,7 @@ def job_statements(
             resources=[own_streams],
         ),
         iam.PolicyStatement(
-            sid="Metrics",  # CloudWatch knows no resource for it
+            sid="Metrics",  # has no resource-level permissions
             actions=["cloudwatch:PutMetricData"],
             resources=["*"],
             conditions={"StringEquals": {"cloudwatch:namespace": _METRICS}},
@@ -167,7 +167,7 @@ def job_statements(
 def starter_statements(
     scope: Construct, *, job_role: iam.IRole, log_group: logs.ILogGroup
 ) -> list[iam.PolicyStatement]:
-    """What starting a job and waiting for it needs."""
+    """Return the statements for starting a job and waiting for it."""
     every_stream, _ = log_arns(scope)
     return [
         iam.PolicyStatement(

@@ -1,4 +1,4 @@
-"""Who publishes to a repository and who serves it, noted as they are declared and compared at synthesis."""
+"""The publishers and endpoints of a repository, recorded as they are declared and compared at synthesis."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BuiltModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModels:
-    """What some instance types of an endpoint load.
+    """The models that some instance types of an endpoint load.
 
     Attributes:
         types: The instance types.
@@ -53,13 +53,13 @@ class ServedModels:
 
     @property
     def targets(self) -> list[PlanTarget]:
-        """What they are, for each instance type."""
+        """The targets of the instance types."""
         return [PlanTarget(gpu=each.gpu, release=self.release, path=self.path) for each in self.types]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """What an artifact that is known only at deployment is made from."""
+    """The origin of an artifact that is known only at deployment."""
 
     job: str
     asked: str
@@ -90,7 +90,7 @@ class RepositoryUsage:
         self._served.append(served)
 
     def misfits(self) -> Iterator[Problem]:
-        """What keeps endpoints from loading what is published here; declarations are read to find out."""
+        """Return the reasons why endpoints could not load the published models. It reads declarations."""
         built = [each for find in self._builds for each in find()] if self._served else []
         for served in self._served:
             models = self._models_of(served, built) if self._builds else None
@@ -116,7 +116,7 @@ class RepositoryUsage:
     def _models_of(
         self, served: ServedModels, built: Sequence[BuiltModel]
     ) -> Mapping[str, Sequence[PlanTarget]] | None:
-        """What is served, each as the build jobs make it; None if none of them does."""
+        """Return the served models as the build jobs make them; None if no job does."""
         artifact = served.artifact
         if artifact is None:
             return _by_name(built)
@@ -130,7 +130,7 @@ class RepositoryUsage:
         return _by_name(each for each in built if each.name == model_name(Path(artifact))) or None
 
     def _folder_of(self, artifact: str) -> str:
-        """What an artifact is called without its digest: the folder of its model, or that with a form."""
+        """Return the name of an artifact without its digest: the folder of its model, or that with a form."""
         made = self._artifacts.get(artifact)
         if made is not None:
             return made.asked.partition(FORM_MARK)[0]
@@ -145,5 +145,5 @@ def _by_name(built: Iterable[BuiltModel]) -> dict[str, list[PlanTarget]]:
 
 
 def _is_of(name: str, folder: str) -> bool:
-    """Whether a model is a folder's, or a form of it, which is called `<folder>_<form>`."""
+    """Return whether a model belongs to a folder, itself or as a form called `<folder>_<form>`."""
     return name == folder or name.startswith(f"{folder}_")

@@ -1,4 +1,4 @@
-"""What builds keep next to the artifacts: the timing cache of TensorRT, and what became of each run."""
+"""Folders of builds next to the artifacts: TensorRT's timing cache, and the results of runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WorkingFolder:
 
     @property
     def prefix(self) -> str:
-        """What the keys in it begin with, to the final slash."""
+        """The prefix of its keys, with the final slash."""
         return f"{self.repository.working_prefix}{self.name}/"
 
     @property
@@ -39,7 +39,7 @@ class WorkingFolder:
         return self.repository.bucket.arn_for_objects(f"{self.prefix}*")
 
     def read_write_statements(self, sid: str) -> list[iam.PolicyStatement]:
-        """What reading, listing and writing it needs, without the repository's key."""
+        """Return the statements for reading, listing and writing it, without the repository's key."""
         return [
             iam.PolicyStatement(
                 sid=sid, actions=["s3:GetObject", "s3:PutObject"], resources=[self.objects_arn]
@@ -53,11 +53,11 @@ class WorkingFolder:
         ]
 
     def write_statement(self, sid: str) -> iam.PolicyStatement:
-        """What writing it needs, without the repository's key."""
+        """Return the statement for writing it, without the repository's key."""
         return iam.PolicyStatement(sid=sid, actions=["s3:PutObject"], resources=[self.objects_arn])
 
     def key_statement(self, sid: str) -> iam.PolicyStatement:
-        """What the repository's key has to do for whoever reads and writes here."""
+        """Return the statement for using the repository's key to read and write here."""
         return iam.PolicyStatement(
             sid=sid,
             actions=["kms:Decrypt", "kms:GenerateDataKey"],
@@ -66,7 +66,7 @@ class WorkingFolder:
 
 
 def timing_cache(repository: ModelRepository) -> WorkingFolder:
-    """What TensorRT measured, for each GPU and version; a build that finds it is done sooner."""
+    """Return the folder of TensorRT's measurements per GPU and version, which make later builds faster."""
     return WorkingFolder(repository=repository, name="timing-cache")
 
 

@@ -8,7 +8,7 @@ and the endpoint before is removed last. If anything fails, the deployment is ro
 has served throughout, with the artifacts that it had.
 
 Both endpoints exist for some minutes: the account needs the quota for both, and pays for both so long. The
-new one starts without a loaded model, unless a `WarmUp` with this alias loads some.
+new one starts without a loaded model, unless a `EndpointWarmUp` with this alias loads some.
 
 Source, read on 2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
 """

@@ -181,7 +181,7 @@ def scaling_steps(
         yield SCALING_STEPS.problem(
             what="no step",
             where=where,
-            expected="one or more, such as Step(at=80, change=1)",
+            expected="one or more, such as ScalingStep(at=80, change=1)",
             why="a policy without a step never does anything",
             fix="give a step, or leave the policy out",
         )

@@ -150,7 +150,7 @@ SCALING_NUMBER = Check(
 
 
 def is_number(value: object, *, whole: bool = False) -> bool:
-    """Whether a value is a finite number, and an integer if asked. True and False are not numbers."""
+    """Return whether a value is a finite number, and an integer if asked. True and False are not numbers."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return math.isfinite(value) and not (whole and isinstance(value, float))
@@ -181,9 +181,9 @@ def scaling_number(
 
 
 def _number_instead(value: object) -> str:
-    """What to do about a value that is no such number."""
+    """Return the fix for a value that is not such a number."""
     if isinstance(value, bool):
-        return ": True and False are none"
+        return ", not True or False"
     if isinstance(value, str):
         return ", without quotes"
     if isinstance(value, float) and math.isfinite(value):

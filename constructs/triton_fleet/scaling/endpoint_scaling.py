@@ -30,9 +30,9 @@ from triton_fleet.scaling.checks import (
     target_published,
 )
 from triton_fleet.scaling.schedules import ScheduledCapacity, schedule_problems
-from triton_fleet.scaling.steps import Step, StepPolicy, StepScaling
-from triton_fleet.scaling.suspension import Suspension
-from triton_fleet.scaling.target import Cooldowns, Target
+from triton_fleet.scaling.steps import ScalingStep, StepPolicy, StepScaling
+from triton_fleet.scaling.suspended_scaling import SuspendedScaling
+from triton_fleet.scaling.target import Cooldowns, ScalingTarget
 from triton_fleet.scaling.tracking import GpuMemoryUtilization, default_targets
 from triton_fleet.scaling.values import (
     cooldown_values,
@@ -73,11 +73,11 @@ class EndpointScaling(Construct):
         variant: str | None = None,
         min_capacity: int = 1,
         max_capacity: int = 4,
-        targets: Sequence[Target] | None = None,
+        targets: Sequence[ScalingTarget] | None = None,
         steps: Sequence[StepScaling] = (),
         schedules: Sequence[ScheduledCapacity] = (),
         cooldowns: Cooldowns | None = None,
-        suspended: Suspension | None = None,
+        suspended: SuspendedScaling | None = None,
     ) -> None:
         """Register the variant, and create a policy for each target and for each set of steps.
 
@@ -142,7 +142,7 @@ class EndpointScaling(Construct):
         target.node.add_dependency(self.endpoint.node.find_child("Resource"))
         return target
 
-    def _follow(self, target: Target, cooldowns: Cooldowns) -> None:
+    def _follow(self, target: ScalingTarget, cooldowns: Cooldowns) -> None:
         autoscaling.CfnScalingPolicy(
             self,
             target.policy,
@@ -153,7 +153,7 @@ class EndpointScaling(Construct):
         )
 
     def _from_zero(self) -> Iterator[StepScaling]:
-        """What brings the first instance back; the backlog of each instance says nothing without instances.
+        """The alarm that brings the first instance back, since the backlog per instance needs an instance.
 
         Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
         """
@@ -162,12 +162,12 @@ class EndpointScaling(Construct):
             yield StepScaling(
                 name=FROM_ZERO,
                 metric=QueueMetrics(endpoint_name=self.endpoint.name).without_capacity(),
-                steps=[Step(at=1, change=1)],
+                steps=[ScalingStep(at=1, change=1)],
                 minutes=2,
             )
 
     def _prefix(self) -> str:
-        """What the names of policies begin with: the variant is in it where there is more than one."""
+        """Return the prefix of the names of policies, with the variant if the endpoint has several."""
         name = self.endpoint.name
         return name if len(self.endpoint.variants) == 1 else f"{name}-{self.variant.name}"
 
@@ -254,7 +254,9 @@ def _nothing(*, where: str) -> Iterator[Problem]:
     )
 
 
-def _target_problems(targets: Sequence[Target], variant: DeployedVariant, *, where: str) -> Iterator[Problem]:
+def _target_problems(
+    targets: Sequence[ScalingTarget], variant: DeployedVariant, *, where: str
+) -> Iterator[Problem]:
     instance = variant.instance
     for target in targets:
         place = f"{target.policy}, {where}"

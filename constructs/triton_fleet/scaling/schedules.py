@@ -61,7 +61,7 @@ class ScheduledCapacity:
     def problems(
         self, *, standing: tuple[int, int], where: str, has_queue: bool = False
     ) -> Iterator[Problem]:
-        """What is wrong between the values.
+        """Yield the problems between the values.
 
         Args:
             standing: The minimum and the maximum of the scaling itself.
@@ -105,7 +105,7 @@ class ScheduledCapacity:
 def schedule_problems(
     schedules: Sequence[ScheduledCapacity], *, standing: tuple[int, int], where: str, has_queue: bool = False
 ) -> Iterator[Problem]:
-    """What is wrong with actions, each on its own and together; arguments as of `problems`."""
+    """Yield the problems with actions, one by one and together; arguments as in `problems`."""
     for each in schedules:
         yield from each.problems(standing=standing, where=where, has_queue=has_queue)
     yield from scheduled_names([each.name for each in schedules], where=where)

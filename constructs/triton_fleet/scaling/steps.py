@@ -36,8 +36,8 @@ _Adjustment = autoscaling.CfnScalingPolicy.StepAdjustmentProperty
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """What to do from a value on, up to where the next step begins.
+class ScalingStep:
+    """A change of capacity from a value on, up to the next step.
 
     Attributes:
         at: The metric's value where the step begins, itself included.
@@ -69,7 +69,7 @@ class StepScaling:
 
     name: str
     metric: cloudwatch.IMetric
-    steps: Sequence[Step]
+    steps: Sequence[ScalingStep]
     direction: Direction = "out"
     adjustment: Adjustment = "ChangeInCapacity"
     minimum_change: int | None = None
@@ -79,12 +79,12 @@ class StepScaling:
 
     @property
     def grows(self) -> bool:
-        """Whether it adds instances when the metric rises."""
+        """Return whether it adds instances when the metric rises."""
         return self.direction == "out"
 
     @typed
     def problems(self, *, where: str, has_queue: bool = False) -> Iterator[Problem]:
-        """What is wrong between the values.
+        """Yield the problems between the values.
 
         Args:
             where: What the problems are reported for.
@@ -104,7 +104,7 @@ class StepScaling:
             )
 
     def threshold(self) -> float:
-        """Where the first step begins, and so where the alarm goes off."""
+        """The start of the first step, which is the threshold of the alarm."""
         return self._ordered()[0].at
 
     def configuration(self) -> _Configuration:
@@ -119,7 +119,7 @@ class StepScaling:
             step_adjustments=list(self._adjustments()),
         )
 
-    def _ordered(self) -> list[Step]:
+    def _ordered(self) -> list[ScalingStep]:
         """The steps from the threshold on outwards."""
         return sorted(self.steps, key=lambda step: step.at, reverse=not self.grows)
 
@@ -136,7 +136,7 @@ class StepScaling:
             )
 
 
-def _step_problems(step: Step, *, where: str) -> Iterator[Problem]:
+def _step_problems(step: ScalingStep, *, where: str) -> Iterator[Problem]:
     later = deferred(step.at)
     yield from scaling_number(step.at, deferred=later, name="a step's at", where=where)
     yield from scaling_number_now(deferred=later, name="a step's at", where=where)

@@ -1,4 +1,4 @@
-"""What every target of target tracking is: a metric, the value that it is kept at, and how long to wait."""
+"""The parts of every tracking target: a metric, its value, and the time to wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Per = Literal["GPU", "vCPU", "instance"]
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cooldowns:
-    """How long scaling waits for what it has just done to show.
+    """The time that scaling waits for its last change to show.
 
     Attributes:
         scale_out: After adding instances. One takes 12 to 15 minutes to serve; asking again sooner would pay
@@ -39,7 +39,7 @@ class Cooldowns:
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target(ABC):
+class ScalingTarget(ABC):
     """A metric and the value that it is kept at.
 
     Targets are given for one GPU, one vCPU or one instance, so they stay right when the instance type
@@ -68,7 +68,7 @@ class Target(ABC):
 
     @property
     def per(self) -> Per:
-        """What the target is given for."""
+        """The unit that the target counts per."""
         return self._PER
 
     @property
@@ -78,12 +78,12 @@ class Target(ABC):
 
     @property
     def of_queue(self) -> bool:
-        """Whether the metric is of the queue that only an asynchronous endpoint has."""
+        """Return whether the metric is of the queue, which only an asynchronous endpoint has."""
         return self._OF_QUEUE
 
     @property
     def counts_answers(self) -> bool:
-        """Whether the metric counts requests as SageMaker publishes them of endpoints that answer at once."""
+        """Return whether the metric counts requests, which only endpoints that answer at once publish."""
         return self._COUNTS_ANSWERS
 
     @property
@@ -103,7 +103,7 @@ class Target(ABC):
 
     @typed
     def factor(self, *, gpu_count: int, vcpus: int) -> int:
-        """What the target is multiplied by on an instance; arguments as of `value`."""
+        """Return the factor of the target on an instance; arguments as in `value`."""
         return self._UNITS * {"GPU": gpu_count, "vCPU": vcpus, "instance": 1}[self.per]
 
     @typed

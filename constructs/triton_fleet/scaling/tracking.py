@@ -20,13 +20,13 @@ from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.metrics.facts import METRICS
 from triton_fleet.metrics.queue import QueueMetrics
 from triton_fleet.scaling.metric_specification import Customized, Predefined, specification
-from triton_fleet.scaling.target import Per, Target
+from triton_fleet.scaling.target import Per, ScalingTarget
 
 _MICROSECONDS_PER_MILLISECOND = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Invocations(Target):
+class Invocations(ScalingTarget):
     """Keep the requests a minute constant, for each GPU or each instance: see the kinds that there are.
 
     Attributes:
@@ -103,7 +103,7 @@ class InvocationsPerInstance(Invocations):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Utilization(Target):
+class Utilization(ScalingTarget):
     """Keep a part of the instances equally busy or full: what its kinds are, such as `GpuUtilization`.
 
     Attributes:
@@ -179,7 +179,7 @@ class CpuUtilization(Utilization):
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelLatency(Target):
+class ModelLatency(ScalingTarget):
     """Add instances when the model's answers take longer.
 
     Latency does not fall in proportion to the instances, which is what target tracking assumes, and a quiet
@@ -208,7 +208,7 @@ class ModelLatency(Target):
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConcurrentRequests(Target):
+class ConcurrentRequests(ScalingTarget):
     """Keep the requests that are in a model at one time constant, queued ones included.
 
     It is published every ten seconds, so scaling starts minutes earlier than with any other metric. Made for
@@ -235,7 +235,7 @@ class ConcurrentRequests(Target):
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BacklogPerInstance(Target):
+class BacklogPerInstance(ScalingTarget):
     """Keep the requests that wait for each instance of an asynchronous endpoint constant.
 
     AWS's advice for these: it follows the queue, and lets the fleet shrink to nothing when that is empty. The
@@ -263,7 +263,7 @@ class BacklogPerInstance(Target):
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricTarget(Target):
+class MetricTarget(ScalingTarget):
     """Keep any CloudWatch metric constant, or an expression over several.
 
     It has to fall when instances are added and rise when they are removed, about in proportion: a queue's
@@ -294,8 +294,8 @@ class MetricTarget(Target):
         return specification(self.metric)
 
 
-def default_targets(variant: DeployedVariant) -> tuple[Target, ...]:
-    """What to keep constant by default.
+def default_targets(variant: DeployedVariant) -> tuple[ScalingTarget, ...]:
+    """Return the default targets.
 
     The queue of an asynchronous endpoint; else requests and GPUs, or the CPU where there is no GPU.
     """

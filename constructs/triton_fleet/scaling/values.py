@@ -9,14 +9,14 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.scaling.checks import policy_name, statistic_name
 from triton_fleet.scaling.schedules import ScheduledCapacity
 from triton_fleet.scaling.steps import StepScaling
-from triton_fleet.scaling.target import Cooldowns, Target
+from triton_fleet.scaling.target import Cooldowns, ScalingTarget
 from triton_fleet.scaling.tracking import ModelLatency
 from triton_models.base.errors import Problem
 
 _A_DAY = 24 * 60  # minutes, which an alarm looks back at most
 
 
-def target_values(targets: Sequence[Target], *, where: str) -> Iterator[Problem]:
+def target_values(targets: Sequence[ScalingTarget], *, where: str) -> Iterator[Problem]:
     """The problems with names, statistics and cooldowns of targets."""
     for target in targets:
         place = f"{target.policy[:60]}, {where}"

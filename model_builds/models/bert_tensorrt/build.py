@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING
 from triton_models.spec import (
     DynamicBatching,
     Example,
-    ModelBuild,
+    ModelDefinition,
     PyTorchNetwork,
-    SeededWeights,
+    RandomWeights,
     Tensor,
     TensorRt,
     Tensors,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import BertModel
 
-WEIGHTS = weights_at(os.environ.get("BERT_WEIGHTS"), otherwise=SeededWeights(seed=128))
+WEIGHTS = weights_at(os.environ.get("BERT_WEIGHTS"), otherwise=RandomWeights(seed=128))
 TOKENS = 128
 
 
@@ -106,7 +106,7 @@ def reference(inputs: Tensors) -> Tensors:
     return {"output": answer.last_hidden_state.numpy(), "pooled_output": answer.pooler_output.numpy()}
 
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="bert_tensorrt",
     description="BERT: 128 tokens to a vector of 768 numbers for each, and one for the text",
     weights=WEIGHTS,

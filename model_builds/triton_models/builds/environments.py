@@ -18,7 +18,7 @@ from triton_models.base.digests import file_digest
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.builds.job import BuildJob
 from triton_models.config.pbtxt import CONFIG_FILE, read_config, write_config
-from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment, Wheels, pin_mistakes, pins
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.models import Ensemble, PythonModel
@@ -77,7 +77,7 @@ class _Packed:
 _Content: TypeAlias = _Slim | _Packed
 
 
-def check_environments(build: ModelBuild, job: BuildJob) -> None:
+def check_environments(build: ModelDefinition, job: BuildJob) -> None:
     """Check environments before anything is exported or downloaded.
 
     Raises:
@@ -86,7 +86,7 @@ def check_environments(build: ModelBuild, job: BuildJob) -> None:
     raise_if_any(problem for model in _with_environment(build) for problem in _problems(model, job))
 
 
-def add_environments(build: ModelBuild, job: BuildJob) -> None:
+def add_environments(build: ModelDefinition, job: BuildJob) -> None:
     """Add a declaration's environments to its finished model directories, and configure Triton to use them.
 
     Raises:
@@ -112,7 +112,7 @@ def add_environments(build: ModelBuild, job: BuildJob) -> None:
             _name(job.root / user, name)
 
 
-def _with_environment(build: ModelBuild) -> Iterator[PythonModel]:
+def _with_environment(build: ModelDefinition) -> Iterator[PythonModel]:
     for model in build.models:
         if isinstance(model, PythonModel) and model.environment is not None:
             yield model

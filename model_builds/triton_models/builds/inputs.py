@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from triton_models.base.digests import file_digest
 from triton_models.base.errors import FleetError
 from triton_models.base.source_files import contents
-from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment
 from triton_models.declare.models import PythonModel
 from triton_models.declare.reading import folder_of, load_build
@@ -240,7 +240,7 @@ def _no_weights(address: str, what: str) -> FleetError:
     )
 
 
-def _carried(build: ModelBuild) -> list[str]:
+def _carried(build: ModelDefinition) -> list[str]:
     """Return the packages that the model's artifact contains."""
     return [name for model in build.models if isinstance(model, PythonModel) for name in model.packages]
 

@@ -17,7 +17,7 @@ from triton_models.builds.tensorrt.options import check_precision
 from triton_models.builds.warmup import add_warm_up
 from triton_models.config.pbtxt import CONFIG_FILE, plain, write_config
 from triton_models.declare.backends import LibTorch, OnnxRuntime, TensorRt
-from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import (
     DaliPipeline,
     Ensemble,
@@ -28,7 +28,7 @@ from triton_models.declare.models import (
     TensorFlowGraph,
 )
 from triton_models.declare.requires import check_backends, check_requires
-from triton_models.declare.tensors import OpenSize, ShapeRange, Tensor
+from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
 from triton_models.facts.tensorrt import Precision
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 BATCH = "batch"
 
 
-def make(build: ModelBuild, job: BuildJob) -> None:
+def make(build: ModelDefinition, job: BuildJob) -> None:
     """Create every model directory of a declaration.
 
     Checks that need no export come first: the precision and its tolerance, the environments, and the
@@ -74,7 +74,7 @@ def make(build: ModelBuild, job: BuildJob) -> None:
         build.check_tolerance(job.precisions or ["fp32"])
 
 
-def _precisions(build: ModelBuild, job: BuildJob) -> set[Precision]:
+def _precisions(build: ModelDefinition, job: BuildJob) -> set[Precision]:
     """Return the declared precisions of the build; FP32 without a GPU."""
     declared = set(build.precisions) if job.compiler else set()
     if job.rehearsed:  # the stand-in for a plan computes in FP32
@@ -82,7 +82,7 @@ def _precisions(build: ModelBuild, job: BuildJob) -> set[Precision]:
     return declared or ({"fp32"} if build.write is None else set())
 
 
-def _make_python(model: PythonModel, build: ModelBuild, job: BuildJob) -> ModelConfig:
+def _make_python(model: PythonModel, build: ModelDefinition, job: BuildJob) -> ModelConfig:
     from triton_models.builds.export.weights import fetch
 
     version = job.folder(model.name)
@@ -97,7 +97,7 @@ def _make_python(model: PythonModel, build: ModelBuild, job: BuildJob) -> ModelC
     return _configure(model, build, job, tensors=(model.inputs, model.outputs), parameters=parameters)
 
 
-def _make_pytorch(model: PyTorchNetwork, build: ModelBuild, job: BuildJob) -> ModelConfig:
+def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: BuildJob) -> ModelConfig:
     from triton_models.builds.export.onnx import OPSET, example_tensors, export_onnx
 
     if isinstance(model.backend, LibTorch):
@@ -120,7 +120,7 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelBuild, job: BuildJob) -> Mo
 
 
 def _make_torchscript(
-    model: PyTorchNetwork, backend: LibTorch, build: ModelBuild, job: BuildJob
+    model: PyTorchNetwork, backend: LibTorch, build: ModelDefinition, job: BuildJob
 ) -> ModelConfig:
     from triton_models.builds.export.torchscript import export_torchscript
 
@@ -139,7 +139,7 @@ def _make_torchscript(
     return _configure_network(model, build, job, signature)
 
 
-def _make_onnx(model: OnnxFile, build: ModelBuild, job: BuildJob) -> ModelConfig:
+def _make_onnx(model: OnnxFile, build: ModelDefinition, job: BuildJob) -> ModelConfig:
     from triton_models.builds.export.onnx import check_onnx, optimize_onnx
     from triton_models.builds.export.weights import described, fetch
 
@@ -160,14 +160,14 @@ def _make_onnx(model: OnnxFile, build: ModelBuild, job: BuildJob) -> ModelConfig
     return config
 
 
-def _make_dali(model: DaliPipeline, build: ModelBuild, job: BuildJob) -> ModelConfig:
+def _make_dali(model: DaliPipeline, build: ModelDefinition, job: BuildJob) -> ModelConfig:
     from triton_models.builds.export.dali import make_pipeline
 
     make_pipeline(model, job.folder(model.name) / "model.dali", job)
     return _configure(model, build, job, tensors=(model.inputs, model.outputs))
 
 
-def _make_graph(model: TensorFlowGraph, build: ModelBuild, job: BuildJob) -> ModelConfig:
+def _make_graph(model: TensorFlowGraph, build: ModelDefinition, job: BuildJob) -> ModelConfig:
     from triton_models.builds.export.weights import described, fetch
 
     weights = model.weights or build.weights
@@ -180,7 +180,7 @@ def _make_graph(model: TensorFlowGraph, build: ModelBuild, job: BuildJob) -> Mod
     return _configure(model, build, job, tensors=(model.inputs, model.outputs))
 
 
-_MAKERS: Mapping[type, Callable[[Any, ModelBuild, BuildJob], ModelConfig]] = MappingProxyType(
+_MAKERS: Mapping[type, Callable[[Any, ModelDefinition, BuildJob], ModelConfig]] = MappingProxyType(
     {
         PythonModel: _make_python,
         PyTorchNetwork: _make_pytorch,
@@ -217,7 +217,7 @@ def _copy(source: Path, target: Path, model: ServedModel) -> None:
 
 def _configure_network(
     model: PyTorchNetwork | OnnxFile,
-    build: ModelBuild,
+    build: ModelDefinition,
     job: BuildJob,
     signature: Signature,
 ) -> ModelConfig:
@@ -234,7 +234,7 @@ def _configure_network(
 
 def _configure(
     model: ServedModel,
-    build: ModelBuild,
+    build: ModelDefinition,
     job: BuildJob,
     *,
     tensors: tuple[Sequence[Tensor], Sequence[Tensor]],
@@ -266,16 +266,16 @@ def _configure(
 def _open_axes(tensor: Tensor, *, batches: bool) -> dict[int, str]:
     """Return the variable dimensions of an input, with their names."""
     sizes = enumerate(tensor.dims, start=1 if batches else 0)
-    names = {axis: size.name for axis, size in sizes if isinstance(size, OpenSize)}
+    names = {axis: size.name for axis, size in sizes if isinstance(size, DynamicDim)}
     return {0: BATCH, **names} if batches else names
 
 
 def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
     """Return the shapes of one input that a plan accepts: every batch size, and every declared size."""
-    sizes = [size if isinstance(size, OpenSize) else _fixed(size) for size in tensor.dims]
+    sizes = [size if isinstance(size, DynamicDim) else _fixed(size) for size in tensor.dims]
     if model.max_batch_size:
         best = model.backend.opt_batch if isinstance(model.backend, TensorRt) else None
-        sizes.insert(0, OpenSize(name=BATCH, opt=best, max=model.max_batch_size))
+        sizes.insert(0, DynamicDim(name=BATCH, opt=best, max=model.max_batch_size))
     return ShapeRange(
         min=tuple(size.min for size in sizes),
         opt=tuple(size.usual for size in sizes),
@@ -283,5 +283,5 @@ def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
     )
 
 
-def _fixed(size: int) -> OpenSize:
-    return OpenSize(name="fixed", min=size, max=size)
+def _fixed(size: int) -> DynamicDim:
+    return DynamicDim(name="fixed", min=size, max=size)

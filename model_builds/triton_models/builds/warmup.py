@@ -15,7 +15,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.declaration import Example, Tensors
 from triton_models.declare.models import OnnxFile, ServedModel
-from triton_models.declare.tensors import OpenSize, Tensor
+from triton_models.declare.tensors import DynamicDim, Tensor
 
 if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
@@ -61,7 +61,7 @@ def _usual_sizes(model: ServedModel) -> dict[str, Sequence[int]]:
         skip = 1 if model.max_batch_size else 0
         return {name: shapes.opt[skip:] for name, shapes in model.profile.items()}
     return {
-        tensor.name: [size.usual if isinstance(size, OpenSize) else size for size in tensor.dims]
+        tensor.name: [size.usual if isinstance(size, DynamicDim) else size for size in tensor.dims]
         for tensor in model.inputs
         if isinstance(tensor, Tensor)
     }
@@ -74,7 +74,7 @@ def _dims(tensor: Any, usual: Sequence[int] | None, model: ServedModel) -> list[
             model,
             f"input {tensor.name!r} has the dims {dims}",
             expected="a size for every dimension",
-            fix="use an OpenSize instead, give a profile, or warm up with an example",
+            fix="use a DynamicDim instead, give a profile, or warm up with an example",
         )
     return dims
 

@@ -33,7 +33,7 @@ from triton_models.check import (
 )
 from triton_models.check import configuration as config
 from triton_models.check.subject import Subject, subject_of
-from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, Target, target
+from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
 from triton_models.config.pbtxt import CONFIG_FILE
 
 CHECKS = (
@@ -55,7 +55,7 @@ CHECKS = (
 )
 
 
-def check_layout(content: Layout, *, target: Target = MULTI_MODEL) -> list[Problem]:
+def check_layout(content: Layout, *, target: CheckTarget = MULTI_MODEL) -> list[Problem]:
     """Everything wrong with what was read; empty if it is accepted.
 
     Args:
@@ -65,7 +65,7 @@ def check_layout(content: Layout, *, target: Target = MULTI_MODEL) -> list[Probl
     return _problems(subject_of(content, target))
 
 
-def check_path(path: Path, *, target: Target = MULTI_MODEL) -> list[Problem]:
+def check_path(path: Path, *, target: CheckTarget = MULTI_MODEL) -> list[Problem]:
     """Everything wrong with what is at a path; empty if it is accepted.
 
     Args:
@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> Checked:
     return Checked(problems={str(path): tuple(_check_as_asked(path, asked)) for path in paths})
 
 
-def _check_as_asked(path: Path, asked: Target) -> list[Problem]:
+def _check_as_asked(path: Path, asked: CheckTarget) -> list[Problem]:
     if asked.endpoint is not None or not path.exists():
         return check_path(path, target=asked)
     if path.is_dir():
@@ -141,7 +141,7 @@ def _check_as_asked(path: Path, asked: Target) -> list[Problem]:
     return check_layout(content, target=_ours(asked) if BUILD_FILE in content.texts else asked)
 
 
-def _ours(asked: Target) -> Target:
+def _ours(asked: CheckTarget) -> CheckTarget:
     return replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=False)
 
 
@@ -150,7 +150,7 @@ def _problems(subject: Subject) -> list[Problem]:
     return [problem for check in applying for problem in check.problems(subject)]
 
 
-def _with_composing_models(subject: Subject, path: Path, target: Target) -> Subject:
+def _with_composing_models(subject: Subject, path: Path, target: CheckTarget) -> Subject:
     """The same with the models next to a bare model directory that its ensemble runs."""
     beside = path.absolute().parent
     if len(subject.models) != 1 or not path.is_dir() or not (path / CONFIG_FILE).is_file():

@@ -146,7 +146,7 @@ def cycle(subject: Subject) -> Iterator[Problem]:
 def decoupled_inputs(subject: Subject) -> Iterator[Problem]:
     """A step's inputs come from one stream of responses."""
     if subject.target.endpoint == MULTI_MODEL_ENDPOINT:
-        return  # which takes no decoupled model at all
+        return  # which does not support decoupled models
     configs = {model.folder: config for model, config in subject.parsed()}
     for model, config in _ensembles(subject):
         labels = _stream_labels(config, configs, seen=(model.folder,))

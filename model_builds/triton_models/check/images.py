@@ -16,7 +16,7 @@ from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.config.pbtxt import ModelConfig
 from triton_models.facts.image_contents import (
     BACKEND_LIBRARIES,
-    OWN_IMAGE_ADDS,
+    CUSTOM_IMAGE_ADDS,
     REPOSITORY_AGENTS,
     added,
     backends,
@@ -44,7 +44,7 @@ def backend_unknown(subject: Subject) -> Iterator[Problem]:
             continue  # it may be the server's own
         image = f"the image of release {target.release.name}" if target.release else "Triton's images"
         elsewhere = (
-            f'put libtriton_{name}.so into the model, or name it in "{OWN_IMAGE_ADDS}" of {BUILD_FILE}'
+            f'put libtriton_{name}.so into the model, or name it in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}'
         )
         yield subject.refuse(
             model,

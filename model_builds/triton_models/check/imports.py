@@ -15,7 +15,7 @@ from triton_models.artifact.layout import BUILD_FILE
 from triton_models.base.errors import Problem
 from triton_models.check.subject import ArtifactCheck, Model, Subject
 from triton_models.config.pbtxt import ModelConfig
-from triton_models.facts.image_contents import OWN_IMAGE_ADDS, added, python_packages
+from triton_models.facts.image_contents import CUSTOM_IMAGE_ADDS, added, python_packages
 
 _SOURCE = "2026-11-22: python_backend r25.09, src/pb_stub.cc"
 
@@ -45,7 +45,7 @@ def python_import(subject: Subject) -> Iterator[Problem]:
                     expected="modules of Python, of the image, of the model's environment and of its folder",
                     why="the import fails, and the model does not load",
                     fix="declare them in `packages` of the PythonModel, or an `environment` with them; if an "
-                    f'image of your own has them, name them in "{OWN_IMAGE_ADDS}" of {BUILD_FILE}',
+                    f'image of your own has them, name them in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}',
                 )
 
 

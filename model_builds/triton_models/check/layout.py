@@ -98,7 +98,7 @@ def build_record(subject: Subject) -> Iterator[Problem]:
             known=tuple(RELEASES),
             why="its server may not load the model's plans, environments and backends",
         )
-    # Several leave the GPU open anyway, see `Target.with_record`.
+    # Several leave the GPU open anyway, see `CheckTarget.with_record`.
     if len(gpus) == 1 and subject.target.gpu is None:
         yield _unknown_in_record(
             subject,

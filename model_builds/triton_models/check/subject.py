@@ -14,7 +14,7 @@ from triton_models.artifact.layout import Layout
 from triton_models.base.checks import Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.check.backend import Backend, backend_of
-from triton_models.check.target import MULTI_MODEL_ENDPOINT, Target
+from triton_models.check.target import MULTI_MODEL_ENDPOINT, CheckTarget
 from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig, schema
 from triton_models.config.spelling import read_text, text_of
 from triton_models.facts.image_contents import REPOSITORY_AGENTS, added
@@ -27,8 +27,8 @@ _SAGEMAKER_ENSEMBLE = re.compile(r'platform:\s*"ensemble"')
 PORTABLE_FILES: Mapping[str, tuple[str, ...]] = MappingProxyType({"tensorrt": ("model.onnx",)})
 
 # VersionsToLoad of Triton core (src/model_repository_manager/model_lifecycle.cc, release 24.10): folders that
-# are never versions; of the others it reads a number from the front, as std::stoll does, and takes no
-# leading zero.
+# are never versions; of the others it reads a number from the front, as std::stoll does, and rejects
+# a leading zero.
 _NO_VERSIONS = frozenset({"warmup", "initial_state", "configs"})
 _VERSION_NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
 _MAX_VERSION = 2**63 - 1
@@ -105,7 +105,7 @@ class Subject:
     """
 
     layout: Layout
-    target: Target
+    target: CheckTarget
     models: tuple[Model, ...]
     ensembles: tuple[Model, ...]
     unreadable: tuple[Problem, ...]
@@ -192,7 +192,7 @@ class ArtifactCheck(Check):
     find: Callable[[Subject], Iterator[Problem]]
     endpoints: tuple[str, ...] = ()
 
-    def applies(self, target: Target) -> bool:
+    def applies(self, target: CheckTarget) -> bool:
         """Return whether the check applies to a target."""
         return not self.endpoints or target.endpoint in self.endpoints
 
@@ -202,7 +202,7 @@ class ArtifactCheck(Check):
             yield replace(problem, rule=problem.rule or self.id, source=problem.source or self.source)
 
 
-def subject_of(layout: Layout, target: Target) -> Subject:
+def subject_of(layout: Layout, target: CheckTarget) -> Subject:
     """The models in a layout, each configuration parsed once."""
     record = _record(layout)
     known = target.with_record(record)
@@ -245,7 +245,7 @@ def type_name(data_type: int) -> str:
     return str(known[data_type].name) if data_type in known else str(data_type)
 
 
-def _model_paths(layout: Layout, target: Target) -> Iterator[str]:
+def _model_paths(layout: Layout, target: CheckTarget) -> Iterator[str]:
     if CONFIG_FILE in layout.files:
         yield ""
         return
@@ -256,7 +256,7 @@ def _model_paths(layout: Layout, target: Target) -> Iterator[str]:
 
 
 def _model(
-    layout: Layout, path: str, target: Target, record: Mapping[str, Any], problems: list[Problem]
+    layout: Layout, path: str, target: CheckTarget, record: Mapping[str, Any], problems: list[Problem]
 ) -> Model:
     text, config = None, None
     config_path = posixpath.join(path, CONFIG_FILE)
@@ -295,7 +295,7 @@ def _by_field(models: Iterable[Model]) -> Mapping[str, Sequence[tuple[Model, Mod
     return found
 
 
-def _has_own_agent(config: ModelConfig, target: Target, record: Mapping[str, Any]) -> bool:
+def _has_own_agent(config: ModelConfig, target: CheckTarget, record: Mapping[str, Any]) -> bool:
     """Return whether the model asks for a custom agent, which may have the server load another model."""
     own = {agent.name for agent in config.model_repository_agents.agents} - REPOSITORY_AGENTS
     return bool(own) and all(own) and (target.endpoint is None or own <= added(record))

@@ -23,7 +23,7 @@ ENDPOINTS = (MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class CheckTarget:
     """The place where a model is to be served. An unknown fact is not checked.
 
     Attributes:
@@ -42,7 +42,7 @@ class Target:
     endpoint: str | None = None
     auto_complete: bool = True
 
-    def with_record(self, record: Mapping[str, Any]) -> Target:
+    def with_record(self, record: Mapping[str, Any]) -> CheckTarget:
         """This target, completed by what a build.json says. What was given stays.
 
         A release or GPU that these tools do not know stays open. The check "build-record" reports it, unless
@@ -57,9 +57,9 @@ class Target:
         return replace(self, release=self.release or release, gpu=self.gpu or gpu)
 
 
-PLAIN = Target()
-MULTI_MODEL = Target(endpoint=MULTI_MODEL_ENDPOINT, auto_complete=False)
-SINGLE_MODEL = Target(endpoint=SINGLE_MODEL_ENDPOINT, auto_complete=False)
+PLAIN = CheckTarget()
+MULTI_MODEL = CheckTarget(endpoint=MULTI_MODEL_ENDPOINT, auto_complete=False)
+SINGLE_MODEL = CheckTarget(endpoint=SINGLE_MODEL_ENDPOINT, auto_complete=False)
 
 
 def target(
@@ -68,7 +68,7 @@ def target(
     gpu: str | None = None,
     instance_type: str | None = None,
     endpoint: str | None = None,
-) -> Target:
+) -> CheckTarget:
     """A target by the names that a person gives.
 
     Args:
@@ -90,7 +90,7 @@ def target(
         )
     instance = instance_type_named(instance_type) if instance_type else None
     named = gpu_named(gpu) if gpu else None
-    return Target(
+    return CheckTarget(
         release=release_named(release) if release else None,
         gpu=instance.gpu if instance else named,
         gpu_count=instance.gpu_count if instance else None,

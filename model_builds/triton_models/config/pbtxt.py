@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from triton_models.base.checks import Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare.models import Step
+from triton_models.declare.models import EnsembleStep
 from triton_models.declare.serving import DynamicBatching
 from triton_models.declare.tensors import Tensor
 
@@ -82,7 +82,7 @@ def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
     return Tensor(name, full, tuple(dims))
 
 
-def step(model_name: str, *, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> Step:
+def step(model_name: str, *, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> EnsembleStep:
     """Return one composing model of an ensemble.
 
     Args:
@@ -90,7 +90,7 @@ def step(model_name: str, *, inputs: Mapping[str, str], outputs: Mapping[str, st
         inputs: The ensemble's tensor by the composing model's input name.
         outputs: The ensemble's tensor by the composing model's output name.
     """
-    return Step(model_name=model_name, inputs=dict(inputs), outputs=dict(outputs))
+    return EnsembleStep(model_name=model_name, inputs=dict(inputs), outputs=dict(outputs))
 
 
 def plain(
@@ -149,7 +149,7 @@ def ensemble(
     max_batch_size: int,
     inputs: Iterable[Tensor],
     outputs: Iterable[Tensor],
-    steps: Iterable[Step],
+    steps: Iterable[EnsembleStep],
 ) -> ModelConfig:
     """Return the configuration of an ensemble.
 
@@ -267,8 +267,8 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
 __all__ = [
     "CONFIG_FILE",
     "DynamicBatching",
+    "EnsembleStep",
     "ModelConfig",
-    "Step",
     "Tensor",
     "data_types",
     "decode",

@@ -63,7 +63,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelBuild:
+class ModelDefinition:
     """The declaration of a model: what it consists of, and what it must answer.
 
     Attributes:
@@ -83,8 +83,8 @@ class ModelBuild:
             `BuildJob.compile_plan`: where the folder's code calls it, the model is tied to the GPU.
         requires: Python modules beyond requirements.txt that its build or its reference imports, such as
             "nvidia.dali". Where one is missing, `fleet build` says what to install.
-        own_image_adds: Backends, agents of the model repository and modules of Python that an image of your
-            own adds to those of the release's image, for what `write` makes and what model.py imports.
+        custom_image_adds: Backends, agents of the model repository and modules of Python that an image of
+            your own adds to those of the release's image, for what `write` makes and what model.py imports.
     """
 
     name: str
@@ -97,7 +97,7 @@ class ModelBuild:
     weights: Weights | None = None
     write: Callable[[Any], None] | None = None
     requires: Sequence[str] = ()
-    own_image_adds: Sequence[str] = ()
+    custom_image_adds: Sequence[str] = ()
 
     @property
     def precisions(self) -> frozenset[Precision]:

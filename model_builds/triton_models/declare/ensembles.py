@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.mistakes import Mistake
-from triton_models.declare.models import Ensemble, Step, steps_of
+from triton_models.declare.models import Ensemble, EnsembleStep, steps_of
 from triton_models.declare.tensors import Tensor
 
 
@@ -39,7 +39,7 @@ class Connected:
 
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[EnsembleStep] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
 
 
@@ -64,7 +64,8 @@ def connect(ensemble: Ensemble, models: Mapping[str, Interface]) -> Connected:
                         ensemble,
                         f"two steps of {ensemble.name!r} make {name!r}",
                         "a name of its own for each tensor",
-                        f"map one: Step(model_name={step.model_name!r}, outputs={{{tensor.name!r}: ...}})",
+                        f"map one: EnsembleStep(model_name={step.model_name!r}, "
+                        f"outputs={{{tensor.name!r}: ...}})",
                     )
                 )
             made[name] = _named(tensor, name)
@@ -85,8 +86,8 @@ def connect(ensemble: Ensemble, models: Mapping[str, Interface]) -> Connected:
     return connected
 
 
-def _complete(step: Step, model: Interface) -> Step:
-    return Step(
+def _complete(step: EnsembleStep, model: Interface) -> EnsembleStep:
+    return EnsembleStep(
         model_name=step.model_name,
         inputs={tensor.name: step.inputs.get(tensor.name, tensor.name) for tensor in model.inputs},
         outputs={tensor.name: step.outputs.get(tensor.name, tensor.name) for tensor in model.outputs},
@@ -97,7 +98,7 @@ def _named(tensor: Tensor, name: str) -> Tensor:
     return Tensor(name, tensor.data_type, tensor.dims)
 
 
-def _unknown_tensors(ensemble: Ensemble, step: Step, model: Interface) -> Iterator[Mistake]:
+def _unknown_tensors(ensemble: Ensemble, step: EnsembleStep, model: Interface) -> Iterator[Mistake]:
     for kind, mapping, tensors in (
         ("input", step.inputs, model.inputs),
         ("output", step.outputs, model.outputs),
@@ -113,7 +114,9 @@ def _unknown_tensors(ensemble: Ensemble, step: Step, model: Interface) -> Iterat
                 )
 
 
-def _differences(ensemble: Ensemble, step: Step | None, one: Tensor, other: Tensor) -> Iterator[Mistake]:
+def _differences(
+    ensemble: Ensemble, step: EnsembleStep | None, one: Tensor, other: Tensor
+) -> Iterator[Mistake]:
     if not one.data_type or not other.data_type or [*one.mistakes(), *other.mistakes()]:
         return  # not known, or reported by itself
     fits = len(one.sizes) == len(other.sizes) and all(
@@ -136,7 +139,7 @@ def _mixed_batches(ensemble: Ensemble, models: Mapping[str, Interface]) -> Itera
         without = [name for name in names if not models[name].batches]
         yield _mistake(
             ensemble,
-            f"{', '.join(without)} of {ensemble.name!r} takes no batches, the other steps do",
+            f"only some steps of {ensemble.name!r} batch: not {', '.join(without)}",
             "all steps with max_batch_size 0, or none",
             "give them all a batch dimension; what an ensemble of both takes is not derived",
         )

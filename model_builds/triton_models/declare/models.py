@@ -11,7 +11,7 @@ from triton_models.declare.backends import Dali, LibTorch, OnnxRuntime, PythonBa
 from triton_models.declare.environments import Environment
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.serving import DynamicBatching, Instances, WarmUp
-from triton_models.declare.tensors import OpenSize, ShapeRange, Tensor
+from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
 from triton_models.declare.weights import Weights
 
 # Source: ConvertDataTypeToTorchType of pytorch_backend (src/libtorch_utils.cc, main of 2026-05-13), read on
@@ -67,7 +67,7 @@ class PyTorchNetwork:
                     tensor, "is text, which no network takes", "numbers", "tokenize it in a model before"
                 )
             if -1 in tensor.dims:
-                yield _bad(tensor, "has the size -1", "an OpenSize", "say from where to where the size goes")
+                yield _bad(tensor, "has the size -1", "a DynamicDim", "say from where to where the size goes")
         yield from _unequal_sizes(self.inputs)
         if isinstance(self.backend, TensorRt):
             best = self.backend.opt_batch
@@ -257,7 +257,7 @@ class TensorFlowGraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class EnsembleStep:
     """One composing model of an ensemble.
 
     Attributes:
@@ -277,12 +277,13 @@ class Ensemble:
 
     Attributes:
         name: The Triton model's name.
-        steps: The names of its models. A Step maps names that differ; the others connect to their like.
+        steps: The names of its models. An EnsembleStep maps names that differ; the others connect to their
+            like.
         outputs: What it answers; by default every tensor that no step takes.
     """
 
     name: str
-    steps: Sequence[str | Step]
+    steps: Sequence[str | EnsembleStep]
     outputs: Sequence[str] = ()
 
     def mistakes(self) -> Iterator[Mistake]:
@@ -300,9 +301,9 @@ ServedModel: TypeAlias = PyTorchNetwork | OnnxFile | PythonModel | DaliPipeline 
 Model: TypeAlias = ServedModel | Ensemble
 
 
-def steps_of(ensemble: Ensemble) -> list[Step]:
+def steps_of(ensemble: Ensemble) -> list[EnsembleStep]:
     """The steps of an ensemble, those that are only named too."""
-    return [Step(model_name=step) if isinstance(step, str) else step for step in ensemble.steps]
+    return [EnsembleStep(model_name=step) if isinstance(step, str) else step for step in ensemble.steps]
 
 
 def unknown_steps(ensemble: Ensemble, known: Sequence[str]) -> Iterator[Mistake]:
@@ -382,12 +383,12 @@ def _repeated(names: Sequence[str], *, field: str) -> Iterator[Mistake]:
 
 
 def _unequal_sizes(inputs: Sequence[Tensor]) -> Iterator[Mistake]:
-    sizes: dict[str, OpenSize] = {}
-    for size in (size for tensor in inputs for size in tensor.dims if isinstance(size, OpenSize)):
+    sizes: dict[str, DynamicDim] = {}
+    for size in (size for tensor in inputs for size in tensor.dims if isinstance(size, DynamicDim)):
         if sizes.setdefault(size.name, size) != size:
             yield Mistake(
                 field="inputs",
                 what=f"two sizes are called {size.name!r}: {sizes[size.name]} and {size}",
-                expected="one OpenSize for each name",
+                expected="one DynamicDim for each name",
                 fix="rename one, or use the same in both places",
             )

@@ -1,4 +1,4 @@
-"""Reading declarations: from `models/<name>/build.py` to a ModelBuild without a mistake, in milliseconds.
+"""Reading declarations: from `models/<name>/build.py` to a ModelDefinition without a mistake.
 
 A build.py defines BUILD, and may define FORMS: other forms of the same network, such as another backend's.
 `resnet50` is the BUILD of a folder, `resnet50:torchscript` a form, whose name is its own.
@@ -18,7 +18,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.matching import fits
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare import backends, models, serving, tensors, weights
-from triton_models.declare.declaration import NAME_RULE, Example, ModelBuild, is_name
+from triton_models.declare.declaration import NAME_RULE, Example, ModelDefinition, is_name
 from triton_models.declare.mistakes import BAD_DECLARATION, Mistake, declared_values, find_mistakes
 from triton_models.declare.models import PythonModel
 from triton_models.declare.places import Places
@@ -33,10 +33,10 @@ FORM_MARK = ":"
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        ModelBuild,
+        ModelDefinition,
         Example,
         ShapeRange,
-        tensors.OpenSize,
+        tensors.DynamicDim,
         tensors.Tensor,
         serving.Instances,
         serving.DynamicBatching,
@@ -51,14 +51,14 @@ _CLASSES: dict[str, type] = {
         weights.S3Weights,
         weights.LocalWeights,
         weights.PackageWeights,
-        weights.SeededWeights,
+        weights.RandomWeights,
         models.PyTorchNetwork,
         models.OnnxFile,
         models.PythonModel,
         models.DaliPipeline,
         models.TensorFlowGraph,
         models.Ensemble,
-        models.Step,
+        models.EnsembleStep,
     )
 }
 
@@ -74,10 +74,10 @@ class DeclaredFolder:
     """
 
     path: Path
-    build: ModelBuild
-    forms: Mapping[str, ModelBuild]
+    build: ModelDefinition
+    forms: Mapping[str, ModelDefinition]
 
-    def asked(self, name: str) -> ModelBuild:
+    def asked(self, name: str) -> ModelDefinition:
         """BUILD for the folder's name, a form for `folder:form`.
 
         Raises:
@@ -130,7 +130,7 @@ def forms_of(name: str, models: Path | None = None) -> list[str]:
     return [folder, *(f"{folder}{FORM_MARK}{form}" for form in read_folder(folder, models).forms)]
 
 
-def load_build(name: str, models: Path | None = None) -> ModelBuild:
+def load_build(name: str, models: Path | None = None) -> ModelDefinition:
     """The declaration of a model, freshly read.
 
     Args:
@@ -144,13 +144,13 @@ def load_build(name: str, models: Path | None = None) -> ModelBuild:
     return read_folder(name.partition(FORM_MARK)[0], models).asked(name)
 
 
-def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelBuild]:
+def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelDefinition]:
     """The declarations of several models, freshly read.
 
     Raises:
         FleetError: Every mistake in any of them.
     """
-    builds: list[ModelBuild] = []
+    builds: list[ModelDefinition] = []
     problems: list[Problem] = []
     owners: dict[str, str] = {}
     for name in names:
@@ -190,10 +190,12 @@ def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
         raise _bad_declaration(path, f"the model's name {name!r}", NAME_RULE)
     module = _execute(path)
     build, forms = getattr(module, "BUILD", None), getattr(module, "FORMS", {})
-    if not isinstance(build, ModelBuild):
-        raise _bad_declaration(path, f"BUILD is {build!r}", "BUILD = ModelBuild(...)")
-    if not isinstance(forms, Mapping) or not all(isinstance(form, ModelBuild) for form in forms.values()):
-        raise _bad_declaration(path, f"FORMS is {forms!r}", "FORMS = {name: ModelBuild(...)}")
+    if not isinstance(build, ModelDefinition):
+        raise _bad_declaration(path, f"BUILD is {build!r}", "BUILD = ModelDefinition(...)")
+    if not isinstance(forms, Mapping) or not all(
+        isinstance(form, ModelDefinition) for form in forms.values()
+    ):
+        raise _bad_declaration(path, f"FORMS is {forms!r}", "FORMS = {name: ModelDefinition(...)}")
     raise_if_any(dict.fromkeys(_problems((build, *forms.values()), path)))  # of the same form twice, once
     if build.name != name:
         raise _bad_declaration(path, f"BUILD.name is {build.name!r}", f"the folder's name, {name!r}")
@@ -214,7 +216,9 @@ def _unknown(name: str, models: Path) -> FleetError:
     )
 
 
-def _form_names(build: ModelBuild, forms: Mapping[str, ModelBuild], path: Path) -> Iterator[Problem]:
+def _form_names(
+    build: ModelDefinition, forms: Mapping[str, ModelDefinition], path: Path
+) -> Iterator[Problem]:
     """A form is published under its own name, so no other model may have it."""
     owners = {build.name: "BUILD"}
     for form, declared in forms.items():
@@ -242,7 +246,7 @@ def _form_problem(what: str, where: str, expected: str) -> Problem:
     )
 
 
-def _problems(builds: Sequence[ModelBuild], path: Path) -> Iterator[Problem]:
+def _problems(builds: Sequence[ModelDefinition], path: Path) -> Iterator[Problem]:
     found = [*find_mistakes(*builds), *_missing_files(declared_values(*builds), path.parent)]
     places = Places(path, classes=_CLASSES) if found else None
     for owner, mistake in found:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from triton_models.base.errors import Problem, raise_if_any
-from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import Ensemble
 from triton_models.facts.releases import REMOVED_BACKENDS, Release
 
@@ -71,7 +71,7 @@ def missing(modules: Iterable[str]) -> list[str]:
     return [module for module in modules if not _found(module)]
 
 
-def check_backends(build: ModelBuild, release: Release) -> None:
+def check_backends(build: ModelDefinition, release: Release) -> None:
     """See that the release has the backend of every model.
 
     Raises:
@@ -80,7 +80,7 @@ def check_backends(build: ModelBuild, release: Release) -> None:
     raise_if_any(_removed(build, release))
 
 
-def _removed(build: ModelBuild, release: Release) -> Iterator[Problem]:
+def _removed(build: ModelDefinition, release: Release) -> Iterator[Problem]:
     for model in build.models:
         backend = "" if isinstance(model, Ensemble) else model.backend.backend
         removed = REMOVED_BACKENDS.get(backend)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from triton_models.declare.declaration import ModelBuild, interface_of
+from triton_models.declare.declaration import ModelDefinition, interface_of
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.models import DaliPipeline, Ensemble, steps_of
-from triton_models.declare.tensors import OpenSize, Tensor
+from triton_models.declare.tensors import DynamicDim, Tensor
 from triton_models.facts.payload import PAYLOAD_LIMIT
 
 # Read on 2026-11-22: src/http_server.cc of the Triton server has no JSON for FP16 and BF16, and takes
@@ -25,7 +25,7 @@ _NOT_IN_JSON = ("FP16", "BF16")
 _VALUES: Mapping[str, bool | str] = MappingProxyType({"BOOL": False, "STRING": "text"})
 
 
-def smallest_request(build: ModelBuild) -> str | None:
+def smallest_request(build: ModelDefinition) -> str | None:
     """The body of the smallest request, in JSON with repeated data.
 
     Returns:
@@ -42,7 +42,7 @@ def smallest_request(build: ModelBuild) -> str | None:
     return json.dumps({"inputs": tensors}, separators=(",", ":"))
 
 
-def _interface(build: ModelBuild) -> Interface | None:
+def _interface(build: ModelDefinition) -> Interface | None:
     """Return the inputs that applications send to a build; None if its declaration does not say."""
     models = {model.name: model for model in build.models}
     top = models.get(build.name)
@@ -62,7 +62,7 @@ def _interface(build: ModelBuild) -> Interface | None:
 
 
 def _written(tensor: Tensor, *, batches: bool) -> dict[str, Any]:
-    sizes = [size.min if isinstance(size, OpenSize) else max(size, 1) for size in tensor.dims]
+    sizes = [size.min if isinstance(size, DynamicDim) else max(size, 1) for size in tensor.dims]
     name = tensor.full_type.removeprefix("TYPE_")
     return {
         "name": tensor.name,

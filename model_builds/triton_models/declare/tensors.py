@@ -59,7 +59,7 @@ ELEMENT_BYTES: Mapping[str, int] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenSize:
+class DynamicDim:
     """A dimension that differs from request to request. Dimensions of one name are equal within a request.
 
     Attributes:
@@ -84,7 +84,7 @@ class OpenSize:
         if not self.name.isidentifier() or self.name == "batch":
             yield Mistake(
                 field="name",
-                what=f"OpenSize.name is {self.name!r}",
+                what=f"DynamicDim.name is {self.name!r}",
                 expected="a word of letters, digits and _, other than 'batch'",
                 fix="name what is counted, such as 'tokens'; the batch comes from max_batch_size",
             )
@@ -104,12 +104,12 @@ class Tensor:
     Attributes:
         name: The tensor's name.
         data_type: With or without the prefix "TYPE_".
-        dims: The shape without the batch dimension; -1 or an OpenSize for a variable size.
+        dims: The shape without the batch dimension; -1 or a DynamicDim for a variable size.
     """
 
     name: str
     data_type: str
-    dims: Sequence[int | OpenSize]
+    dims: Sequence[int | DynamicDim]
 
     @property
     def full_type(self) -> str:
@@ -119,12 +119,12 @@ class Tensor:
     @property
     def sizes(self) -> tuple[int, ...]:
         """The dimensions as config.pbtxt spells them, -1 where they are open."""
-        return tuple(-1 if isinstance(size, OpenSize) else size for size in self.dims)
+        return tuple(-1 if isinstance(size, DynamicDim) else size for size in self.dims)
 
     @property
     def least_bytes(self) -> int:
         """The bytes of the smallest value that it can have, for one row of a batch."""
-        sizes = (size.min if isinstance(size, OpenSize) else max(size, 1) for size in self.dims)
+        sizes = (size.min if isinstance(size, DynamicDim) else max(size, 1) for size in self.dims)
         return math.prod(sizes) * ELEMENT_BYTES.get(self.full_type, 0)
 
     def mistakes(self) -> Iterator[Mistake]:

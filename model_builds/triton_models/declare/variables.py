@@ -10,7 +10,7 @@ from triton_models.base.source_files import source_files
 
 _READS = re.compile(r"""environ(?:\.get\(|\[)\s*["']([A-Za-z0-9_]+)["']""")
 _SEEDED = re.compile(r"\bSeededWeights\(")
-_READS_OR_SEEDED = re.compile(_READS.pattern + r"\s*\)?\s*,\s*otherwise\s*=\s*SeededWeights\(")
+_READS_OR_SEEDED = re.compile(_READS.pattern + r"\s*\)?\s*,\s*otherwise\s*=\s*RandomWeights\(")
 
 
 def variables_read(folder: Path) -> frozenset[str]:

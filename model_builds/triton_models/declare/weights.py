@@ -94,7 +94,7 @@ class PackageWeights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeededWeights:
+class RandomWeights:
     """No training: the same random weights everywhere, enough to prove the way to a prediction.
 
     Attributes:
@@ -104,7 +104,7 @@ class SeededWeights:
     seed: int
 
 
-Weights: TypeAlias = HubWeights | S3Weights | LocalWeights | PackageWeights | SeededWeights
+Weights: TypeAlias = HubWeights | S3Weights | LocalWeights | PackageWeights | RandomWeights
 
 
 def weights_at(address: str | None, *, otherwise: Weights) -> Weights:

@@ -67,7 +67,7 @@ _MODULES_SINCE: Mapping[str, frozenset[str]] = MappingProxyType(
     }
 )
 
-OWN_IMAGE_ADDS = "own_image_adds"
+CUSTOM_IMAGE_ADDS = "custom_image_adds"
 """The key of build.json with the backends, agents and modules that a custom image adds."""
 
 
@@ -98,5 +98,5 @@ def added(record: Mapping[str, Any]) -> frozenset[str]:
     Args:
         record: What build.json says.
     """
-    said = record.get(OWN_IMAGE_ADDS)
+    said = record.get(CUSTOM_IMAGE_ADDS)
     return frozenset(str(name) for name in said) if isinstance(said, list) else frozenset()

@@ -64,7 +64,7 @@ def needs(
         region: Where it is deployed.
         instances: The most that it scales to.
         builds: The most builds at a time.
-        machine: What builds run on, one of MACHINES. "automatic" is what `ModelBuilds` chooses unasked.
+        machine: What builds run on, one of MACHINES. "automatic" is what `ModelBuildProject` chooses unasked.
         build_type: The instance type of Processing jobs; the endpoint's by default.
     """
     endpoint = Need(

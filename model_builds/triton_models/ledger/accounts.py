@@ -210,7 +210,7 @@ ROWS = (
         "id; aws-cdk issue 17040: an Update comes back where the id was kept",
         depends=(
             "NamesReady",
-            "WarmUp",
+            "EndpointWarmUp",
             "DeploymentBuild",
         ),
         decided_by=DecidedBy.ACCOUNT,

@@ -14,7 +14,7 @@ ROWS = (
         depends=(
             "driver-too-old",
             "triton_models.facts.releases.CUDA_MAJORS",
-            "ModelBuilds",
+            "ModelBuildProject",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="a build whose buildspec is `nvidia-smi --query-gpu=name,driver_version --format=csv`",
@@ -53,7 +53,7 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html",
         depends=(
-            "ModelBuilds",
+            "ModelBuildProject",
             "OnDemandMachine",
             "triton_models.facts.build_machines.on_demand.BUILD_MACHINES",
         ),

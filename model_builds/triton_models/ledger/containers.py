@@ -77,7 +77,7 @@ ROWS = (
         "http_server.cc of server; AWS does not document whether OriginalMessage is the container's own text",
         depends=(
             "triton_fleet.functions.code.warm_up.REFUSED_INPUT",
-            "WarmUp",
+            "EndpointWarmUp",
             "triton_rehearsal.hosting.service",
         ),
         decided_by=DecidedBy.ACCOUNT,

@@ -230,7 +230,7 @@ ROWS = (
         "loads the models",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html",
-        depends=("WarmUp",),
+        depends=("EndpointWarmUp",),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws logs tail` of the warm-up's log group, after an update",
         if_false="Correct the event pattern of the warm-up",
@@ -308,7 +308,7 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html "
         "asks for cloudwatch:DescribeAlarms of 'your IAM execution role'",
-        depends=("RollbackAlarms", "NewFleetAlarms", "stacks.updates"),
+        depends=("RollbackAlarms", "GreenFleetAlarms", "stacks.updates"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`, then again with -c min_capacity=2: the update completes",
         if_false="Deploy with -c rollback_alarms=false, and give the permission to whom the error names",

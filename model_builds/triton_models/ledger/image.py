@@ -88,7 +88,7 @@ ROWS = (
         depends=("triton_models.facts.image_contents.python_packages", "python-import"),
         decided_by=DecidedBy.BY_HAND,
         command="`python3 -m pip list` in the image",
-        if_false="Correct the table in triton_models/facts/image_contents.py; until then own_image_adds "
+        if_false="Correct the table in triton_models/facts/image_contents.py; until then custom_image_adds "
         "names the module",
     ),
     Belief(
@@ -126,8 +126,8 @@ ROWS = (
         ),
         decided_by=DecidedBy.GPU,
         command="`ls /opt/tritonserver/backends/*` in the image",
-        if_false="Correct the table in triton_models/facts/image_contents.py; until then own_image_adds of a "
-        "declaration names what the image has",
+        if_false="Correct the table in triton_models/facts/image_contents.py; until then custom_image_adds "
+        "of a declaration names what the image has",
     ),
     Belief(
         id="backends-in-cpu-image",

@@ -43,7 +43,7 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html, for endpoints "
         "that are updated",
-        depends=("NewFleetAlarms",),
+        depends=("GreenFleetAlarms",),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch list-metrics --namespace AWS/SageMaker --dimensions "
         "Name=EndpointConfigName`, after a deployment with traffic",

@@ -16,7 +16,7 @@ from triton_models.builds.derived import type_problems
 from triton_models.builds.environments import check_environments
 from triton_models.builds.job import BuildJob
 from triton_models.declare.backends import TensorRt
-from triton_models.declare.declaration import ModelBuild
+from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import DaliPipeline, Ensemble, OnnxFile, PythonModel, PyTorchNetwork
 from triton_models.declare.requires import check_backends
@@ -67,7 +67,7 @@ class Judged:
 
 
 def unservable(
-    builds: Mapping[str, ModelBuild], *, models: Path, release: Release, gpu: bool
+    builds: Mapping[str, ModelDefinition], *, models: Path, release: Release, gpu: bool
 ) -> Iterator[Problem]:
     """Return the problems of declarations for a release.
 
@@ -83,7 +83,7 @@ def unservable(
     )
 
 
-def judge(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Judged:
+def judge(build: ModelDefinition, *, source: Path, release: Release, gpu: bool) -> Judged:
     """Check one declaration alone.
 
     Args:
@@ -117,7 +117,7 @@ def together(judged: Iterable[Judged]) -> Iterator[Problem]:
     yield from _names_taken(owners)
 
 
-def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> Iterator[Problem]:
+def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool) -> Iterator[Problem]:
     try:
         check_backends(build, release)
     except FleetError as error:
@@ -143,7 +143,7 @@ def _alone(build: ModelBuild, *, source: Path, release: Release, gpu: bool) -> I
     yield from _payload(build)
 
 
-def _payload(build: ModelBuild) -> Iterator[Problem]:
+def _payload(build: ModelDefinition) -> Iterator[Problem]:
     """Yield a problem if one row of a plain model's inputs exceeds the request limit."""
     if len(build.models) != 1 or not isinstance(build.models[0], PythonModel | PyTorchNetwork):
         return
@@ -174,13 +174,13 @@ def _names_taken(owners: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
             )
 
 
-def _names(build: ModelBuild) -> tuple[str, ...]:
+def _names(build: ModelDefinition) -> tuple[str, ...]:
     """Return the artifact's name, and those of an ensemble's steps."""
     composing = [model.name for model in build.models if not isinstance(model, Ensemble)]
     return tuple(dict.fromkeys([build.name, *composing]))
 
 
-def _plans(build: ModelBuild, source: Path) -> set[str]:
+def _plans(build: ModelDefinition, source: Path) -> set[str]:
     compiled = {
         model.backend.hardware
         for model in build.models

@@ -15,7 +15,7 @@ from triton_models.artifact import refusal as mark
 from triton_models.artifact.layout import BUILD_FILE, read_layout
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import progress
-from triton_models.declare.declaration import Example, ModelBuild
+from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import blame, forms_of, load_build, model_names
 from triton_models.facts.tensorrt import Precision
 from triton_models.verify.comparing import NEVER, Difference, difference
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> Verified:
     return Verified(found=found)
 
 
-def verify(root: Path, declaration: ModelBuild, *, server: Server) -> Accuracy:
+def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accuracy:
     """Send every example of a declaration to the built model, and compare the answers with its source's.
 
     Every component of every output in the reference must be within the tolerance of the model's precision; of
@@ -149,7 +149,7 @@ def verify(root: Path, declaration: ModelBuild, *, server: Server) -> Accuracy:
     return found
 
 
-def declaration_of(root: Path, models: Path | None = None) -> ModelBuild:
+def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
     """Return the declaration that a root was built from.
 
     Args:
@@ -185,7 +185,7 @@ class _Comparison:
         output: The output with that difference.
     """
 
-    declaration: ModelBuild
+    declaration: ModelDefinition
     model: str
     outputs: Sequence[Output]
     precisions: Sequence[Precision]
@@ -253,7 +253,7 @@ def _with_left_out(problem: Problem, record: Mapping[str, Any]) -> Problem:
     return replace(problem, fix=problem.fix + more)
 
 
-def _verify(root: Path, record: Mapping[str, Any], declaration: ModelBuild, server: Server) -> Accuracy:
+def _verify(root: Path, record: Mapping[str, Any], declaration: ModelDefinition, server: Server) -> Accuracy:
     model = served_model(root, record)
     precisions: Sequence[Precision] = record.get("precisions") or ("fp32",)
     compares = declaration.reference is not None

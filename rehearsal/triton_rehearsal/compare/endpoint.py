@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from triton_models.base.outcome import progress
-from triton_models.spec import Ensemble, ModelBuild
+from triton_models.spec import Ensemble, ModelDefinition
 from triton_models.verify.comparing import largest_difference
 from triton_rehearsal.compare.comparison import Comparison
 from triton_rehearsal.compare.measurement import Ask, ColdStart, Measurement, measure
@@ -21,7 +21,7 @@ _ONE_START = (
 
 
 def compare_on_endpoint(
-    builds: Mapping[str, ModelBuild],
+    builds: Mapping[str, ModelDefinition],
     *,
     endpoint: str,
     repository: str | None,
@@ -74,7 +74,7 @@ def compare_on_endpoint(
     )
 
 
-def _first_answer(name: str, build: ModelBuild, client: Client, size: int) -> Measurement:
+def _first_answer(name: str, build: ModelDefinition, client: Client, size: int) -> Measurement:
     progress(f"asking {name} for the first time")
     inputs = build.examples()[0].inputs
     start = time.perf_counter()
@@ -94,13 +94,13 @@ def _first_answer(name: str, build: ModelBuild, client: Client, size: int) -> Me
     )
 
 
-def _allowed(build: ModelBuild) -> float:
+def _allowed(build: ModelDefinition) -> float:
     """The largest difference allowed on a GPU, where plans calculate in what they were compiled for."""
     if not build.precisions:
         return build.allowed()
     return max(build.allowed(each) for each in build.precisions)
 
 
-def _invoking(build: ModelBuild, client: Client) -> Ask:
+def _invoking(build: ModelDefinition, client: Client) -> Ask:
     inputs = build.examples()[0].inputs
     return lambda: client.infer(model=build.name, inputs=inputs)

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
-from triton_models.spec import ModelBuild
+from triton_models.spec import ModelDefinition
 from triton_models.verify.comparing import largest_difference
 from triton_rehearsal.compare.comparison import Comparison
 from triton_rehearsal.compare.measurement import Ask, ColdStart, Measurement, measure, rotated
@@ -55,7 +55,7 @@ class Subject:
     """
 
     name: str
-    build: ModelBuild
+    build: ModelDefinition
     artifact: Path
     known: Measurement
     body: bytes
@@ -114,7 +114,7 @@ class _Times:
 
 
 def compare_locally(
-    builds: Mapping[str, ModelBuild],
+    builds: Mapping[str, ModelDefinition],
     *,
     requests: int,
     concurrency: int,
@@ -156,7 +156,7 @@ def compare_locally(
     )
 
 
-def _prepared(name: str, declared: ModelBuild, place: Path, models: Path | None) -> Subject:
+def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | None) -> Subject:
     from triton_models.builds.build import build
     from triton_models.client import encode
     from triton_models.pack.pack import pack

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from triton_models.client import Client
-from triton_models.spec import Example, ModelBuild
+from triton_models.spec import Example, ModelDefinition
 from triton_models.verify.comparing import is_text, largest_difference, shown
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Prediction:
         return self.difference is None or self.difference <= self.tolerance
 
 
-def predict(build: ModelBuild, client: Client) -> list[Prediction]:
+def predict(build: ModelDefinition, client: Client) -> list[Prediction]:
     """Serve every example of a model twice and compare with its reference.
 
     Raises:
@@ -62,7 +62,7 @@ def predict(build: ModelBuild, client: Client) -> list[Prediction]:
     return [_predict_one(build, client, example) for example in build.examples()]
 
 
-def _predict_one(build: ModelBuild, client: Client, example: Example) -> Prediction:
+def _predict_one(build: ModelDefinition, client: Client, example: Example) -> Prediction:
     expected = build.reference(example.inputs)[build.output] if build.reference else None
     _, cold_ms = _timed(client, build.name, example.inputs)
     served, warm_ms = _timed(client, build.name, example.inputs)

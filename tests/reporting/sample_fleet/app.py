@@ -12,7 +12,7 @@ from triton_fleet import (
     EndpointAlarms,
     EndpointDashboard,
     EndpointScaling,
-    ModelBuilds,
+    ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
     Thresholds,
@@ -22,7 +22,7 @@ app = App()
 models = app.node.get_context("models")
 stack = Stack(app, "Fleet")
 repository = ModelRepository(stack, "Repository")
-ModelBuilds(
+ModelBuildProject(
     stack,
     "Builds",
     repository=repository,

@@ -80,7 +80,7 @@ def _wait(
 
 
 def _stored(s3: Any, bucket: str, key: str) -> bool:
-    """Whether there is an object of this key.
+    """Return whether an object of this key exists.
 
     Asked by listing, which needs no permission to read models, and separates what is not there from what must
     not be read. Keys are listed in order, so the key itself comes first of all that begin with it.
@@ -90,7 +90,7 @@ def _stored(s3: Any, bucket: str, key: str) -> bool:
 
 
 def _reason(wanted: dict[str, Any], missing: list[str]) -> str:
-    """What is missing and what to do, first of all, as a long list of names is cut."""
+    """Return the reason, with the fix in front, because a long list of names is cut."""
     repository, minutes = f"s3://{wanted['Bucket']}/{wanted['Prefix']}", float(wanted["WaitSeconds"]) / 60
     return (
         f"{len(missing)} of {len(wanted['Artifacts'])} artifacts were not in {repository} within "

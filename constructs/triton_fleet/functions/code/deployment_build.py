@@ -200,7 +200,7 @@ def _stop(started: str) -> None:
 
 
 def _status(started: str) -> tuple[str, str]:
-    """How a build or a run is doing, and where to read about it."""
+    """Return the status of a build or a run, and the address of its log."""
     if started.startswith("arn:"):
         run = boto3.client("stepfunctions").describe_execution(executionArn=started)
         return run["status"], run.get("cause") or started
@@ -247,7 +247,7 @@ def _wait(
 
 
 def _wanted(event: dict[str, Any]) -> Mapping[str, Any]:
-    """What is waited for. What a target lacks is found out once: the rest has a result."""
+    """Return what the deployment waits for. The models that a target lacks are looked up once."""
     wanted: dict[str, Any] = event["ResourceProperties"]
     if event["ResourceType"] != "Custom::TritonTarget":
         return wanted
@@ -257,7 +257,7 @@ def _wanted(event: dict[str, Any]) -> Mapping[str, Any]:
 
 
 def _results(wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """How each model came out that a build is done with."""
+    """Return the result of each model that a build has finished."""
     s3 = boto3.client("s3")
     pages = s3.get_paginator("list_objects_v2").paginate(
         Bucket=wanted["Bucket"], Prefix=f"{wanted['RunsPrefix']}{wanted['Run']}/results/"
@@ -332,7 +332,7 @@ def _lacking(wanted: Mapping[str, Any]) -> list[str]:
 
 
 def _is_elsewhere(model: Mapping[str, Any], target: str) -> bool:
-    """Whether a name stands for something on other targets. In version 1 there were none."""
+    """Return whether a name has an artifact on other targets, which version 1 did not have."""
     current = model["current"]
     return not isinstance(current, str) and any(not covers(each, target) for each in current)
 

@@ -60,7 +60,7 @@ def artifact_on(model: dict[str, Any], target: str) -> str | None:
 
 
 def covers(wide: str, target: str) -> bool:
-    """Whether an artifact for one target runs on another."""
+    """Return whether an artifact for one target runs on another."""
     if wide == "any":
         return True
     hardware, _, tensorrt = wide.rpartition("-trt")
@@ -73,7 +73,7 @@ def covers(wide: str, target: str) -> bool:
 
 
 def width(target: str) -> int:
-    """How much a target covers."""
+    """Return the width of a target: the more it covers, the larger."""
     if target == "any":
         return 3
     return {"any": 2, "ampere+": 1}.get(target.rpartition("-trt")[0], 0)

@@ -59,7 +59,7 @@ def handler(
 
 
 def _failure(wanted: Mapping[str, Any]) -> str:
-    """What keeps the fleet from moving to the endpoint; "" if nothing does."""
+    """Return the reason why the fleet cannot move to the endpoint; "" if it can."""
     serving = _serving(wanted["Alias"])
     if serving is None:
         return ""  # a first deployment: no application asks for anything yet
@@ -109,7 +109,7 @@ def _models(wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _undone(model: Mapping[str, Any], old: str, target: str) -> bool:
-    """Whether the new target has, built from the same sources, what was rolled back from on the old one."""
+    """Return whether the new target has a build of the sources that were rolled back from on the old one."""
     if isinstance(model["current"], str):
         return False
     changes = [change for change in model["history"] if covers(change["target"], old)]

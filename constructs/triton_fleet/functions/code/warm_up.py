@@ -136,7 +136,7 @@ def _loads(wanted: Mapping[str, Any], context: Any, *, sleep: Callable[[float], 
 
 
 def _moves(ssm: Any, alias: str, endpoint: str) -> bool:
-    """Whether the fleet is served by another endpoint until this one takes over."""
+    """Return whether another endpoint serves the fleet until this one takes over."""
     try:
         value = ssm.get_parameter(Name=alias)["Parameter"]["Value"]
     except ClientError as error:
@@ -157,7 +157,7 @@ def target_models(manifest: str | bytes, target: str) -> dict[str, str]:
 
 
 def _targets(s3: Any) -> dict[str, str] | None:
-    """What the names of models stand for now; None if that cannot be read."""
+    """Return the current artifact of each model's name; None if they cannot be read."""
     bucket, key = os.environ["MANIFEST_BUCKET"], os.environ["MANIFEST_KEY"]
     try:
         return target_models(s3.get_object(Bucket=bucket, Key=key)["Body"].read(), os.environ["TARGET"])
@@ -198,7 +198,7 @@ def _send(runtime: Any, endpoint: str, targets: Mapping[str, str], request: dict
 
 
 def _refused(error: Exception) -> bool:
-    """Whether a model was loaded, and could not make anything of the input."""
+    """Return whether a model was loaded and refused the input."""
     said = str(error.response.get("OriginalMessage")) if isinstance(error, ClientError) else ""
     return REFUSED_INPUT.match(said) is not None and CRASHED not in said
 
@@ -218,7 +218,7 @@ def written_out(body: str) -> bytes:
 
 
 def _baking(sagemaker: Any, endpoint: str) -> bool:
-    """Whether a new fleet is being watched."""
+    """Return whether a new fleet is being watched."""
     try:
         described = sagemaker.describe_endpoint(EndpointName=endpoint)
     except (BotoCoreError, ClientError) as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.opset import lowered
-from triton_models.declare.tensors import OpenSize, Tensor
+from triton_models.declare.tensors import DynamicDim, Tensor
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +99,7 @@ def example_tensors(inputs: Sequence[Tensor], *, batches: bool) -> dict[str, tor
     types = {"TYPE_FP16": "float16", "TYPE_FP32": "float32", "TYPE_FP64": "float64", "TYPE_BF16": "bfloat16"}
     examples = {}
     for tensor in inputs:
-        dims = [max(size.min, 2) if isinstance(size, OpenSize) else size for size in tensor.dims]
+        dims = [max(size.min, 2) if isinstance(size, DynamicDim) else size for size in tensor.dims]
         shape = [2, *dims] if batches else dims
         name = types.get(tensor.full_type, tensor.full_type.removeprefix("TYPE_").lower())
         count = torch.Size(shape).numel()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.weights import fetch
-from triton_models.declare.weights import SeededWeights, Weights
+from triton_models.declare.weights import RandomWeights, Weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -39,8 +39,8 @@ def load_pretrained(
     import torch
 
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(weights.seed if isinstance(weights, SeededWeights) else 0)
-        if isinstance(weights, SeededWeights):
+        torch.manual_seed(weights.seed if isinstance(weights, RandomWeights) else 0)
+        if isinstance(weights, RandomWeights):
             network = architecture(untrained)
         else:
             network, missing = _load(architecture, weights)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from triton_models.artifact.signature import NetworkTensor, Signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.onnx import example_tensors
-from triton_models.declare.tensors import OpenSize, Tensor
+from triton_models.declare.tensors import DynamicDim, Tensor
 
 if TYPE_CHECKING:
     import torch
@@ -117,13 +117,13 @@ def _examples(inputs: Sequence[Tensor], *, batches: bool) -> Iterator[list[torch
     yield first
     if batches:
         yield [torch.cat([each, each[:1]]) for each in first]
-    if any(isinstance(size, OpenSize) for tensor in inputs for size in tensor.dims):
+    if any(isinstance(size, DynamicDim) for tensor in inputs for size in tensor.dims):
         larger = [replace(tensor, dims=[_larger(size) for size in tensor.dims]) for tensor in inputs]
         yield list(example_tensors(larger, batches=batches).values())
 
 
-def _larger(size: int | OpenSize) -> int:
-    return min(max(size.min, 2) + 1, size.max) if isinstance(size, OpenSize) else size
+def _larger(size: int | DynamicDim) -> int:
+    return min(max(size.min, 2) + 1, size.max) if isinstance(size, DynamicDim) else size
 
 
 def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, name: str) -> Any:
@@ -238,7 +238,7 @@ def _refuse_tf32(graph: Any, name: str) -> None:
 
 
 def _declared(tensor: Tensor, *, batches: bool) -> NetworkTensor:
-    sizes = [size.name if isinstance(size, OpenSize) else size for size in tensor.dims]
+    sizes = [size.name if isinstance(size, DynamicDim) else size for size in tensor.dims]
     return NetworkTensor(
         name=tensor.name, data_type=tensor.full_type, dims=[BATCH, *sizes] if batches else sizes
     )

@@ -19,8 +19,8 @@ from triton_models.declare.weights import (
     HubWeights,
     LocalWeights,
     PackageWeights,
+    RandomWeights,
     S3Weights,
-    SeededWeights,
     Weights,
 )
 
@@ -57,7 +57,7 @@ def fetch(weights: Weights) -> Path:
     """
     if isinstance(weights, LocalWeights):
         return Path(weights.path)
-    if isinstance(weights, SeededWeights):
+    if isinstance(weights, RandomWeights):
         return Path()
     return _fetch_once(weights)
 
@@ -68,7 +68,7 @@ def described(weights: Weights) -> str:
     Raises:
         FleetError: The weights are unavailable.
     """
-    if isinstance(weights, SeededWeights):
+    if isinstance(weights, RandomWeights):
         return f"untrained, seed {weights.seed}"
     if isinstance(weights, HubWeights):
         return f"{weights.id}@{weights.revision}"

@@ -1,8 +1,8 @@
 """Reads."""
 
-from triton_models.spec import ModelBuild, PythonModel, Tensor
+from triton_models.spec import ModelDefinition, PythonModel, Tensor
 
-BUILD = ModelBuild(
+BUILD = ModelDefinition(
     name="reader",
     description="made up",
     models=[

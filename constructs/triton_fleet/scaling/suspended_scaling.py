@@ -13,8 +13,8 @@ _State = autoscaling.CfnScalableTarget.SuspendedStateProperty
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspension:
-    """What auto scaling does not do for now: for load tests and incidents. Take it out again to resume.
+class SuspendedScaling:
+    """Suspended activities of auto scaling, for load tests and incidents. Remove it to resume.
 
     Source, read on 2026-11-21:
     https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-suspend-resume-scaling.html
