@@ -29,7 +29,7 @@ from triton_models.spec import (
     load_builds,
     model_names,
 )
-from triton_models.survey.servable import Judged, judge, unservable
+from triton_models.survey.servable import CheckedDeclaration, check_declaration, unservable
 
 X, Y = [Tensor("X", "FP32", [1])], [Tensor("Y", "FP32", [1])]
 
@@ -67,8 +67,8 @@ def rules(*builds: ModelDefinition, release: str = "25.09", gpu: bool = True) ->
     return [problem.rule for problem in found]
 
 
-def judged(build: ModelDefinition, *, gpu: bool = True, source: Path = Path("models")) -> Judged:
-    return judge(build, source=source, release=RELEASES["25.09"], gpu=gpu)
+def checked(build: ModelDefinition, *, gpu: bool = True, source: Path = Path("models")) -> CheckedDeclaration:
+    return check_declaration(build, source=source, release=RELEASES["25.09"], gpu=gpu)
 
 
 @pytest.mark.parametrize("release", ["24.09", "25.09", "26.05"])
@@ -216,7 +216,7 @@ def test_everything_is_reported_at_once_with_the_model() -> None:
 
 @pytest.mark.parametrize(("gpu", "plans"), [(True, ("ampere+",)), (False, ())])
 def test_plans_are_those_of_a_build_for_gpus(gpu: bool, plans: tuple[str, ...]) -> None:
-    assert judged(build("encoder", network("INT32", hardware="ampere+")), gpu=gpu).plans == plans
+    assert checked(build("encoder", network("INT32", hardware="ampere+")), gpu=gpu).plans == plans
 
 
 @pytest.mark.parametrize(
@@ -228,15 +228,15 @@ def test_code_of_a_declaration_is_tied_to_a_gpu_only_if_it_makes_plans(
     (tmp_path / "build.py").write_text(f"def write(job):\n    {body}\n")
     written = replace(build("reader", python()), write=print)
 
-    assert judged(written, source=tmp_path).plans == plans
-    assert judged(written, source=tmp_path, gpu=False).plans == ()
-    assert judged(build("reader", python()), source=tmp_path).plans == ()  # nothing calls it
+    assert checked(written, source=tmp_path).plans == plans
+    assert checked(written, source=tmp_path, gpu=False).plans == ()
+    assert checked(build("reader", python()), source=tmp_path).plans == ()  # nothing calls it
 
 
 @pytest.mark.parametrize("gpu", [True, False])
 def test_a_dali_pipeline_of_a_build_for_gpus_needs_one_of_whatever_model(gpu: bool) -> None:
     pipeline = DaliPipeline(name="images", pipeline=print, inputs=X, outputs=Y, max_batch_size=1)
-    found = judged(build("images", pipeline), gpu=gpu)
+    found = checked(build("images", pipeline), gpu=gpu)
 
     assert (found.plans, found.pipelines, found.any_gpu) == ((), True, gpu)
 
@@ -247,6 +247,6 @@ def test_a_dali_pipeline_of_a_build_for_gpus_needs_one_of_whatever_model(gpu: bo
 def test_wheels_that_a_function_names_may_be_for_a_gpu(wheels: Any, any_gpu: bool) -> None:
     model = build("reader", python(environment=Wheels(wheels)))
 
-    found = judged(model)
+    found = checked(model)
     assert (found.environments, found.any_gpu) == (True, any_gpu)
-    assert not judged(model, gpu=False).any_gpu
+    assert not checked(model, gpu=False).any_gpu

@@ -1,4 +1,4 @@
-"""Many declarations are judged in processes of their own, and only those that changed since."""
+"""Many declarations are checked in processes of their own, and only those that changed since."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from triton_models.base.errors import FleetError
 from triton_models.base.source_files import contents
 from triton_models.facts.releases import RELEASES
 from triton_models.survey import survey as module
-from triton_models.survey.found_good import FOLDER
+from triton_models.survey.result_cache import FOLDER
 from triton_models.survey.survey import Survey
 
 NAMES = [f"net-{number}" for number in range(9)]
 
-Judge = Callable[..., list[str]]
+Check = Callable[..., list[str]]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def survey(source: Path) -> Callable[..., Survey]:
 
 
 @pytest.fixture
-def judge(survey: Callable[..., Survey]) -> Judge:
+def check(survey: Callable[..., Survey]) -> Check:
     """What is wrong, in a line for each problem."""
 
     def find(*arguments: Any, **given: Any) -> list[str]:
@@ -81,8 +81,8 @@ def spoil(source: Path) -> None:
     replace(source, "net-7", 'code="code.py"', "code='gone.py'")
 
 
-def test_good_declarations_have_nothing_wrong(judge: Judge) -> None:
-    assert judge() == []
+def test_good_declarations_have_nothing_wrong(check: Check) -> None:
+    assert check() == []
 
 
 @pytest.mark.usefixtures("in_processes")
@@ -97,12 +97,12 @@ def test_processes_find_what_one_finds_in_the_order_of_the_names(source: Path, s
 
 
 def test_what_several_have_wrong_together_is_found_whoever_read_them(
-    source: Path, judge: Judge, in_processes: None
+    source: Path, check: Check, in_processes: None
 ) -> None:
     replace(source, "net-0", "name='net-0',\n            code", "name='same',\n            code")
     replace(source, "net-8", "name='net-8',\n            code", "name='same',\n            code")
 
-    found = judge(processes=4)
+    found = check(processes=4)
 
     assert [each for each in found if each.startswith("composing-name-taken")] == [
         "composing-name-taken: 'same' is a model of net-0 and net-8"
@@ -110,17 +110,17 @@ def test_what_several_have_wrong_together_is_found_whoever_read_them(
 
 
 @pytest.mark.usefixtures("in_processes")
-def test_what_a_declaration_prints_disturbs_nobody(source: Path, judge: Judge) -> None:
+def test_what_a_declaration_prints_disturbs_nobody(source: Path, check: Check) -> None:
     declare(source / "models", "net-2", top="print('[]' * 100_000)")
-    assert judge(processes=4) == []
+    assert check(processes=4) == []
 
 
 @pytest.mark.usefixtures("in_processes")
-def test_a_declaration_that_ends_its_process_is_found_among_few(source: Path, judge: Judge) -> None:
+def test_a_declaration_that_ends_its_process_is_found_among_few(source: Path, check: Check) -> None:
     declare(source / "models", "net-2", top="os._exit(3)")
 
     with pytest.raises(FleetError, match="ended with the exit code 3") as told:
-        judge(processes=4)
+        check(processes=4)
 
     assert "from net-0 to net-2" in str(told.value)
 
@@ -135,33 +135,33 @@ def test_processes_that_nobody_waits_for_are_ended(source: Path, survey: Any) ->
     assert [process.returncode for process in processes] != [None, None, None]
 
 
-def test_a_declaration_that_was_good_is_not_read_again(judge: Judge, read: Callable[[], int]) -> None:
-    judge()
+def test_a_declaration_that_was_good_is_not_read_again(check: Check, read: Callable[[], int]) -> None:
+    check()
     assert read() == 1
-    assert judge() == []
+    assert check() == []
     assert read() == 0
 
 
-def test_what_was_found_good_keeps_its_names(source: Path, judge: Judge) -> None:
-    judge()
+def test_what_was_found_good_keeps_its_names(source: Path, check: Check) -> None:
+    check()
     replace(source, "net-8", "name='net-8',\n            code", "name='net-0',\n            code")
-    assert any(each.startswith("composing-name-taken: 'net-0'") for each in judge())
+    assert any(each.startswith("composing-name-taken: 'net-0'") for each in check())
 
 
-def test_another_file_in_the_folder_is_a_change(source: Path, judge: Judge, read: Callable[[], int]) -> None:
-    judge()
+def test_another_file_in_the_folder_is_a_change(source: Path, check: Check, read: Callable[[], int]) -> None:
+    check()
     read()
     (source / "models" / "net-3" / "words.txt").touch()
-    judge()
+    check()
     assert read() == 1
 
 
-def test_a_change_of_one_leaves_the_others_known(source: Path, judge: Judge, read: Callable[[], int]) -> None:
-    judge()
+def test_a_change_of_one_leaves_the_others_known(source: Path, check: Check, read: Callable[[], int]) -> None:
+    check()
     read()
     for _ in range(2):
         (source / "models" / "net-5" / "words.txt").write_text("changed")
-        judge()
+        check()
     assert read() == 0
 
 
@@ -183,7 +183,7 @@ def test_what_ties_a_model_to_a_gpu_is_known_of_declarations_that_are_not_read_a
     replace(source, "net-6", "max_batch_size=0", "max_batch_size=1")
     replace(source, "net-6", "            parameters={},\n", "")
     replace(source, "net-6", "PythonModel, Tensor", "DaliPipeline, Tensor")
-    first = survey(processes=4).judged()
+    first = survey(processes=4).results()
     read()
 
     plans = {"net-3": ("ampere+",), "net-4": ("this-gpu",)}
@@ -191,62 +191,62 @@ def test_what_ties_a_model_to_a_gpu_is_known_of_declarations_that_are_not_read_a
     assert [each.artifact for each in first if each.environments] == ["net-5"]
     assert [each.artifact for each in first if each.pipelines] == ["net-6"]
     assert [each.artifact for each in first if each.any_gpu] == ["net-5", "net-6"]
-    assert survey().judged() == first
+    assert survey().results() == first
     assert read() == 0
 
 
-def test_another_release_is_a_change(judge: Judge, read: Callable[[], int]) -> None:
-    judge()
+def test_another_release_is_a_change(check: Check, read: Callable[[], int]) -> None:
+    check()
     read()
-    judge(release="24.09")
+    check(release="24.09")
     assert read() == 1
 
 
 def test_an_environment_variable_that_the_folder_reads_is_a_change(
-    source: Path, judge: Judge, read: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+    source: Path, check: Check, read: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replace(source, "net-3", "parameters={}", "parameters={'of': os.environ.get('OF', '1')}")
-    judge()
+    check()
     read()
     monkeypatch.setenv("OF", "2")
-    judge()
+    check()
     assert read() == 1
 
 
-def test_a_mistake_is_reported_every_time(source: Path, judge: Judge) -> None:
+def test_a_mistake_is_reported_every_time(source: Path, check: Check) -> None:
     spoil(source)
-    assert judge() == judge() != []
+    assert check() == check() != []
 
 
 def test_a_folder_that_takes_the_name_of_a_form_is_found_though_the_form_has_not_changed(
-    source: Path, judge: Judge
+    source: Path, check: Check
 ) -> None:
     path = source / "models" / "net-3" / "build.py"
     path.write_text(
         f"{path.read_text()}\nfrom dataclasses import replace\n"
         "FORMS = {'other': replace(BUILD, name='net-3_other')}\n"
     )
-    assert judge() == []
+    assert check() == []
 
     declare(source / "models", "net-3_other")
 
-    assert "bad-declaration: the form 'other' is called 'net-3_other', a folder's too" in judge()
+    assert "bad-declaration: the form 'other' is called 'net-3_other', a folder's too" in check()
 
 
-def test_a_source_folder_that_nobody_may_write_to_is_read_all_the_same(source: Path, judge: Judge) -> None:
+def test_a_source_folder_that_nobody_may_write_to_is_read_all_the_same(source: Path, check: Check) -> None:
     (source / FOLDER).write_text("a file where the folder would be")
-    assert judge() == []
+    assert check() == []
 
 
-def test_what_somebody_else_wrote_there_is_not_believed(source: Path, judge: Judge) -> None:
-    judge()
+def test_what_somebody_else_wrote_there_is_not_believed(source: Path, check: Check) -> None:
+    check()
     (source / FOLDER / "declarations.json").write_text('{"good": 1}')
-    assert judge() == []
+    assert check() == []
 
 
-def test_what_is_kept_is_no_source(source: Path, judge: Judge) -> None:
+def test_what_is_kept_is_no_source(source: Path, check: Check) -> None:
     before = contents(source)
-    judge()
+    check()
     assert (source / FOLDER / "declarations.json").exists()
     assert (source / FOLDER / ".gitignore").read_text() == "*\n"
     assert contents(source) == before

@@ -209,25 +209,25 @@ class ModelBuildProject(Construct):
 
     def _built(self, survey: Survey) -> Iterator[BuiltModel]:
         """The models that a build makes, without those whose declarations cannot be read."""
-        for asked, judged in zip(survey.names, survey.judged(), strict=True):
-            if judged.artifact:
+        for asked, checked in zip(survey.names, survey.results(), strict=True):
+            if checked.artifact:
                 target = PlanTarget(
                     gpu=self.gpu,
                     release=self.release,
                     path=self.node.path,
-                    plans=judged.plans,
-                    environments=judged.environments,
-                    pipelines=judged.pipelines,
-                    any_gpu=judged.any_gpu,
+                    plans=checked.plans,
+                    environments=checked.environments,
+                    pipelines=checked.pipelines,
+                    any_gpu=checked.any_gpu,
                 )
-                yield BuiltModel(asked=asked, name=judged.artifact, target=target)
+                yield BuiltModel(asked=asked, name=checked.artifact, target=target)
 
     def _problems_at_synthesis(self, survey: Survey) -> Iterator[Problem]:
         """Return the problems with the declarations, and with compiling them on this GPU."""
         yield from survey.problems()
-        for judged in survey.judged() if self.gpu is not None else ():
-            for plan in judged.plans:
-                where = f"the plans of {judged.artifact!r}, for {self.node.path}"
+        for checked in survey.results() if self.gpu is not None else ():
+            for plan in checked.plans:
+                where = f"the plans of {checked.artifact!r}, for {self.node.path}"
                 yield from hardware_problems(plan, release=None, gpu=self.gpu, where=where)
 
     def _checked(

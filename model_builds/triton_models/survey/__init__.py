@@ -1,7 +1,7 @@
-"""Thousands of declarations judged during a synthesis.
+"""Thousands of declarations checked during a synthesis.
 
 `survey` reads them in processes of their own, `servable` finds what no endpoint of a release could serve,
-and `found_good` remembers the ones without a problem.
+and `result_cache` caches those without a problem.
 
 Imports: artifact, base, builds, declare, facts.
 """

@@ -31,7 +31,7 @@ NAME_RULE = "composing-name-taken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class CheckedDeclaration:
     """The result of checking one declaration alone.
 
     Attributes:
@@ -54,7 +54,7 @@ class Judged:
     any_gpu: bool = False
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Judged:
+    def of(cls, document: Mapping[str, Any]) -> CheckedDeclaration:
         """Return the result from its JSON-ready data."""
         return cls(
             **{
@@ -78,12 +78,15 @@ def unservable(
         gpu: True if GPUs serve them, with plans for models declared for TensorRT.
     """
     folders = {asked: models / asked.partition(":")[0] for asked in builds}
-    return together(
-        judge(build, source=folders[asked], release=release, gpu=gpu) for asked, build in builds.items()
+    return problems_together(
+        check_declaration(build, source=folders[asked], release=release, gpu=gpu)
+        for asked, build in builds.items()
     )
 
 
-def judge(build: ModelDefinition, *, source: Path, release: Release, gpu: bool) -> Judged:
+def check_declaration(
+    build: ModelDefinition, *, source: Path, release: Release, gpu: bool
+) -> CheckedDeclaration:
     """Check one declaration alone.
 
     Args:
@@ -96,7 +99,7 @@ def judge(build: ModelDefinition, *, source: Path, release: Release, gpu: bool) 
     environments = [model.environment for model in build.models if isinstance(model, PythonModel)]
     pipelines = any(isinstance(model, DaliPipeline) for model in build.models)
     chosen = any(isinstance(each, Wheels) and callable(each.wheels) for each in environments)
-    return Judged(
+    return CheckedDeclaration(
         artifact=build.name,
         names=_names(build),
         problems=tuple(replace(each, where=f"model {build.name!r}: {each.where}") for each in problems),
@@ -107,10 +110,10 @@ def judge(build: ModelDefinition, *, source: Path, release: Release, gpu: bool) 
     )
 
 
-def together(judged: Iterable[Judged]) -> Iterator[Problem]:
+def problems_together(checked: Iterable[CheckedDeclaration]) -> Iterator[Problem]:
     """Yield the problems of a repository's declarations: first of each alone, then of several together."""
     owners: dict[str, list[str]] = {}
-    for each in judged:
+    for each in checked:
         yield from each.problems
         for name in each.names:
             owners.setdefault(name, []).append(each.artifact)

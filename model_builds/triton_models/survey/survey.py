@@ -24,15 +24,15 @@ from triton_models.declare.reading import FORM_MARK, read_folder
 from triton_models.declare.variables import variables_read
 from triton_models.facts.releases import Release
 from triton_models.facts.releases import release as release_named
-from triton_models.survey.found_good import (
-    Good,
+from triton_models.survey.result_cache import (
+    CachedResult,
     circumstances,
     folder_digests,
-    recall,
-    remember,
+    read_cache,
     values_of,
+    write_cache,
 )
-from triton_models.survey.servable import Judged, judge, together
+from triton_models.survey.servable import CheckedDeclaration, check_declaration, problems_together
 
 # Starting a process takes as long as reading this many declarations.
 _LEAST_FOR_A_PROCESS = 150
@@ -44,31 +44,31 @@ _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from triton_models.survey.su
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ReadResult:
     """The result of reading a declaration.
 
     Attributes:
-        judged: Its problems and its names.
+        checked: Its problems and its names.
         forms: The names of the forms in its folder.
         variables: The environment variables that its folder reads.
     """
 
-    judged: Judged
+    checked: CheckedDeclaration
     forms: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Seen:
+    def of(cls, document: Mapping[str, Any]) -> ReadResult:
         """Return the result from its JSON-ready data."""
         return cls(
-            judged=Judged.of(document["judged"]),
+            checked=CheckedDeclaration.of(document["checked"]),
             forms=tuple(document["forms"]),
             variables=tuple(document["variables"]),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Batch:
     """The declarations that one process reads.
 
     Attributes:
@@ -83,20 +83,20 @@ class Question:
     release: str
     gpu: bool
 
-    def answers(self) -> list[Seen]:
+    def results(self) -> list[ReadResult]:
         """Read and check the declarations in this process."""
         release = release_named(self.release)
-        return [self._answer(name, release) for name in self.names]
+        return [self._result(name, release) for name in self.names]
 
-    def _answer(self, name: str, release: Release) -> Seen:
+    def _result(self, name: str, release: Release) -> ReadResult:
         models, folder = Path(self.models), _folder(name)
         try:
             declared = read_folder(folder, models)
             build = declared.asked(name)
         except FleetError as error:
-            return Seen(judged=Judged(problems=error.problems))
-        return Seen(
-            judged=judge(build, source=models / folder, release=release, gpu=self.gpu),
+            return ReadResult(checked=CheckedDeclaration(problems=error.problems))
+        return ReadResult(
+            checked=check_declaration(build, source=models / folder, release=release, gpu=self.gpu),
             forms=tuple(form.name for form in declared.forms.values()),
             variables=tuple(sorted(variables_read(models / folder))),
         )
@@ -131,7 +131,7 @@ class Survey:
         self._source = source
         self._circumstances = circumstances(files, release=release.name, gpu=gpu)
         self._digests = folder_digests(files)
-        recalled = recall(source, self._circumstances)
+        recalled = read_cache(source, self._circumstances)
         self._known = {
             name: recalled[name]
             for name in self.names
@@ -139,8 +139,8 @@ class Survey:
         }
         unknown = tuple(name for name in self.names if name not in self._known)
         each = max(-(-len(unknown) // (processes or os.cpu_count() or 1)), _LEAST_FOR_A_PROCESS)
-        self._questions = [
-            Question(
+        self._batches = [
+            Batch(
                 names=unknown[first : first + each],
                 models=str((source / "models").absolute()),
                 release=release.name,
@@ -148,9 +148,9 @@ class Survey:
             )
             for first in range(0, len(unknown), each)
         ]
-        few = len(self._questions) <= 1
-        self._processes = [] if few else [_started(question) for question in self._questions]
-        self._judged: list[Judged] | None = None
+        few = len(self._batches) <= 1
+        self._processes = [] if few else [_started(batch) for batch in self._batches]
+        self._results: list[CheckedDeclaration] | None = None
         weakref.finalize(self, _end, self._processes)
 
     def problems(self) -> Iterator[Problem]:
@@ -161,79 +161,79 @@ class Survey:
         Raises:
             FleetError: A process ended before it had read its declarations.
         """
-        return together(self.judged())
+        return problems_together(self.results())
 
-    def judged(self) -> Sequence[Judged]:
+    def results(self) -> Sequence[CheckedDeclaration]:
         """Wait for the check, and return the result of each declaration, in the order of their names.
 
         Raises:
             FleetError: A process ended before it had read its declarations.
         """
-        if self._judged is None:
-            seen = dict(self._answers())
-            self._remember(seen)
-            found = {name: good.judged for name, good in self._known.items()}
-            found |= {name: each.judged for name, each in seen.items()}
-            self._judged = [found[name] for name in self.names]
-        return self._judged
+        if self._results is None:
+            read = dict(self._batch_results())
+            self._cache(read)
+            found = {name: cached.checked for name, cached in self._known.items()}
+            found |= {name: each.checked for name, each in read.items()}
+            self._results = [found[name] for name in self.names]
+        return self._results
 
-    def _remember(self, seen: Mapping[str, Seen]) -> None:
+    def _cache(self, read: Mapping[str, ReadResult]) -> None:
         good = {
-            name: Good(
+            name: CachedResult(
                 digest=self._digests[_folder(name)],
-                judged=each.judged,
+                checked=each.checked,
                 forms=each.forms,
                 variables=values_of(each.variables),
             )
-            for name, each in seen.items()
-            if not each.judged.problems
+            for name, each in read.items()
+            if not each.checked.problems
         }
         if good:
-            remember(self._source, self._circumstances, {**self._known, **good})
+            write_cache(self._source, self._circumstances, {**self._known, **good})
 
-    def _answers(self) -> Iterator[tuple[str, Seen]]:
-        for number, question in enumerate(self._questions):
-            seen = _answer(question, self._processes[number]) if self._processes else question.answers()
-            yield from zip(question.names, seen, strict=True)
+    def _batch_results(self) -> Iterator[tuple[str, ReadResult]]:
+        for number, batch in enumerate(self._batches):
+            read = _result_of(batch, self._processes[number]) if self._processes else batch.results()
+            yield from zip(batch.names, read, strict=True)
 
 
 def main() -> None:
-    """Read a question from standard input and write the answers to standard output."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    """Read a batch from standard input and write the results to standard output."""
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # declarations may print to standard output
     gc.disable()  # the process ends before there is garbage worth collecting
     sys.dont_write_bytecode = True  # a valid declaration is not read twice
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
-    question = json.load(sys.stdin)
-    seen = Question(**{**question, "names": tuple(question["names"])}).answers()
-    with answers:
-        json.dump([asdict(each) for each in seen], answers)
+    batch = json.load(sys.stdin)
+    read = Batch(**{**batch, "names": tuple(batch["names"])}).results()
+    with results:
+        json.dump([asdict(each) for each in read], results)
 
 
 def _folder(name: str) -> str:
     return name.partition(FORM_MARK)[0]
 
 
-def _started(question: Question) -> subprocess.Popen[bytes]:
-    """Start a process that answers a question."""
+def _started(batch: Batch) -> subprocess.Popen[bytes]:
+    """Start a process that reads a batch."""
     with tempfile.TemporaryFile("w+") as asked:  # a pipe may take less than thousands of names
-        json.dump(asdict(question), asked)
+        json.dump(asdict(batch), asked)
         asked.seek(0)
         return subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, *sys.path], stdin=asked, stdout=subprocess.PIPE
         )
 
 
-def _answer(question: Question, process: subprocess.Popen[bytes]) -> list[Seen]:
-    answer, _ = process.communicate()
+def _result_of(batch: Batch, process: subprocess.Popen[bytes]) -> list[ReadResult]:
+    results, _ = process.communicate()
     if process.returncode:
-        raise FleetError([_unread(question, process.returncode)])
-    return [Seen.of(each) for each in json.loads(answer)]
+        raise FleetError([_unread(batch, process.returncode)])
+    return [ReadResult.of(each) for each in json.loads(results)]
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End the processes whose answers are no longer needed."""
+    """End the processes whose results are no longer needed."""
     for process in processes:
         with contextlib.suppress(OSError):
             process.kill()
@@ -241,11 +241,11 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
             pass
 
 
-def _unread(question: Question, status: int) -> Problem:
+def _unread(batch: Batch, status: int) -> Problem:
     how = f"of signal {-status}" if status < 0 else f"with the exit code {status}"
     return Problem(
-        what=f"the process that read {len(question.names):,} declarations ended {how}",
-        where=f"{question.models}, from {question.names[0]} to {question.names[-1]}",
+        what=f"the process that read {len(batch.names):,} declarations ended {how}",
+        where=f"{batch.models}, from {batch.names[0]} to {batch.names[-1]}",
         expected="declarations without side effects on their process",
         why="their models could not be checked",
         fix="check its output for a build.py that ends the process or crashes a library",

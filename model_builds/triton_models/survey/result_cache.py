@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.base.source_files import contents
-from triton_models.survey.servable import Judged
+from triton_models.survey.servable import CheckedDeclaration
 
 FOLDER = ".fleet_cache"
 """The cache's file in the source folder, which is not a source itself."""
@@ -29,18 +29,18 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Good:
+class CachedResult:
     """The cached result of a model without problems.
 
     Attributes:
         digest: The digest of all files in its folder.
-        judged: The result: names, and no problems.
+        checked: The result: names, and no problems.
         forms: The names of the forms in its folder; no folder may have the same name.
         variables: The environment variables that its folder reads, each with a digest of its value.
     """
 
     digest: str
-    judged: Judged
+    checked: CheckedDeclaration
     forms: tuple[str, ...]
     variables: Mapping[str, str]
 
@@ -85,41 +85,41 @@ def values_of(variables: Iterable[str]) -> dict[str, str]:
     return {name: _digest([os.environ[name]]) if name in os.environ else "" for name in variables}
 
 
-def recall(source: Path, circumstances: str) -> dict[str, Good]:
+def read_cache(source: Path, circumstances: str) -> dict[str, CachedResult]:
     """Return the entries with the same circumstances, by requested name."""
     try:
         document = json.loads((source / FOLDER / _FILE).read_bytes())
         if document["circumstances"] != circumstances:
             return {}
-        return {asked: _good(row) for asked, row in document["good"].items()}
+        return {asked: _cached(row) for asked, row in document["checked"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}  # missing, or in another format
 
 
-def remember(source: Path, circumstances: str, good: Mapping[str, Good]) -> None:
+def write_cache(source: Path, circumstances: str, cached: Mapping[str, CachedResult]) -> None:
     """Write the entries, if the source folder is writable."""
     rows = {
         asked: {
             "digest": each.digest,
-            "judged": asdict(each.judged),
+            "checked": asdict(each.checked),
             "forms": each.forms,
             "variables": each.variables,
         }
-        for asked, each in good.items()
+        for asked, each in cached.items()
     }
     folder = source / FOLDER
     with contextlib.suppress(OSError):
         folder.mkdir(exist_ok=True)
         (folder / ".gitignore").write_text("*\n")
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-            json.dump({"circumstances": circumstances, "good": rows}, file)
+            json.dump({"circumstances": circumstances, "checked": rows}, file)
         Path(file.name).replace(folder / _FILE)
 
 
-def _good(row: Mapping[str, Any]) -> Good:
-    return Good(
+def _cached(row: Mapping[str, Any]) -> CachedResult:
+    return CachedResult(
         digest=row["digest"],
-        judged=Judged.of(row["judged"]),
+        checked=CheckedDeclaration.of(row["checked"]),
         forms=tuple(row["forms"]),
         variables=dict(row["variables"]),
     )
