@@ -17,7 +17,7 @@ from triton_fleet.operations.thresholds import Thresholds
 
 
 class Severity(Enum):
-    """How urgent an alarm is.
+    """The urgency of an alarm.
 
     PAGE: requests fail or are slow now; page the person on call. TICKET: they will; look in working hours.
     """
