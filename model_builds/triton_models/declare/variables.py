@@ -9,8 +9,8 @@ from pathlib import Path
 from triton_models.base.source_files import source_files
 
 _READS = re.compile(r"""environ(?:\.get\(|\[)\s*["']([A-Za-z0-9_]+)["']""")
-_SEEDED = re.compile(r"\bSeededWeights\(")
-_READS_OR_SEEDED = re.compile(_READS.pattern + r"\s*\)?\s*,\s*otherwise\s*=\s*RandomWeights\(")
+_RANDOM = re.compile(r"\bRandomWeights\(")
+_READS_OR_RANDOM = re.compile(_READS.pattern + r"\s*\)?\s*,\s*otherwise\s*=\s*RandomWeights\(")
 
 
 def variables_read(folder: Path) -> frozenset[str]:
@@ -38,8 +38,8 @@ def untrained(folder: Path, *, given: Collection[str], form: str = "") -> Iterat
     path = folder / "build.py"
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     read = _READS.findall(text)
-    seeded = [] if form else _READS_OR_SEEDED.findall(text)
-    if seeded:
-        yield from dict.fromkeys(name for name in seeded if name not in given)
-    elif _SEEDED.search(text) and not set(read) & set(given):
+    random = [] if form else _READS_OR_RANDOM.findall(text)
+    if random:
+        yield from dict.fromkeys(name for name in random if name not in given)
+    elif _RANDOM.search(text) and not set(read) & set(given):
         yield from dict.fromkeys(read) or [""]
