@@ -1,4 +1,4 @@
-"""Every trap that a rule stops is laid for a correct fleet or artifact: it is caught, and nothing else is."""
+"""Every trap that a rule prevents, set for a correct fleet or artifact: its rule catches it, and no other does."""
 
 from __future__ import annotations
 
@@ -153,26 +153,26 @@ def reader_with(wheels: Any, *, release: str) -> Caught:
     return set(rules(build("reader", python(environment=Wheels(wheels))), release=release))
 
 
-LAID: dict[str, Callable[[Path], Caught]] = {
-    "Composing models of one name in two ensembles": two_of_one_name,
-    "INT64 inputs of an ONNX file, which TensorRT 8 made INT32 and TensorRT 10 keeps": lambda tmp: set(
+TRAPS_SET: dict[str, Callable[[Path], Caught]] = {
+    "Composing models with the same name in two ensembles": two_of_one_name,
+    "INT64 inputs of an ONNX file, which TensorRT 8 turned into INT32 and TensorRT 10 keeps": lambda tmp: set(
         rules(build("encoder", network("INT64")), release="24.01")
     ),
     "NumPy 2 in an environment for a release before 24.12": lambda tmp: reader_with(
         ["numpy==2.2.0"], release="24.09"
     ),
-    "An environment of another Python than the release's": lambda tmp: reader_with(
+    "An environment for a Python version other than the release's": lambda tmp: reader_with(
         {"3.10": ["numpy==1.26.4"]}, release="25.09"
     ),
-    "A plan of another GPU model": lambda tmp: artifact(tmp, gpu="T4"),
-    "A plan of another TensorRT, down to the patch": lambda tmp: artifact(tmp, release="25.04"),
+    "A plan for another GPU model": lambda tmp: artifact(tmp, gpu="T4"),
+    "A plan for another TensorRT version, even another patch": lambda tmp: artifact(tmp, release="25.04"),
     "A backend that the release no longer has, such as TensorFlow from 25.03 on": lambda tmp: artifact(
         tmp, serve_with_tensorflow
     ),
-    "A backend that the image lacks, misspelt or of another image, such as vLLM": lambda tmp: artifact(
+    "A backend that the image lacks, such as vLLM, or a misspelled one": lambda tmp: artifact(
         tmp, replaced("minilm_pooling/config.pbtxt", '"python"', '"pyton"')
     ),
-    "A model that another one calls, without being a step of the ensemble": lambda tmp: artifact(
+    "A model that another model calls, and that is not a step of the ensemble": lambda tmp: artifact(
         tmp, lambda root: write(root / "minilm_pooling/1/model.py", b'InferenceRequest(model_name="a")')
     ),
     "A GPU too old for the release's TensorRT, such as the V100 from 24.10 on": lambda tmp: fleet(
@@ -182,7 +182,7 @@ LAID: dict[str, Callable[[Path], Caught]] = {
         tmp, instance_type="ml.g6.2xlarge", builds={"instance_type": "ml.g6.2xlarge"}
     ),
     "A KMS key or a volume size for an instance with NVMe": lambda tmp: fleet(tmp, volume_key=True),
-    "Unloading stalls every request, from release 25.12 on": lambda tmp: fleet(tmp, release="26.05"),
+    "Unloading a model stalls every request, from release 25.12 on": lambda tmp: fleet(tmp, release="26.05"),
     "A response cache on a multi-model endpoint": lambda tmp: artifact(
         tmp, edited("minilm_pooling", lambda config: setattr(config.response_cache, "enable", True))
     ),
@@ -191,13 +191,13 @@ LAID: dict[str, Callable[[Path], Caught]] = {
         edited("minilm_pooling", lambda config: setattr(config.model_transaction_policy, "decoupled", True)),
     ),
     "Two models, or a stray folder, in one archive": lambda tmp: artifact(tmp, without_ensemble),
-    "An ensemble whose configuration is spelt so that the front end overlooks it": lambda tmp: artifact(
+    "An ensemble configuration in a spelling that Triton's SageMaker front end misses": lambda tmp: artifact(
         tmp, replaced("minilm/config.pbtxt", '"ensemble"', "'ensemble'")
     ),
-    "An ensemble without its version folder, which archives drop when it is empty": lambda tmp: artifact(
+    "An ensemble without its version folder, which archives drop if it is empty": lambda tmp: artifact(
         tmp, remove_version
     ),
-    "A scaling target above what the metric can reach: GPUUtilization goes to 100 for each GPU": (
+    "A scaling target above what the metric can reach: GPUUtilization goes up to 100 per GPU": (
         lambda tmp: fleet(tmp, gpu_percent=170)
     ),
     "A limit of GPU memory for loading": lambda tmp: fleet(
@@ -205,7 +205,7 @@ LAID: dict[str, Callable[[Path], Caught]] = {
     ),
     "Requests above SageMaker's 6 MB": too_large,
     "An object that is overwritten under its name": overwritten,
-    "An archive that is damaged, or that unpackers read differently": joined,
+    "An archive that is damaged, or that tar programs read differently": joined,
 }
 
 
@@ -217,9 +217,9 @@ def test_a_correct_artifact_breaks_no_rule(tmp_path: Path) -> None:
     assert artifact(tmp_path) == set()
 
 
-@pytest.mark.parametrize("name", LAID)
+@pytest.mark.parametrize("name", TRAPS_SET)
 def test_a_trap_is_caught_by_its_rule_and_by_no_other(name: str, tmp_path: Path) -> None:
-    caught = LAID[name](tmp_path)
+    caught = TRAPS_SET[name](tmp_path)
 
     assert len(caught) == 1
     assert caught <= set(re.findall(r"`([a-z0-9:-]+)`", TRAPS[name]))
