@@ -1,4 +1,4 @@
-"""Every trap that a rule prevents, set for a correct fleet or artifact: its rule catches it, and no other does."""
+"""Each trap that a rule prevents, set for a correct fleet or artifact: its rule alone catches it."""
 
 from __future__ import annotations
 
