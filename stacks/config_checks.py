@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from stacks.updates import update_problems
 from triton_fleet.arguments.checks import key_arn, number_range, secret_arn, topic_arn
 from triton_fleet.arguments.collector import ProblemCollector
+from triton_fleet.builds.checks import MOST_BUILDS, build_weights
+from triton_fleet.builds.machine_checks import nowhere_to_build
 from triton_fleet.endpoint.instance_checks import host_ami
 from triton_fleet.endpoint.multi_model_checks import multi_model_gpu, multi_model_type
 from triton_fleet.images.checks import cpu_image, gpu_generation, image_published, image_region
 from triton_fleet.operations.checks import hourly_price
-from triton_fleet.repository.checks import bucket_name, build_weights, existing_bucket
-from triton_fleet.repository.machine_checks import MOST_BUILDS, nowhere_to_build
+from triton_fleet.repository.checks import bucket_name, existing_bucket
 from triton_fleet.scaling.capacity_checks import capacity
 from triton_fleet.scaling.checks import SCALING_TARGET_HARDWARE, scaling_target
 from triton_models.base.checks import FROM_ARGUMENTS, Check

@@ -1,5 +1,14 @@
 """Constructs that declare a fleet of Triton models behind one SageMaker GPU endpoint."""
 
+from triton_fleet.builds.build_runs import BuildRuns
+from triton_fleet.builds.machines import (
+    BuildMachine,
+    BuildMachineChoice,
+    OnDemandMachine,
+    ProcessingJob,
+    ReservedMachines,
+)
+from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.imported import ImportedEndpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
@@ -25,15 +34,6 @@ from triton_fleet.operations.notifications import AlarmTopic
 from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
-from triton_fleet.repository.build_machine import (
-    BuildMachine,
-    BuildMachineChoice,
-    OnDemandMachine,
-    ProcessingJob,
-    ReservedMachines,
-)
-from triton_fleet.repository.build_runs import BuildRuns
-from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling

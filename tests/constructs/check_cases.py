@@ -10,6 +10,8 @@ from typing import TypeAlias
 from aws_cdk import CfnParameter, Duration, Stack
 
 from triton_fleet.arguments import checks as arguments
+from triton_fleet.builds import checks as builds
+from triton_fleet.builds import machine_checks
 from triton_fleet.endpoint import checks as endpoint
 from triton_fleet.endpoint import instance_checks, multi_model_checks
 from triton_fleet.fleet import checks as fleet
@@ -19,7 +21,7 @@ from triton_fleet.hosting import deployment_checks, network_checks
 from triton_fleet.images import checks as images
 from triton_fleet.operations import checks as operations
 from triton_fleet.repository import checks as repository
-from triton_fleet.repository import machine_checks, portability_checks
+from triton_fleet.repository import portability_checks
 from triton_fleet.repository.portability_checks import PlanTarget
 from triton_fleet.scaling import capacity_checks
 from triton_fleet.scaling import checks as scaling
@@ -1109,7 +1111,7 @@ REPOSITORY_AND_BUILDS = (
         ),
     ),
     Case(
-        machine_checks.build_runs,
+        builds.build_runs,
         "number-range",
         good=(
             given(models_per_build=1, max_concurrency=1, reserved=None),
@@ -1123,13 +1125,13 @@ REPOSITORY_AND_BUILDS = (
         ),
     ),
     Case(
-        machine_checks.build_runs,
+        builds.build_runs,
         "build-runs",
         good=(given(models_per_build=1, max_concurrency=2, reserved=2),),
         bad=(given(models_per_build=1, max_concurrency=3, reserved=2),),
     ),
     Case(
-        repository.build_weights,
+        builds.build_weights,
         "build-weights",
         good=(
             given(weights={"T5_WEIGHTS": f"hf://google-t5/t5-small@{_COMMIT}"}, read={"T5_WEIGHTS"}),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_fleet.repository.build_commands import commands
-from triton_fleet.repository.build_inputs import token_of_job
+from triton_fleet.builds.commands import commands
+from triton_fleet.builds.inputs import token_of_job
 from triton_models.facts.instances import GPUS
 
 LONGEST_ARGUMENT = 256  # of a Processing job's container

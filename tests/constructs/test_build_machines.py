@@ -19,8 +19,8 @@ from triton_fleet import (
     ProcessingJob,
     ReservedMachines,
 )
-from triton_fleet.repository.build_machine import build_machine, machine_problems
-from triton_fleet.repository.machine_checks import another_way, nowhere_to_build
+from triton_fleet.builds.machine_checks import another_way, nowhere_to_build
+from triton_fleet.builds.machines import build_machine, machine_problems
 from triton_models.base.errors import Problem
 from triton_models.facts.build_machines.automatic import automatic_machine
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES

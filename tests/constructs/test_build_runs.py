@@ -15,7 +15,7 @@ from botocore_model import refused, resolved
 from cfnlint.api import ManualArgs, lint
 
 from triton_fleet import BuildRuns, FleetError, ModelBuildProject, ModelRepository, ReservedMachines
-from triton_fleet.repository.build_commands import changed_commands, summary_commands
+from triton_fleet.builds.commands import changed_commands, summary_commands
 from triton_models.facts.instances import GPUS
 
 Runs = Callable[..., BuildRuns]

@@ -16,9 +16,9 @@ from botocore_model import refused, resolved
 from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
-from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS, weights_advice
-from triton_fleet.repository.checks import BUILD_WEIGHTS, build_weights
-from triton_fleet.repository.code import run_processing_job
+from triton_fleet.builds.checks import BUILD_WEIGHTS, build_weights
+from triton_fleet.builds.code import run_processing_job
+from triton_fleet.builds.inputs import RANDOM_WEIGHTS, weights_advice
 from triton_models.base.errors import Problem
 from triton_models.declare.variables import variables_read
 from triton_models.spec import MODELS

@@ -17,8 +17,8 @@ from botocore_model import refused, resolved
 from declared import declare
 
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository, ProcessingJob
-from triton_fleet.repository.build_commands import commands
-from triton_fleet.repository.code import run_processing_job
+from triton_fleet.builds.code import run_processing_job
+from triton_fleet.builds.commands import commands
 from triton_models.facts.instances import GPUS
 from triton_rehearsal.builds.python import install_python
 

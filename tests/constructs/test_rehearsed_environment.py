@@ -17,8 +17,8 @@ from declared import declare
 
 from triton_aws import EmbeddedAws
 from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint
-from triton_fleet.repository.build_commands import ENVIRONMENT
-from triton_fleet.repository.code.run_processing_job import job_request
+from triton_fleet.builds.code.run_processing_job import job_request
+from triton_fleet.builds.commands import ENVIRONMENT
 from triton_models.facts.releases import IMAGE_REPOSITORY
 from triton_rehearsal.builds.environment import DIFFERENCES, NETWORK
 from triton_rehearsal.builds.processing_job import run_job

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_fleet.repository.build_commands import ENVIRONMENT, commands
+from triton_fleet.builds.commands import ENVIRONMENT, commands
 from triton_models.base.errors import FleetError
 from triton_models.builds.tensorrt.driver import library_path
 from triton_models.facts.instances import GPUS

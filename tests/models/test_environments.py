@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from wheel_shelf import put_numpy, put_wheel
 
-from triton_fleet.repository.build_commands import ENVIRONMENT
+from triton_fleet.builds.commands import ENVIRONMENT
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.plans import is_portable
 from triton_models.base.errors import FleetError, Problem

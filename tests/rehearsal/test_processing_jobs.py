@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 from tests.triton_aws.deployed_functions import until
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps import processing_jobs
-from triton_fleet.repository.build_commands import build_spec
-from triton_fleet.repository.processing_builds import _ENTRYPOINT, program
+from triton_fleet.builds.commands import build_spec
+from triton_fleet.builds.processing_jobs import _ENTRYPOINT, program
 from triton_models.base.errors import FleetError
 from triton_rehearsal.builds.processing_job import run_job
 from triton_rehearsal.builds.runner import run_build

@@ -9,8 +9,8 @@ import pytest
 from fleet_app import CONTEXT, ROOT, run_app
 
 from tests.constructs.declared import declare
+from triton_fleet.builds.inputs import RANDOM_WEIGHTS
 from triton_fleet.fleet.multi_model_fleet import SILENT_ALARMS
-from triton_fleet.repository.build_inputs import RANDOM_WEIGHTS
 
 
 @pytest.fixture(scope="module")

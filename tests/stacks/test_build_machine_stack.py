@@ -11,9 +11,9 @@ from cfnlint.api import ManualArgs, lint
 from fleet_app import accepted_apart, findings, fleet_app
 
 from triton_fleet import ProcessingJob, ReservedMachines
+from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds
-from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.facts.quota_needs import needs

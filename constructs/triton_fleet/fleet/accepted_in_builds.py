@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_iam as iam
 
+from triton_fleet.builds.build_runs import BuildRuns
+from triton_fleet.builds.model_build_project import ModelBuildProject
+from triton_fleet.builds.processing_jobs import job_arns, log_arns
+from triton_fleet.builds.working_folder import runs as runs_folder
+from triton_fleet.builds.working_folder import timing_cache
 from triton_fleet.fleet.accepted_findings import (
     Acceptance,
     bucket_arn,
@@ -18,12 +23,7 @@ from triton_fleet.fleet.accepted_findings import (
     reads_prefix,
 )
 from triton_fleet.functions.deployment_build import DeploymentBuild
-from triton_fleet.repository.build_runs import BuildRuns
-from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.repository.processing_builds import job_arns, log_arns
-from triton_fleet.repository.working_folder import runs as runs_folder
-from triton_fleet.repository.working_folder import timing_cache
 
 _NAMED_LATER = (
     "The objects in this folder get their names when a build runs. The role has no access outside the folder."

@@ -13,12 +13,12 @@ from constructs import Construct
 
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
+from triton_fleet.builds.build_runs import BuildRuns
+from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.fleet.accepted_findings import accept
 from triton_fleet.fleet.accepted_in_builds import in_builds, in_repository
 from triton_fleet.fleet.checks import built_from_source
 from triton_fleet.functions.deployment_build import DeploymentBuild
-from triton_fleet.repository.build_runs import BuildRuns
-from triton_fleet.repository.model_builds import ModelBuildProject
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.releases import DEFAULT_RELEASE

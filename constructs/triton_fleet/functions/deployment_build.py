@@ -10,12 +10,12 @@ from constructs import Construct, IConstruct
 
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
+from triton_fleet.builds.build_runs import BuildRuns
+from triton_fleet.builds.machines import OnDemandMachine, ProcessingJob
+from triton_fleet.builds.model_build_project import ModelBuildProject
+from triton_fleet.builds.working_folder import runs
 from triton_fleet.functions.checks import LONGEST_ARTIFACT_TIMEOUT, artifact_timeout, deployed_model
 from triton_fleet.functions.inline_function import InlineFunction, allow_successor
-from triton_fleet.repository.build_machine import OnDemandMachine, ProcessingJob
-from triton_fleet.repository.build_runs import BuildRuns
-from triton_fleet.repository.model_builds import ModelBuildProject
-from triton_fleet.repository.working_folder import runs
 from triton_models.facts.quota_needs import processing_quota, quota_codes
 from triton_models.repository.manifest import MANIFEST_NAME
 

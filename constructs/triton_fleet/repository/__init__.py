@@ -1,1 +1,4 @@
-"""The model repository, and the job that builds models for it."""
+"""The model repository: its bucket, who publishes to it, and which endpoints load what is published.
+
+`usage` records build jobs and endpoints as they are declared; `portability_checks` compares them.
+"""

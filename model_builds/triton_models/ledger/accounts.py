@@ -170,7 +170,7 @@ ROWS = (
         source="Policies are created and not enforced here",
         depends=(
             "triton_fleet.endpoint.execution_role",
-            "triton_fleet.repository.build_roles",
+            "triton_fleet.builds.codebuild",
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`, a build, and an invocation",

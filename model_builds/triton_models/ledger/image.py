@@ -53,7 +53,7 @@ ROWS = (
         "and PIP_BREAK_SYSTEM_PACKAGES, and PYTHONNOUSERSITE hides that from the server's models",
         grade=Grade.PUBLIC_RECORD,
         source="pip's documentation; PEP 668; the images of 24.12 and newer have Ubuntu 24.04's Python 3.12",
-        depends=("triton_fleet.repository.build_commands", "triton_models.environments.slim"),
+        depends=("triton_fleet.builds.commands", "triton_models.environments.slim"),
         decided_by=DecidedBy.BY_HAND,
         command="any build: its log has no error of pip, and `fleet verify` finds no package of the build's",
         if_false="Let the buildspec make a virtual environment with --system-site-packages",

@@ -16,15 +16,20 @@ from triton_fleet.arguments.checks import time_range
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.repository.build_commands import build_spec, changed_commands, summary_commands
-from triton_fleet.repository.build_inputs import weights_statements
-from triton_fleet.repository.build_machine import ReservedMachines
-from triton_fleet.repository.build_project import starter_environment, variables
-from triton_fleet.repository.build_roles import CODEBUILD, codebuild_statements, service_role
-from triton_fleet.repository.build_run_states import ITEMS, LABEL, definition
-from triton_fleet.repository.machine_checks import LONGEST_RUN_S, build_runs
-from triton_fleet.repository.model_builds import ModelBuildProject
-from triton_fleet.repository.working_folder import WorkingFolder, runs
+from triton_fleet.builds.checks import LONGEST_RUN_S, build_runs
+from triton_fleet.builds.codebuild import (
+    CODEBUILD,
+    codebuild_statements,
+    service_role,
+    starter_environment,
+    variables,
+)
+from triton_fleet.builds.commands import build_spec, changed_commands, summary_commands
+from triton_fleet.builds.inputs import weights_statements
+from triton_fleet.builds.machines import ReservedMachines
+from triton_fleet.builds.model_build_project import ModelBuildProject
+from triton_fleet.builds.run_states import ITEMS, LABEL, definition
+from triton_fleet.builds.working_folder import WorkingFolder, runs
 
 # The fewest builds at a time that a new account is usually given when it asks for any on a GPU is one; four
 # is a request that is granted without a talk, and builds a thousand models in a night.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from triton_fleet.arguments.checks import number_range
 from triton_models.artifact.built_for import runs_on
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
@@ -171,44 +170,3 @@ def reserved_region(instance: InstanceType, region: str | None, *, where: str) -
         why="the fleet would be refused when it is created",
         fix=f"deploy to one of those regions, or {another_way(instance, region)}",
     )
-
-
-# What an execution may be, and the arguments of a Processing job.
-BUILD_RUNS = Check(
-    id="build-runs",
-    source=(
-        "2026-11-21: https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"
-        " https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AppSpecification.html"
-    ),
-)
-"""How many builds a run has at a time, and how many models each of them makes."""
-
-MOST_BUILDS = 10_000
-"""Child executions of a Distributed Map at a time."""
-MOST_MODELS = 1000
-"""Models of one build. A Processing job takes 100 arguments of 256 characters, which are their names."""
-LONGEST_RUN_S = 31_536_000
-"""Seconds of an execution: a year."""
-
-
-def build_runs(
-    *, models_per_build: float | None, max_concurrency: float | None, reserved: float | None, where: str
-) -> Iterator[Problem]:
-    """Yield the problems with the division of a run. None is a number that is unknown or not given.
-
-    Args:
-        models_per_build: Models of one build.
-        max_concurrency: Builds at a time.
-        reserved: How many machines are reserved for them.
-        where: What the problems are reported for.
-    """
-    yield from number_range(models_per_build, least=1, most=MOST_MODELS, name="models_per_build", where=where)
-    yield from number_range(max_concurrency, least=1, most=MOST_BUILDS, name="max_concurrency", where=where)
-    if reserved is not None and max_concurrency is not None and max_concurrency > reserved:
-        yield BUILD_RUNS.problem(
-            what=f"{max_concurrency:g} builds at a time have {reserved:g} reserved machines",
-            where=where,
-            expected=f"at most {reserved:g}",
-            why="the others would wait in CodeBuild's queue, and fail there after eight hours",
-            fix="leave max_concurrency out, or give ReservedMachines a larger base_capacity",
-        )

@@ -1,17 +1,27 @@
-"""The folder that builds are made from: what it declares, and what is wrong with it."""
+"""The folder that builds are made from: what it declares, what is wrong with it, and its upload."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
+
+from aws_cdk import AssetHashType, IgnoreMode
+from aws_cdk import aws_s3_assets as assets
+from constructs import Construct
 
 from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.digests import digest_of
+from triton_models.base.source_files import LEFTOVERS, contents
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.reading import FORM_MARK
 
 BUILD_SOURCE = Check(id="build-source", source=FROM_ARGUMENTS)
 MODEL_BUILD_EXISTS = Check(id="model-build-exists", source=FROM_ARGUMENTS)
+
+_OUTPUT: Final = ("build", "artifacts")
+"""Where builds on this machine put what they make, in the source folder."""
 
 
 def declared_models(source: Path) -> tuple[str, ...]:
@@ -57,3 +67,33 @@ def source_problems(
                 why="the build job would fail on it, minutes after it was started",
                 fix=did_you_mean(folder, folders, otherwise=f"add models/{folder}/build.py"),
             )
+
+
+def source_contents(source: Path) -> dict[str, str]:
+    """The digest of each file of the folder, without what builds and tools leave behind.
+
+    Raises:
+        FleetError: A file cannot be read.
+    """
+    return contents(source, without=_OUTPUT)
+
+
+def source_asset(scope: Construct, source: Path, files: Mapping[str, str]) -> assets.Asset:
+    """The folder as an asset.
+
+    Args:
+        scope: The parent construct.
+        source: The folder.
+        files: Its `source_contents`. The CDK would find them out by itself in several times the time, which
+            of thousands of models is seconds.
+    """
+    return assets.Asset(
+        scope,
+        "Source",
+        path=str(source),
+        exclude=[*LEFTOVERS, *(f"/{name}" for name in _OUTPUT)],
+        ignore_mode=IgnoreMode.GIT,
+        asset_hash=digest_of(files),
+        asset_hash_type=AssetHashType.CUSTOM,
+        display_name="Model builds",
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from triton_fleet.arguments.checks import number_range
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
-from triton_fleet.repository.machine_checks import (
+from triton_fleet.builds.machine_checks import (
     BUILD_GPU_IS_SERVING_GPU,
     build_gpu,
     build_region,

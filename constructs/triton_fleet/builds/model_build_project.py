@@ -21,36 +21,39 @@ from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.images.checks import cpu_image as cpu_image_problem
-from triton_fleet.images.checks import gpu_generation, image_published, image_region
-from triton_fleet.images.image import TritonImage
-from triton_fleet.repository import processing_builds
-from triton_fleet.repository.build_commands import build_spec, commands
-from triton_fleet.repository.build_inputs import token_variables, weights_advice, weights_statements
-from triton_fleet.repository.build_machine import (
+from triton_fleet.builds import processing_jobs
+from triton_fleet.builds.checks import build_weights
+from triton_fleet.builds.codebuild import (
+    CODEBUILD,
+    build_environment,
+    codebuild_statements,
+    only_where_offered,
+    service_role,
+    starter_environment,
+    variables,
+)
+from triton_fleet.builds.commands import build_spec, commands
+from triton_fleet.builds.inputs import token_variables, weights_advice, weights_statements
+from triton_fleet.builds.machines import (
     BuildMachineChoice,
     OnDemandMachine,
     ProcessingJob,
     build_machine,
     machine_problems,
 )
-from triton_fleet.repository.build_project import (
-    build_environment,
-    only_where_offered,
-    starter_environment,
-    variables,
-)
-from triton_fleet.repository.build_roles import CODEBUILD, codebuild_statements, service_role
-from triton_fleet.repository.build_source import (
+from triton_fleet.builds.source import (
     declared_models,
+    source_asset,
+    source_contents,
     source_problems,
 )
-from triton_fleet.repository.checks import build_weights
+from triton_fleet.builds.working_folder import timing_cache
+from triton_fleet.images.checks import cpu_image as cpu_image_problem
+from triton_fleet.images.checks import gpu_generation, image_published, image_region
+from triton_fleet.images.image import TritonImage
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.portability_checks import PlanTarget
-from triton_fleet.repository.source_asset import source_asset, source_contents
 from triton_fleet.repository.usage import BuiltModel
-from triton_fleet.repository.working_folder import timing_cache
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.declare.sequence_models import sequence_models
 from triton_models.declare.variables import variables_read
@@ -303,16 +306,16 @@ class ModelBuildProject(Construct):
         """The role of a job, and the project that starts it and waits."""
         assert self.gpu is not None  # noqa: S101 -- else there would be no job
         role = self._build_role(
-            processing_builds.SERVICE,
-            processing_builds.job_statements(self, source=self.source, key=self.source_key),
+            processing_jobs.SERVICE,
+            processing_jobs.job_statements(self, source=self.source, key=self.source_key),
         )
         self.starter_role = service_role(
             self, "StarterRole", service=CODEBUILD, description="What starts a build may do"
         )
-        for statement in processing_builds.starter_statements(self, job_role=role, log_group=self.log_group):
+        for statement in processing_jobs.starter_statements(self, job_role=role, log_group=self.log_group):
             self.starter_role.add_to_policy(statement)
         stack = Stack.of(self)
-        request = processing_builds.job_request(
+        request = processing_jobs.job_request(
             image=self.image,
             role=role,
             source=self.source,
@@ -325,14 +328,14 @@ class ModelBuildProject(Construct):
         )
         job = {
             "FLEET_JOB": stack.to_json_string(request),
-            "FLEET_JOB_PREFIX": processing_builds.job_prefix(self),
+            "FLEET_JOB_PREFIX": processing_jobs.job_prefix(self),
         }
         project = self._project(
             role=self.starter_role,
             source=None,
             environment=starter_environment(),
             values=variables(self.variables() | self.weights | job),
-            spec=build_spec({"build": [processing_builds.program()]}),
+            spec=build_spec({"build": [processing_jobs.program()]}),
             timeout=_with_start(timeout),
         )
         # The job's permissions are there before anyone can start one.

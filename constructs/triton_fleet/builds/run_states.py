@@ -20,7 +20,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 
-from triton_fleet.repository.working_folder import WorkingFolder
+from triton_fleet.builds.working_folder import WorkingFolder
 
 # A build that could not be started: CodeBuild's queue is full, which has five times as many places as builds
 # may run, or it was asked too often, or did not answer. Waited for up to about four hours, the most that a

@@ -1,4 +1,4 @@
-"""The CodeBuild project of a build: on a machine on demand, on reserved ones, or as what starts a job."""
+"""CodeBuild: the environment of a build on a machine on demand or a reserved one, its role, and its log."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from collections.abc import Mapping
 from aws_cdk import CfnMapping, CfnResource, Size, Stack, Token
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from triton_fleet.builds.machines import BuildMachine, ReservedMachines
 from triton_fleet.images.image import TritonImage
-from triton_fleet.repository.build_machine import BuildMachine, ReservedMachines
 from triton_models.facts.build_machines.on_demand import BuildMachine as OnDemand
 from triton_models.facts.build_machines.reserved import EXTRA_DISK_GB
+
+CODEBUILD = "codebuild.amazonaws.com"
 
 # AWS's own image with Python 3.11 and boto3, in every region. Read on 2026-11-21:
 # https://github.com/aws/aws-codebuild-docker-images/blob/master/al/x86_64/standard/5.0/Dockerfile
@@ -77,6 +83,55 @@ def starter_environment() -> codebuild.BuildEnvironment:
 def variables(values: Mapping[str, str]) -> dict[str, codebuild.BuildEnvironmentVariable]:
     """Environment variables as a project takes them."""
     return {name: codebuild.BuildEnvironmentVariable(value=value) for name, value in values.items()}
+
+
+def service_role(scope: Construct, construct_id: str, *, service: str, description: str) -> iam.Role:
+    """A role that a service takes for this account only."""
+    return iam.Role(
+        scope,
+        construct_id,
+        assumed_by=iam.ServicePrincipal(
+            service, conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}}
+        ),
+        description=description,
+    )
+
+
+def source_key_statements(key: kms.IKey | None) -> list[iam.PolicyStatement]:
+    """Return the statements for reading an asset whose bucket has a customer-managed key."""
+    if key is None:
+        return []
+    return [iam.PolicyStatement(sid="SourceKey", actions=["kms:Decrypt"], resources=[key.key_arn])]
+
+
+def codebuild_statements(
+    *, source: assets.Asset, key: kms.IKey | None, log_group: logs.ILogGroup
+) -> list[iam.PolicyStatement]:
+    """Return the statements of every build in CodeBuild.
+
+    Args:
+        source: The source folder.
+        key: The key of the bucket that it is in, if that is the account's own.
+        log_group: Where the build logs.
+    """
+    return [
+        iam.PolicyStatement(
+            sid="Source",
+            actions=["s3:GetObject", "s3:GetObjectVersion"],
+            resources=[source.bucket.arn_for_objects(source.s3_object_key)],
+        ),
+        iam.PolicyStatement(
+            sid="SourceBucket",  # CodeBuild may look at the bucket of an S3 source before it reads
+            actions=["s3:GetBucketAcl", "s3:GetBucketLocation"],
+            resources=[source.bucket.bucket_arn],
+        ),
+        *source_key_statements(key),
+        iam.PolicyStatement(
+            sid="Logs",
+            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+            resources=[log_group.log_group_arn],
+        ),
+    ]
 
 
 def _compute_type(machine: BuildMachine) -> codebuild.ComputeType:

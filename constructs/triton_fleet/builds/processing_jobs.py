@@ -20,11 +20,11 @@ from aws_cdk import aws_s3_assets as assets
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
+from triton_fleet.builds.code.run_processing_job import LOG_GROUP
+from triton_fleet.builds.codebuild import source_key_statements
+from triton_fleet.builds.commands import ENVIRONMENT, commands
+from triton_fleet.builds.inputs import token_of_job
 from triton_fleet.images.image import TritonImage
-from triton_fleet.repository.build_commands import ENVIRONMENT, commands
-from triton_fleet.repository.build_inputs import token_of_job
-from triton_fleet.repository.build_roles import source_key_statements
-from triton_fleet.repository.code.run_processing_job import LOG_GROUP
 from triton_models.facts.build_machines.processing import VOLUME_GB
 from triton_models.facts.instances import Gpu
 

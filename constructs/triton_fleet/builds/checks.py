@@ -1,0 +1,143 @@
+"""Checks of what builds are given: weights to fetch, and the division of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from triton_fleet.arguments.checks import number_range
+from triton_models.base.checks import Check
+from triton_models.base.errors import Problem
+from triton_models.base.suggest import did_you_mean
+from triton_models.declare.weights import HubWeights, RandomWeights, S3Weights, weights_at
+
+# What a variable may hold, and which characters stand for others in a policy.
+BUILD_WEIGHTS = Check(
+    id="build-weights",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateProcessingJob.html"
+        " https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html"
+    ),
+)
+"""Weights of a build job: a variable that a declaration reads, and an address that a build can fetch."""
+
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+# Set by the build job and by what runs it; another value would change something else than weights.
+_TAKEN = ("FLEET_", "AWS_", "CODEBUILD_", "HF_", "PIP_")
+# In a policy these stand for other characters, so a permission would reach further than one object.
+_WILDCARDS = re.compile(r"[*?$]")
+LONGEST_WEIGHTS = 256
+"""Characters of a variable of a Processing job."""
+_EXAMPLES = "s3://bucket/key of one object, or hf://owner/name@<full commit hash>"
+
+
+def build_weights(
+    weights: Mapping[str, str], *, read: Collection[str] | None, where: str
+) -> Iterator[Problem]:
+    """Yield the problems with the weights of a build job.
+
+    Args:
+        weights: Addresses by environment variable.
+        read: The variables that declarations read; None if they are not known here.
+        where: What the problems are reported for.
+    """
+    for name, address in weights.items():
+        yield from _weights_variable(name, read, where=where)
+        yield from _weights_address(name, address, where=where)
+
+
+def _weights_variable(name: str, read: Collection[str] | None, *, where: str) -> Iterator[Problem]:
+    if not _VARIABLE.fullmatch(name) or name.startswith(_TAKEN):
+        yield BUILD_WEIGHTS.problem(
+            what=f"the variable of weights is {name!r}",
+            where=where,
+            expected=f"capital letters, digits and underscores, beginning with none of {', '.join(_TAKEN)}",
+            why="it becomes an environment variable, next to those that the build needs",
+            fix="give the name that the model's build.py reads, such as T5_WEIGHTS",
+        )
+    elif read is not None and name not in read:
+        yield BUILD_WEIGHTS.problem(
+            what=f"no declaration reads {name}",
+            where=where,
+            expected=f"one of {', '.join(sorted(read))}" if read else "a variable that a build.py reads",
+            why="it would be ignored, and the model built with other weights",
+            fix=did_you_mean(name, sorted(read), otherwise="read it in the model's build.py with weights_at"),
+        )
+
+
+def _weights_address(name: str, address: str, *, where: str) -> Iterator[Problem]:
+    weights = weights_at(address, otherwise=RandomWeights(seed=0))
+    if not isinstance(weights, (HubWeights, S3Weights)):
+        yield BUILD_WEIGHTS.problem(
+            what=f"the weights of {name} are at {address!r}",
+            where=where,
+            expected=_EXAMPLES,
+            why="a build runs on a machine that has none of your files",
+            fix="upload the weights to S3 and give their URL",
+        )
+        return
+    if len(address) > LONGEST_WEIGHTS:
+        yield BUILD_WEIGHTS.problem(
+            what=f"the address of {name} has {len(address)} characters",
+            where=where,
+            expected=f"at most {LONGEST_WEIGHTS}",
+            why=f"a Processing job limits a variable to {LONGEST_WEIGHTS} characters",
+            fix="copy the object to a shorter key",
+        )
+    if _WILDCARDS.search(address):
+        yield BUILD_WEIGHTS.problem(
+            what=f"the address {address!r} of {name} has one of * ? $ in it",
+            where=where,
+            expected=_EXAMPLES,
+            why="the permission to read it would be one for other objects as well",
+            fix="copy the object to a key without these characters",
+        )
+    for mistake in weights.mistakes():
+        yield BUILD_WEIGHTS.problem(
+            what=f"{mistake.what}, the weights of {name}",
+            where=where,
+            expected=mistake.expected,
+            why="the build would fail on it, minutes after it was started",
+            fix=mistake.fix,
+        )
+
+
+# What an execution may be, and the arguments of a Processing job.
+BUILD_RUNS = Check(
+    id="build-runs",
+    source=(
+        "2026-11-21: https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"
+        " https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AppSpecification.html"
+    ),
+)
+"""How many builds a run has at a time, and how many models each of them makes."""
+
+MOST_BUILDS = 10_000
+"""Child executions of a Distributed Map at a time."""
+MOST_MODELS = 1000
+"""Models of one build. A Processing job takes 100 arguments of 256 characters, which are their names."""
+LONGEST_RUN_S = 31_536_000
+"""Seconds of an execution: a year."""
+
+
+def build_runs(
+    *, models_per_build: float | None, max_concurrency: float | None, reserved: float | None, where: str
+) -> Iterator[Problem]:
+    """Yield the problems with the division of a run. None is a number that is unknown or not given.
+
+    Args:
+        models_per_build: Models of one build.
+        max_concurrency: Builds at a time.
+        reserved: How many machines are reserved for them.
+        where: What the problems are reported for.
+    """
+    yield from number_range(models_per_build, least=1, most=MOST_MODELS, name="models_per_build", where=where)
+    yield from number_range(max_concurrency, least=1, most=MOST_BUILDS, name="max_concurrency", where=where)
+    if reserved is not None and max_concurrency is not None and max_concurrency > reserved:
+        yield BUILD_RUNS.problem(
+            what=f"{max_concurrency:g} builds at a time have {reserved:g} reserved machines",
+            where=where,
+            expected=f"at most {reserved:g}",
+            why="the others would wait in CodeBuild's queue, and fail there after eight hours",
+            fix="leave max_concurrency out, or give ReservedMachines a larger base_capacity",
+        )
