@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
+from aws_cdk import Duration
 from constructs import Node
 
 from stacks.config_checks import EVERY_MODEL, problems
@@ -116,7 +117,7 @@ class FleetConfig:
     gpu_utilization_percent: float = 60
     invocations_per_instance_per_minute: float | None = None
     cpu_utilization_percent: float = 60
-    latency_p99_ms: float = 1000
+    latency_p99_ms: int = 1000
     deployment: str = "all_at_once"
     deployment_size: CapacitySize | None = None
     deployment_wait_minutes: int = 10
@@ -158,6 +159,6 @@ class FleetConfig:
         return Thresholds(
             server_error_percent=self.server_error_percent,
             model_error_percent=self.model_error_percent,
-            latency_p99_ms=self.latency_p99_ms,
+            latency_p99=Duration.millis(self.latency_p99_ms),
             minimum_requests=self.minimum_requests,
         )

@@ -81,6 +81,9 @@ def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iter
         unit="requests per minute",
         where=where("minimum_requests"),
     )
+    yield from alarm_threshold(
+        config.latency_p99_ms, lowest=1, below=None, unit="ms", where=where("latency_p99_ms")
+    )
     given = {} if isinstance(config.warm_up, str) else config.warm_up
     for model, body in given.items():
         yield from warm_up_request(

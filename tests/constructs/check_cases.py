@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timezone
 from typing import TypeAlias
 
-from aws_cdk import CfnParameter, Duration, Stack
+from aws_cdk import CfnParameter, Duration, Size, Stack
 
 from triton_fleet.arguments import checks as arguments
 from triton_fleet.builds import checks as builds
@@ -180,13 +180,13 @@ HARDWARE_AND_IMAGES = (
         instance_checks.local_storage,
         "local-storage-no-volume",
         good=(
-            given(instance=_ml("m5.xlarge"), volume_size_gb=100, has_key=True),
-            given(instance=_ml("p3.2xlarge"), volume_size_gb=100, has_key=True),
-            given(instance=_ml("g5.2xlarge"), volume_size_gb=None, has_key=False),
+            given(instance=_ml("m5.xlarge"), has_volume_size=True, has_key=True),
+            given(instance=_ml("p3.2xlarge"), has_volume_size=True, has_key=True),
+            given(instance=_ml("g5.2xlarge"), has_volume_size=False, has_key=False),
         ),
         bad=(
-            given(instance=_ml("g5.2xlarge"), volume_size_gb=100, has_key=False),
-            given(instance=_ml("g5.2xlarge"), volume_size_gb=None, has_key=True),
+            given(instance=_ml("g5.2xlarge"), has_volume_size=True, has_key=False),
+            given(instance=_ml("g5.2xlarge"), has_volume_size=False, has_key=True),
         ),
     ),
     Case(
@@ -488,7 +488,36 @@ NAMES_AND_NUMBERS = (
         bad=(
             given(given=Duration.millis(1500), name="timeout"),
             given(given=Duration.seconds(90), name="timeout", unit="minutes"),
+            given(given=Duration.seconds(_LATER.value_as_number), name="latency", unit="milliseconds"),
         ),
+    ),
+    Case(
+        arguments.whole_size,
+        "whole-size",
+        good=(
+            given(given=Size.mebibytes(1), name="shared_memory", unit="bytes"),
+            given(given=Size.bytes(_LATER.value_as_number), name="shared_memory", unit="bytes"),
+        ),
+        bad=(
+            given(given=Size.bytes(1.5), name="shared_memory", unit="bytes"),
+            given(given=Size.mebibytes(1), name="volume_size", unit="gibibytes"),
+            given(given=Size.mebibytes(_LATER.value_as_number), name="shared_memory", unit="bytes"),
+        ),
+    ),
+    Case(
+        arguments.size_range,
+        "number-range",
+        good=(
+            given(given=None, least=1, most=512, name="volume_size", unit="gibibytes"),
+            given(given=Size.gibibytes(512), least=1, most=512, name="volume_size", unit="gibibytes"),
+        ),
+        bad=(given(given=Size.gibibytes(513), least=1, most=512, name="volume_size", unit="gibibytes"),),
+    ),
+    Case(
+        arguments.size_range,
+        "whole-size",
+        good=(given(given=Size.mebibytes(1024), least=1, most=512, name="volume_size", unit="gibibytes"),),
+        bad=(given(given=Size.gibibytes(0.5), least=1, most=512, name="volume_size", unit="gibibytes"),),
     ),
     Case(
         arguments.time_range,

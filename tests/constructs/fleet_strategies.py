@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from aws_cdk import App, CfnParameter, Duration, RemovalPolicy, Stack, TimeZone
+from aws_cdk import App, CfnParameter, Duration, RemovalPolicy, Size, Stack, TimeZone
 from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
@@ -148,6 +148,7 @@ ODD = st.sampled_from(
         Made(Duration.millis, {"amount": 1500}),
         Made(Duration.seconds, {"amount": 0}),
         Made(Duration.days, {"amount": 4000}),
+        Made(Size.bytes, {"amount": 1.5}),
         Made(dict, {"a": TEXT}),
     ]
 )
@@ -186,6 +187,11 @@ def durations(least: int, most: int) -> st.SearchStrategy[Made]:
     return st.integers(least, most).map(lambda amount: Made(Duration.seconds, {"amount": amount}))
 
 
+def sizes(unit: Callable[..., Size], least: int, most: int) -> st.SearchStrategy[Made]:
+    """Whole units of a size."""
+    return st.integers(least, most).map(lambda amount: Made(unit, {"amount": amount}))
+
+
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,8}(-[a-z0-9]{1,8}){0,2}", fullmatch=True)
 # Mostly what fits, so that the search gets past the first refusal.
 TYPES = mostly(
@@ -213,8 +219,8 @@ _servers = values(
     ping_mode=st.sampled_from(["live", "ready"]),
     log_verbose=st.booleans(),
     log_info=st.booleans(),
-    shared_memory_bytes=st.integers(2**20, 2**26),
-    shared_memory_growth_bytes=st.integers(1, 2**20),
+    shared_memory=sizes(Size.bytes, 2**20, 2**26),
+    shared_memory_growth=sizes(Size.bytes, 1, 2**20),
     auto_complete_config=st.booleans(),
     request_threads=st.integers(0, 64),
     buffer_manager_threads=st.integers(0, 64),
@@ -261,7 +267,7 @@ _hosting: dict[str, st.SearchStrategy[Any]] = {
     "provision_timeout": durations(300, 3600),
     "routing": st.sampled_from(Routing),
     "ssm_access": st.booleans(),
-    "volume_size_gb": mostly(st.none(), st.integers(0, 600)),
+    "volume_size": mostly(st.none(), sizes(Size.gibibytes, 0, 600)),
     "container_start_timeout": durations(60, 3600),
     "model_download_timeout": durations(60, 3600),
     "capacity_reservation": values(
@@ -356,7 +362,10 @@ _targets = st.one_of(
     values(GpuMemoryUtilization, percent_=_percents, **_common),
     values(CpuUtilization, percent=_percents, **_common),
     values(
-        ModelLatency, milliseconds_=_rates, statistic=st.sampled_from(["Average", "p90", "p", ""]), **_common
+        ModelLatency,
+        latency_=durations(0, 3600),
+        statistic=st.sampled_from(["Average", "p90", "p", ""]),
+        **_common,
     ),
     values(ConcurrentRequests, per_model_=_percents, **_common),
     values(BacklogPerInstance, requests=_percents, **_common),
@@ -412,7 +421,7 @@ thresholds = values(
     Thresholds,
     server_error_percent=_percents,
     model_error_percent=_percents,
-    latency_p99_ms=_rates,
+    latency_p99=durations(0, 3600),
     cache_hit_percent=_percents,
     disk_percent=_percents,
     gpu_memory_percent=_percents,

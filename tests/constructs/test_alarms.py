@@ -6,7 +6,7 @@ from typing import Any
 
 import botocore.session
 import pytest
-from aws_cdk import CfnParameter, Stack
+from aws_cdk import CfnParameter, Duration, Stack
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
@@ -60,7 +60,7 @@ def test_every_threshold_reaches_its_alarm(
     thresholds = Thresholds(
         server_error_percent=2,
         model_error_percent=7,
-        latency_p99_ms=250,
+        latency_p99=Duration.millis(250),
         disk_percent=70,
         gpu_memory_percent=90,
     )
@@ -278,13 +278,13 @@ def test_all_thresholds_that_no_metric_can_pass_are_reported_together(
             stack,
             "Alarms",
             endpoint=endpoint,
-            thresholds=Thresholds(disk_percent=100, latency_p99_ms=0, minimum_requests=0),
+            thresholds=Thresholds(disk_percent=100, latency_p99=Duration.millis(0), minimum_requests=0),
         )
 
     assert [problem.where for problem in caught.value.problems] == [
         "disk_percent, thresholds of Fleet/Alarms",
-        "latency_p99_ms, thresholds of Fleet/Alarms",
         "minimum_requests, thresholds of Fleet/Alarms",
+        "latency_p99, thresholds of Fleet/Alarms",
     ]
 
 
@@ -296,7 +296,7 @@ def test_thresholds_may_come_with_the_deployment(
         stack,
         "Alarms",
         endpoint=endpoint,
-        thresholds=Thresholds(latency_p99_ms=number, minimum_requests=number),
+        thresholds=Thresholds(latency_p99=Duration.millis(number), minimum_requests=number),
     )
     alarm = _alarms(resources)["fleet-page-Latency"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aws_cdk import Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -408,7 +408,7 @@ def test_who_waits_too_long_or_fails_is_reported_of(
     stack: Stack, endpoint: SingleModelEndpoint, resources: Resources
 ) -> None:
     alarms = EndpointAlarms(
-        stack, "Alarms", endpoint=endpoint, thresholds=Thresholds(oldest_request_seconds=60)
+        stack, "Alarms", endpoint=endpoint, thresholds=Thresholds(oldest_request=Duration.minutes(1))
     )
     (waiting,) = (
         each for each in resources("AWS::CloudWatch::Alarm") if each["AlarmName"] == "whisper-page-Waiting"
@@ -422,7 +422,7 @@ def test_who_waits_too_long_or_fails_is_reported_of(
 def test_a_threshold_of_the_queue_that_nothing_can_pass_is_reported(
     stack: Stack, endpoint: SingleModelEndpoint
 ) -> None:
-    never = Thresholds(oldest_request_seconds=0)
+    never = Thresholds(oldest_request=Duration.seconds(0))
 
     assert [
         rule for rule, _ in _problems(lambda: EndpointAlarms(stack, "A", endpoint=endpoint, thresholds=never))

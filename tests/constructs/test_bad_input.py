@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Stack, Token
+from aws_cdk import App, CfnParameter, Duration, Size, Stack, Token
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -273,7 +273,7 @@ def _later(stack: Stack, kind: str) -> CfnParameter:
         ({"model_download_timeout": Duration.seconds(3601)}, ["number-range"]),
         ({"provision_timeout": Duration.seconds(299)}, ["number-range"]),
         ({"provision_timeout": Duration.millis(500_500)}, ["whole-time"]),
-        ({"instance_type": "ml.m5.xlarge", "volume_size_gb": 513}, ["number-range"]),
+        ({"instance_type": "ml.m5.xlarge", "volume_size": Size.gibibytes(513)}, ["number-range"]),
         ({"tags": {"aws:team": "a"}}, ["tags"]),
         ({"tags": {"": "a"}}, ["tags"]),
         ({"environment": {"1a": "b"}}, ["container-environment"]),
@@ -330,7 +330,7 @@ def test_numbers_that_may_come_later_are_references(
     [
         ({"cooldowns": Cooldowns(scale_out=Duration.millis(1), scale_in=Duration.days(1))}, ["whole-time"]),
         ({"max_capacity": 2**31}, ["number-range"]),
-        ({"targets": [ModelLatency(milliseconds=5, statistic="p")]}, ["statistic-name"]),
+        ({"targets": [ModelLatency(latency=Duration.millis(5), statistic="p")]}, ["statistic-name"]),
     ],
 )
 def test_a_value_that_scaling_refuses_is_refused_here(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_cdk import CfnParameter, Stack
+from aws_cdk import CfnParameter, Duration, Stack
 from synthesised import Resources
 
 from triton_fleet import (
@@ -128,7 +128,7 @@ def test_every_row_fills_the_page_and_none_overlaps(
 def test_thresholds_of_alarms_are_lines_in_their_charts(
     stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
 ) -> None:
-    thresholds = Thresholds(latency_p99_ms=321, disk_percent=77, gpu_memory_percent=88)
+    thresholds = Thresholds(latency_p99=Duration.millis(321), disk_percent=77, gpu_memory_percent=88)
     alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint, thresholds=thresholds)
     EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
     shown = widgets()

@@ -280,4 +280,6 @@ def test_a_trial_that_nobody_watches_or_that_is_all_of_the_fleet_is_worth_a_word
 def test_a_deployment_says_for_how_long_auto_scaling_is_suspended(
     deployment: Deployment, capacity: int | None, minutes: float | None
 ) -> None:
-    assert deployment.minutes_without_scaling(capacity=capacity) == minutes
+    suspended = deployment.time_without_scaling(capacity=capacity)
+
+    assert (suspended and suspended.to_minutes()) == minutes

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, Stack
+from aws_cdk import App, Duration, Size, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
@@ -69,7 +69,7 @@ def _everything(stack: Stack) -> MultiModelEndpoint:
         routing=Routing.RANDOM,
         ssm_access=True,
         encryption_key=kms.Key(stack, "Key"),
-        volume_size_gb=100,
+        volume_size=Size.gibibytes(100),
         instance_pools=["ml.m5.2xlarge", "ml.c5.2xlarge"],
         undocumented_instance_pools=True,
         provision_timeout=Duration.minutes(20),
@@ -107,7 +107,7 @@ def test_how_busy_a_cpu_is_counts_all_its_cores(stack: Stack) -> None:
 
 def test_a_key_and_a_size_are_of_the_volume(stack: Stack, resources: Resources) -> None:
     key = kms.Key(stack, "Key")
-    _create(stack, instance_type=CPU, encryption_key=key, volume_size_gb=200)
+    _create(stack, instance_type=CPU, encryption_key=key, volume_size=Size.gibibytes(200))
 
     assert resources("AWS::SageMaker::EndpointConfig")[0]["KmsKeyId"] == stack.resolve(key.key_arn)
     assert _variant(resources)["VolumeSizeInGB"] == 200
@@ -124,7 +124,12 @@ def test_the_role_may_use_the_key_and_grant_it_to_services_only(stack: Stack) ->
 
 def test_key_and_size_are_refused_where_there_is_no_volume(stack: Stack) -> None:
     with pytest.raises(FleetError) as raised:
-        _create(stack, instance_type="ml.g5.xlarge", encryption_key=kms.Key(stack, "Key"), volume_size_gb=100)
+        _create(
+            stack,
+            instance_type="ml.g5.xlarge",
+            encryption_key=kms.Key(stack, "Key"),
+            volume_size=Size.gibibytes(100),
+        )
 
     assert [problem.rule for problem in raised.value.problems] == ["local-storage-no-volume"] * 2
     assert "local NVMe (250 GB)" in raised.value.problems[0].what

@@ -14,7 +14,7 @@ from inspect import signature
 from typing import Any
 
 import pytest
-from aws_cdk import App, Duration, Stack, Tags, TimeZone
+from aws_cdk import App, Duration, Size, Stack, Tags, TimeZone
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
@@ -245,7 +245,7 @@ VARIANT: Mapping[str, Mapping[str, Any] | LeftOut] = {
         "it reads the prompts of language models in containers that Triton is not among"
     ),
     "VariantInstanceProvisionTimeoutInSeconds": {"provision_timeout": Duration.minutes(10)},
-    "VolumeSizeInGB": {"volume_size_gb": 50, "instance_type": CPU},
+    "VolumeSizeInGB": {"volume_size": Size.gibibytes(50), "instance_type": CPU},
     "ManagedInstanceScaling": ONLY_COMPONENTS,
     "ServerlessConfig": LeftOut(
         "serverless inference has no GPU, no VPC and no instance type to check against"

@@ -281,7 +281,7 @@ def test_every_kind_of_policy_is_one_that_its_service_accepts(
     targets: list[ScalingTarget] = [
         InvocationsPerGpu(),
         ConcurrentRequests(per_model=4, disable_scale_in=True),
-        ModelLatency(milliseconds=80, statistic="p90"),
+        ModelLatency(latency=Duration.millis(80), statistic="p90"),
         CpuUtilization(),
         MetricTarget(name="Models", metric=models, target=50),
         MetricTarget(name="Instances", metric=endpoint.metrics.instances(), target=2),
@@ -315,6 +315,16 @@ def test_what_is_no_number_is_reported_as_such(
 
     assert [problem.where for problem in raised.value.problems] == places
     assert {problem.rule for problem in raised.value.problems} == {"argument-type"}
+
+
+def test_a_latency_known_only_at_deployment_cannot_be_converted(
+    stack: Stack, endpoint: MultiModelEndpoint
+) -> None:
+    later = Duration.seconds(CfnParameter(stack, "Seconds", type="Number").value_as_number)
+
+    with pytest.raises(FleetError) as raised:
+        EndpointScaling(stack, "S", endpoint=endpoint, targets=[ModelLatency(latency=later)])
+    assert [problem.rule for problem in raised.value.problems] == ["scaling-number"]
 
 
 @pytest.mark.parametrize("percent", ["60", float("inf"), float("nan"), True])

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from aws_cdk import CfnParameter, Size, Stack
 
 from triton_fleet import TritonMetrics, TritonServer
 
@@ -23,7 +24,10 @@ def test_further_arguments_come_after_ours_so_that_they_win() -> None:
 
 def test_shared_memory_and_logging_are_passed_on_as_the_start_script_reads_them() -> None:
     server = TritonServer(
-        log_verbose=True, shared_memory_bytes=1 << 22, shared_memory_growth_bytes=2, ping_mode="ready"
+        log_verbose=True,
+        shared_memory=Size.mebibytes(4),
+        shared_memory_growth=Size.bytes(2),
+        ping_mode="ready",
     )
 
     assert dict(server.environment()) | {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": ""} == {
@@ -33,6 +37,15 @@ def test_shared_memory_and_logging_are_passed_on_as_the_start_script_reads_them(
         "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": "2",
         "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "",
     }
+
+
+def test_a_size_that_is_known_at_deployment_is_passed_on_as_its_reference() -> None:
+    stack = Stack()
+    later = CfnParameter(stack, "Bytes", type="Number").value_as_number
+    server = TritonServer(shared_memory=Size.bytes(later))
+
+    assert list(server.problems(where="here")) == []
+    assert stack.resolve(server.environment()["SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"]) == {"Ref": "Bytes"}
 
 
 @pytest.mark.parametrize("argument", ["", " ", "--log-format=a b", "--x=1\n"])
@@ -108,11 +121,13 @@ def test_metrics_need_five_variables() -> None:
     [
         ({"request_threads": 0}, "server-number"),
         ({"buffer_manager_threads": -1}, "server-number"),
-        ({"shared_memory_bytes": 0}, "server-number"),
-        ({"shared_memory_bytes": (1 << 20) - 1}, "server-number"),
-        ({"shared_memory_bytes": (64 << 20) + 1}, "server-number"),
+        ({"shared_memory_growth": Size.bytes(0)}, "server-number"),
+        ({"shared_memory": Size.bytes((1 << 20) - 1)}, "server-number"),
+        ({"shared_memory": Size.bytes((64 << 20) + 1)}, "server-number"),
         ({"grpc_port": 8011}, "server-number"),
         ({"allow_grpc": True, "grpc_port": 80}, "server-number"),
+        ({"shared_memory": Size.bytes(2**20 + 0.5)}, "whole-size"),
+        ({"shared_memory_growth": Size.bytes(1.5)}, "whole-size"),
         ({"metrics": TritonMetrics(port=70000)}, "server-number"),
         ({"metrics": TritonMetrics(namespace="AWS/Triton")}, "server-metrics"),
         ({"metrics": TritonMetrics(namespace="")}, "server-metrics"),

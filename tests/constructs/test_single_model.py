@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import App, CfnParameter, Duration, Size, Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
@@ -74,7 +74,7 @@ def _everything(stack: Stack) -> SingleModelEndpoint:
             name="Current",
             default_model="pipeline",
             instance_type="ml.m5.xlarge",
-            volume_size_gb=50,
+            volume_size=Size.gibibytes(50),
             ssm_access=True,
             provision_timeout=Duration.minutes(10),
             instance_pools=[InstancePool(instance_type="ml.c5.2xlarge", artifact=CANDIDATE)],
@@ -319,7 +319,7 @@ def test_pools_that_could_not_run_the_model_are_refused(
         ),
         ([Variant(artifact="s3://bucket/models/resnet50.tar.gz")], {}, ["single-model-artifact"]),
         ([Variant(artifact="resnet50")], {}, ["single-model-artifact"]),
-        ([Variant(artifact=ARTIFACT, volume_size_gb=10)], {}, ["local-storage-no-volume"]),
+        ([Variant(artifact=ARTIFACT, volume_size=Size.gibibytes(10))], {}, ["local-storage-no-volume"]),
         ([Variant(artifact=ARTIFACT, instance_type="ml.g5.huge")], {}, ["unknown-instance-type"]),
         ([Variant(artifact=ARTIFACT)], {"release": "24.12"}, ["release-not-on-sagemaker"]),
     ],

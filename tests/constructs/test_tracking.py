@@ -81,7 +81,7 @@ def test_what_application_auto_scaling_knows_by_name_is_named(
         (GpuUtilization(), "/aws/sagemaker/Endpoints", "GPUUtilization", "Percent"),
         (GpuMemoryUtilization(percent=80), "/aws/sagemaker/Endpoints", "GPUMemoryUtilization", "Percent"),
         (CpuUtilization(), "/aws/sagemaker/Endpoints", "CPUUtilization", "Percent"),
-        (ModelLatency(milliseconds=80), "AWS/SageMaker", "ModelLatency", "Microseconds"),
+        (ModelLatency(latency=Duration.millis(80)), "AWS/SageMaker", "ModelLatency", "Microseconds"),
     ],
 )
 def test_what_sagemaker_publishes_is_tracked_where_it_publishes_it(
@@ -106,7 +106,7 @@ def test_what_sagemaker_publishes_is_tracked_where_it_publishes_it(
         (GpuMemoryUtilization(percent=60), "ml.g5.12xlarge", 240),
         (CpuUtilization(percent=60), "ml.g5.2xlarge", 480),
         (CpuUtilization(percent=50), "ml.c5.xlarge", 200),
-        (ModelLatency(milliseconds=250), "ml.g5.12xlarge", 250_000),
+        (ModelLatency(latency=Duration.millis(250)), "ml.g5.12xlarge", 250_000),
         (ConcurrentRequests(per_model=4), "ml.g5.12xlarge", 4),
     ],
 )
@@ -117,9 +117,9 @@ def test_a_target_for_one_gpu_or_vcpu_is_multiplied_by_how_many_the_instance_has
 
 
 def test_a_percentile_is_tracked_by_a_query(tracked: Tracked) -> None:
-    [query] = tracked(ModelLatency(milliseconds=80, statistic="p90"))["CustomizedMetricSpecification"][
-        "Metrics"
-    ]
+    [query] = tracked(ModelLatency(latency=Duration.millis(80), statistic="p90"))[
+        "CustomizedMetricSpecification"
+    ]["Metrics"]
 
     assert query["MetricStat"] == {
         "Stat": "p90",
@@ -203,7 +203,7 @@ def test_a_targets_own_cooldowns_win(tracked: Tracked) -> None:
 
 
 def test_a_target_may_only_add_instances(tracked: Tracked) -> None:
-    assert tracked(ModelLatency(milliseconds=80, disable_scale_in=True))["DisableScaleIn"] is True
+    assert tracked(ModelLatency(latency=Duration.millis(80), disable_scale_in=True))["DisableScaleIn"] is True
 
 
 def test_a_target_removes_instances_unless_told_otherwise(tracked: Tracked) -> None:

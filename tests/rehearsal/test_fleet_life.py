@@ -56,7 +56,8 @@ scaling = EndpointScaling(
     max_capacity=8,
     targets=[GpuUtilization(percent=int(value("busy")))],
 )
-EndpointAlarms(stack, "Alarms", endpoint=endpoint, thresholds=Thresholds(latency_p99_ms=int(value("slow"))))
+slow = Duration.millis(int(value("slow")))
+EndpointAlarms(stack, "Alarms", endpoint=endpoint, thresholds=Thresholds(latency_p99=slow))
 CfnOutput(stack, "Bucket", value=repository.bucket.bucket_name)
 app.synth()
 """

@@ -60,7 +60,9 @@ HISTORY = (
             "cdk.json": _context("reader"),
         },
     ),
-    Commit(name="later-alarms", edits={"latency_p99_ms=500": "latency_p99_ms=2000"}),
+    Commit(
+        name="later-alarms", edits={"latency_p99=Duration.millis(500)": "latency_p99=Duration.millis(2000)"}
+    ),
     Commit(
         name="a-wide-permission",
         edits={

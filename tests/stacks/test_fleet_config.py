@@ -95,7 +95,7 @@ def test_the_command_line_gives_updates_as_text_too() -> None:
         ("max_capacity", "many", "an integer"),
         ("max_capacity", 2.5, "an integer"),
         ("max_capacity", True, "an integer"),
-        ("latency_p99_ms", "fast", "a number"),
+        ("latency_p99_ms", "fast", "an integer"),
         ("models", 3, "a list of names"),
         ("build_on_deployment", "maybe", "true or false"),
         ("weights", "s3://weights/t5.pt", "an object of variables and addresses"),

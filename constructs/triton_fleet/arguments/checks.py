@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Size
 
 from triton_fleet.arguments.tokens import is_list_token, known
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
 
-Unit = Literal["seconds", "minutes"]
+Unit = Literal["milliseconds", "seconds", "minutes"]
+SizeUnit = Literal["bytes", "gibibytes"]
 
 LARGEST_INTEGER = 2**31 - 1
 """The services count instances and seconds in 32 bits."""
@@ -27,6 +28,9 @@ NUMBER_RANGE = Check(
 
 WHOLE_TIME = Check(id="whole-time", source=FROM_ARGUMENTS)
 """A time has no fraction of the unit in which the service counts."""
+
+WHOLE_SIZE = Check(id="whole-size", source=FROM_ARGUMENTS)
+"""A size has no fraction of the unit in which the service counts."""
 
 LITERAL_NEEDED = Check(id="literal-needed", source=FROM_ARGUMENTS)
 """What the synthesis depends on is known at synthesis."""
@@ -74,26 +78,59 @@ def time_range(
     """
     if given is None:
         return
-    problems = list(whole_time(given, name=name, where=where, unit=unit))
-    if problems:
-        yield from problems
-        return
-    counted = given.to_seconds() if unit == "seconds" else given.to_minutes()
-    yield from number_range(known(counted), least=least, most=most, name=name, where=where, unit=unit)
+    yield from whole_time(given, name=name, where=where, unit=unit)
+    yield from number_range(in_unit(given, unit), least=least, most=most, name=name, where=where, unit=unit)
 
 
 def whole_time(given: Duration, *, name: str, where: str, unit: Unit = "seconds") -> Iterator[Problem]:
     """The problem with a time that is not an integer number of units; arguments as of `time_range`."""
-    try:
-        given.to_seconds() if unit == "seconds" else given.to_minutes()
-    except RuntimeError:  # the CDK's own: a part of a unit is left over, or a token of another unit
+    if not _is_whole(given, unit):
         yield WHOLE_TIME.problem(
             what=f"{name} is not a whole number of {unit}",
             where=where,
             expected=f"a Duration in whole {unit}",
             why=f"the service counts in {unit}, and a token of another unit cannot be converted",
-            fix=f"write it with Duration.{unit}(...)",
+            fix=f"write it with Duration.{'millis' if unit == 'milliseconds' else unit}(...)",
         )
+
+
+def size_range(
+    given: Size | None, *, least: int, most: int, name: str, where: str, unit: SizeUnit
+) -> Iterator[Problem]:
+    """The problem with a size; arguments as of `time_range`."""
+    if given is None:
+        return
+    yield from whole_size(given, name=name, where=where, unit=unit)
+    yield from number_range(in_unit(given, unit), least=least, most=most, name=name, where=where, unit=unit)
+
+
+def whole_size(given: Size, *, name: str, where: str, unit: SizeUnit) -> Iterator[Problem]:
+    """The problem with a size that is not an integer number of units; arguments as of `time_range`."""
+    if not _is_whole(given, unit):
+        yield WHOLE_SIZE.problem(
+            what=f"{name} is not a whole number of {unit}",
+            where=where,
+            expected=f"a Size in whole {unit}",
+            why=f"the service counts in {unit}, and a token of another unit cannot be converted",
+            fix=f"write it with Size.{unit}(...)",
+        )
+
+
+def in_unit(given: Duration | Size, unit: Unit | SizeUnit) -> float | None:
+    """A time or a size in a unit; None if it is known only at deployment, or no whole number of them."""
+    return known(_converted(given, unit)) if _is_whole(given, unit) else None
+
+
+def _is_whole(given: Duration | Size, unit: Unit | SizeUnit) -> bool:
+    try:
+        converted = _converted(given, unit)
+    except RuntimeError:  # the CDK's own: a part of a unit is left over, or a token of another unit
+        return False
+    return known(converted) is None or converted.is_integer()
+
+
+def _converted(given: Duration | Size, unit: Unit | SizeUnit) -> float:
+    return float(getattr(given, f"to_{unit}")())
 
 
 def literal_list(given: Sequence[str], *, name: str, where: str) -> Iterator[Problem]:

@@ -109,20 +109,20 @@ LOCAL_STORAGE_NO_VOLUME = Check(
 
 
 def local_storage(
-    instance: InstanceType, *, volume_size_gb: float | None, has_key: bool, where: str
+    instance: InstanceType, *, has_volume_size: bool, has_key: bool, where: str
 ) -> Iterator[Problem]:
     """The problems with asking for a volume on this instance type.
 
     Args:
         instance: The instance type.
-        volume_size_gb: The size that was asked for; None if none was.
+        has_volume_size: Whether a size of the volume was given.
         has_key: Whether a key for the volume was given.
         where: What the problems are reported for.
     """
     if not instance.nvme_gb:
         return
     for asked, drop in (
-        (volume_size_gb is not None, "volume_size_gb"),
+        (has_volume_size, "volume_size"),
         (has_key, "encryption_key"),
     ):
         if asked:

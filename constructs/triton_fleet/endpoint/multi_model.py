@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from aws_cdk import Annotations as Advice
-from aws_cdk import Duration
+from aws_cdk import Duration, Size
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -103,7 +103,7 @@ class MultiModelEndpoint(Endpoint):
         routing: Routing | None = None,
         ssm_access: bool = False,
         encryption_key: kms.IKey | None = None,
-        volume_size_gb: int | None = None,
+        volume_size: Size | None = None,
         instance_pools: Sequence[str] = (),
         undocumented_instance_pools: bool = False,
         provision_timeout: Duration | None = None,
@@ -164,8 +164,7 @@ class MultiModelEndpoint(Endpoint):
                 account.
             encryption_key: Encrypts the instances' volumes, on types without local NVMe only. The NVMe of the
                 others is encrypted by their hardware.
-            volume_size_gb: Size of the volume that caches models, 1 to 512 GB, on types without local NVMe
-                only.
+            volume_size: Of the volume that caches models, 1 to 512 GiB, on types without local NVMe only.
             instance_pools: Up to four types that stand in for instance_type, in this order, when there is no
                 capacity for it. All need its GPU model. Refused without undocumented_instance_pools.
             undocumented_instance_pools: Try instance_pools, which AWS documents for single-model endpoints
@@ -219,7 +218,7 @@ class MultiModelEndpoint(Endpoint):
             provision_timeout=provision_timeout,
             routing=routing,
             ssm_access=ssm_access,
-            volume_size_gb=volume_size_gb,
+            volume_size=volume_size,
             container_start_timeout=container_start_timeout or Duration.minutes(10),
             model_download_timeout=model_download_timeout or Duration.minutes(10),
             capacity_reservation=capacity_reservation,

@@ -156,7 +156,7 @@ class Shared:
         """
         yield from local_storage(
             instance,
-            volume_size_gb=hosting.volume_size_gb,
+            has_volume_size=hosting.volume_size is not None,
             has_key=self.encryption_key is not None,
             where=where,
         )

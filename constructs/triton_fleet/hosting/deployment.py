@@ -143,8 +143,8 @@ class Deployment(ABC):
         """
 
     @typed
-    def minutes_without_scaling(self, *, capacity: int | None = None) -> float | None:
-        """Minutes for which auto scaling is suspended; None if that depends on what is not known.
+    def time_without_scaling(self, *, capacity: int | None = None) -> Duration | None:
+        """The time for which auto scaling is suspended; None if that depends on what is not known.
 
         Args:
             capacity: The instances of the fleet; None leaves only portions in percent.
@@ -153,7 +153,7 @@ class Deployment(ABC):
         if steps is None or starts is None:
             return None
         waits = self._total_wait(steps=steps, termination_wait=last)
-        return None if waits is None else waits / 60 + starts * MINUTES_TO_SERVE
+        return None if waits is None else Duration.seconds(waits + starts * MINUTES_TO_SERVE * 60)
 
     @abstractmethod
     def _plan(self, *, capacity: int | None) -> tuple[int | None, int | None, Duration]:
@@ -425,8 +425,9 @@ def deployment_advice(
     if deployment is None:
         return
     name = type(deployment).__name__
-    minutes = deployment.minutes_without_scaling(capacity=capacity)
-    if minutes is not None and minutes > _LONG_MINUTES:
+    suspended = deployment.time_without_scaling(capacity=capacity)
+    minutes = suspended.to_minutes(integral=False) if suspended is not None else 0
+    if minutes > _LONG_MINUTES:
         yield (
             "triton-fleet:long-without-scaling",
             f"{name} takes about {minutes:.0f} minutes, and SageMaker suspends auto scaling until it has "

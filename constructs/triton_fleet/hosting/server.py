@@ -6,6 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from aws_cdk import Size, Tokenization
+
+from triton_fleet.arguments.checks import in_unit, whole_size
+from triton_fleet.arguments.match import is_number_token
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_models.base.checks import Check
@@ -25,7 +29,7 @@ SERVER_METRICS = Check(
 )
 
 
-_MIB = 1024 * 1024
+_MIB = Size.mebibytes(1)
 # CreateModel: each value of a container's environment, in bytes.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html, read 2026-11-21.
 _LONGEST_VALUE = 1024
@@ -89,9 +93,9 @@ class TritonServer:
             loads, which no metric does.
         log_warning: Log warnings. None is Triton's default, on.
         log_error: Log errors. None is Triton's default, on: without them a failed load says nothing.
-        shared_memory_bytes: Shared memory that each instance of a Python model reserves when it starts. The
+        shared_memory: Shared memory that each instance of a Python model reserves when it starts. The
             container's 16 MiB are 8 GB for 500 models, and /dev/shm is finite; regions grow when needed.
-        shared_memory_growth_bytes: What a region grows by when a tensor does not fit.
+        shared_memory_growth: What a region grows by when a tensor does not fit.
         auto_complete_config: Let Triton fill in what a config.pbtxt leaves out. Off: it starts every Python
             model a second time, which makes a cold load about ten times slower, and the configs that are
             published here are complete.
@@ -120,8 +124,8 @@ class TritonServer:
     log_info: bool | None = None
     log_warning: bool | None = None
     log_error: bool | None = None
-    shared_memory_bytes: int = _MIB
-    shared_memory_growth_bytes: int = _MIB
+    shared_memory: Size = _MIB
+    shared_memory_growth: Size = _MIB
     auto_complete_config: bool = False
     request_threads: int | None = None
     buffer_manager_threads: int | None = None
@@ -142,8 +146,8 @@ class TritonServer:
         environment = {
             "SAGEMAKER_TRITON_PING_MODE": self.ping_mode,
             "SAGEMAKER_TRITON_LOG_VERBOSE": _text(self.log_verbose),
-            "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": _text(self.shared_memory_bytes),
-            "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": _text(self.shared_memory_growth_bytes),
+            "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": _text(self.shared_memory.to_bytes()),
+            "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": _text(self.shared_memory_growth.to_bytes()),
         }
         for variable, value in self._optional(log_group).items():
             if value is not None:
@@ -200,7 +204,6 @@ class TritonServer:
     def _number_problems(self, where: str) -> Iterator[Problem]:
         """Numbers that the server exits on, and SageMaker waits for until its time is up."""
         for option, value, least, most in (
-            ("shared_memory_growth_bytes", self.shared_memory_growth_bytes, 1, None),
             ("request_threads", self.request_threads, 1, None),
             ("buffer_manager_threads", self.buffer_manager_threads, 0, None),
             ("grpc_port", self.grpc_port, 1024, _LAST_PORT),
@@ -219,10 +222,22 @@ class TritonServer:
 
     def _shared_memory_problems(self, where: str) -> Iterator[Problem]:
         """Sizes that no Python model loads with: refused by the backend, or more than a container has."""
-        given = known(self.shared_memory_bytes)
+        given, growth = in_unit(self.shared_memory, "bytes"), in_unit(self.shared_memory_growth, "bytes")
+        yield from whole_size(self.shared_memory, name="shared_memory", where=where, unit="bytes")
+        yield from whole_size(
+            self.shared_memory_growth, name="shared_memory_growth", where=where, unit="bytes"
+        )
+        if growth == 0:
+            yield SERVER_NUMBER.problem(
+                what="shared_memory_growth is 0",
+                where=where,
+                expected="more than 0",
+                why="the server would exit, and the deployment fail once the container start times out",
+                fix="leave shared_memory_growth out",
+            )
         if given is not None and not SMALLEST_REGION_BYTES <= given <= CONTAINER_BYTES:
             yield SERVER_NUMBER.problem(
-                what=f"shared_memory_bytes is {given}",
+                what=f"shared_memory is {given:.0f} bytes",
                 where=where,
                 expected=f"{SMALLEST_REGION_BYTES} (1 MiB) to {CONTAINER_BYTES} (64 MiB, for all models)",
                 why="the endpoint would be in service, and every Python model fail to load",
@@ -253,5 +268,9 @@ class TritonServer:
         return ours + self.extra_arguments
 
 
-def _text(value: bool | int | str) -> str:  # noqa: FBT001 -- whatever a variable holds
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _text(value: bool | float | str) -> str:  # noqa: FBT001 -- whatever a variable holds
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)) and is_number_token(value):
+        return Tokenization.stringify_number(value)
+    return str(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_fleet.arguments.checks import number_range, reservation_arn, time_range
+from triton_fleet.arguments.checks import number_range, reservation_arn, size_range, time_range
 from triton_fleet.arguments.tokens import known
 from triton_fleet.hosting.checks import resource_name
 from triton_fleet.hosting.variants import Hosting
@@ -25,9 +25,11 @@ def hosting_problems(hosting: Hosting, *, where: str) -> Iterator[Problem]:
     for name, number, least, most in (
         ("initial_instance_count", hosting.initial_instance_count, 1, 2**31 - 1),
         ("weight", hosting.weight, 0, 1e9),
-        ("volume_size_gb", hosting.volume_size_gb, 1, 512),
     ):
         yield from number_range(known(number), least=least, most=most, name=name, where=where)
+    yield from size_range(
+        hosting.volume_size, least=1, most=512, name="volume_size", where=where, unit="gibibytes"
+    )
     for name, time, shortest in (
         ("container_start_timeout", hosting.container_start_timeout, 60),
         ("model_download_timeout", hosting.model_download_timeout, 60),

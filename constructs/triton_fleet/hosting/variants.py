@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Size
 from aws_cdk import aws_sagemaker as sagemaker
 
 from triton_fleet.arguments.typed import typed_fields
@@ -84,7 +84,7 @@ class Hosting:
         provision_timeout: How long SageMaker looks for capacity, 300 to 3600 s; by default its own.
         routing: How requests are spread over the instances; None for SageMaker's own way.
         ssm_access: Let AWS Systems Manager open a shell on the instances, after AWS has allowed the account.
-        volume_size_gb: Size of the volume, 1 to 512 GB, on types without local NVMe only.
+        volume_size: Of the volume, 1 to 512 GiB, on types without local NVMe only.
         container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. On a
             single-model endpoint the model is loaded within it.
         model_download_timeout: For downloading and unpacking model data, 60 to 3600 s.
@@ -102,7 +102,7 @@ class Hosting:
     provision_timeout: Duration | None = None
     routing: Routing | None = None
     ssm_access: bool = False
-    volume_size_gb: int | None = None
+    volume_size: Size | None = None
     container_start_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
     model_download_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
     capacity_reservation: CapacityReservation | None = None
@@ -165,7 +165,7 @@ def production_variant(
         # The default host's driver is of 2021: this image would not start on it, and leave no log.
         inference_ami_version=variant.inference_ami or default_ami(instance, release),
         model_name=models[0],
-        volume_size_in_gb=variant.volume_size_gb,
+        volume_size_in_gb=variant.volume_size.to_gibibytes() if variant.volume_size else None,
         capacity_reservation_config=reservation.render() if reservation else None,
         core_dump_config=variant.core_dumps.render() if variant.core_dumps else None,
         enable_ssm_access=variant.ssm_access or None,

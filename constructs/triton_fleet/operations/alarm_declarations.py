@@ -127,7 +127,7 @@ def serving(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[Alar
         metric=metrics.milliseconds_of_many(
             "ModelLatency", statistic="p99", minimum_requests=thresholds.minimum_requests
         ),
-        threshold=thresholds.latency_p99_ms,
+        threshold=thresholds.latency_p99.to_milliseconds(),
         minutes=5,
         out_of=3,
         what="The slowest hundredth of requests waits too long for the model.",

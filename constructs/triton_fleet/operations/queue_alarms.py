@@ -17,7 +17,7 @@ def queueing(
         name="Waiting",
         severity=Severity.PAGE,
         metric=metrics.oldest_request_seconds(),
-        threshold=thresholds.oldest_request_seconds,
+        threshold=thresholds.oldest_request.to_seconds(),
         minutes=5,
         out_of=5,
         what="The oldest request in the queue has been waiting for too long.",

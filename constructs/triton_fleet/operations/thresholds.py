@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from aws_cdk import Duration
+
+from triton_fleet.arguments.checks import Unit, in_unit, whole_time
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.operations.checks import alarm_threshold
 from triton_models.base.errors import Problem
+
+_ONE_SECOND = Duration.seconds(1)
+_A_QUARTER_OF_AN_HOUR = Duration.minutes(15)
 
 
 @typed_fields
@@ -20,8 +26,8 @@ class Thresholds:
         server_error_percent: 5XX answers of all requests.
         model_error_percent: Requests that the model's container did not answer with success. Above the server
             errors, because a client's bad input counts as one.
-        latency_p99_ms: The slowest hundredth of requests, in the container, in milliseconds. Without the time
-            in which a model is loaded first.
+        latency_p99: How long the slowest hundredth of requests may take in the container. Without the time in
+            which a model is loaded first.
         cache_hit_percent: Evictions in minutes with fewer hits than this are thrash.
         disk_percent: The disk that keeps downloaded models. When it is full, unloaded ones are deleted and
             have to be downloaded again.
@@ -30,18 +36,18 @@ class Thresholds:
             scaling has long asked for an instance that does not come.
         minimum_requests: Requests in a minute from which on shares and percentiles of them count. Of fewer,
             one failure is a large share. Lower it for an endpoint that is seldom called.
-        oldest_request_seconds: How long a request may wait in the queue of an asynchronous endpoint.
+        oldest_request: How long a request may wait in the queue of an asynchronous endpoint.
     """
 
     server_error_percent: float = 1
     model_error_percent: float = 5
-    latency_p99_ms: float = 1000
+    latency_p99: Duration = _ONE_SECOND
     cache_hit_percent: float = 80
     disk_percent: float = 85
     gpu_memory_percent: float = 95
     busy_percent: float = 90
     minimum_requests: float = 10
-    oldest_request_seconds: float = 900
+    oldest_request: Duration = _A_QUARTER_OF_AN_HOUR
 
     @typed
     def problems(self, *, where: str) -> Iterator[Problem]:
@@ -56,9 +62,7 @@ class Thresholds:
         )
         ranges: dict[str, tuple[float, float | None, str]] = {
             **dict.fromkeys(percentages, (0, 100, "%")),
-            "latency_p99_ms": (1, None, "ms"),
             "minimum_requests": (1, None, "requests a minute"),
-            "oldest_request_seconds": (1, None, "s"),
         }
         for name, (lowest, below, unit) in ranges.items():
             yield from alarm_threshold(
@@ -68,3 +72,12 @@ class Thresholds:
                 unit=unit,
                 where=f"{name}, {where}",
             )
+        times: tuple[tuple[str, Duration, Unit, str], ...] = (
+            ("latency_p99", self.latency_p99, "milliseconds", "ms"),
+            ("oldest_request", self.oldest_request, "seconds", "s"),
+        )
+        for name, given, unit_of_metric, unit in times:
+            place = f"{name}, {where}"
+            yield from whole_time(given, name="the threshold", where=place, unit=unit_of_metric)
+            counted = in_unit(given, unit_of_metric)
+            yield from alarm_threshold(counted, lowest=1, below=None, unit=unit, where=place)

@@ -260,11 +260,9 @@ def _target_problems(
     instance = variant.instance
     for target in targets:
         place = f"{target.policy}, {where}"
-        later = deferred(target.amount)
-        wrong = list(scaling_number(target.amount, deferred=later, name="the target", where=place))
-        yield from wrong
-        if not wrong:
-            yield from scaling_target(known(target.amount), limit=target.limit, per=target.per, where=place)
+        later = target._deferred
+        if not later:
+            yield from scaling_target(target.amount, limit=target.limit, per=target.per, where=place)
         computed = target.factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1
         yield from scaling_number_now(deferred=later and computed, name="the target", where=place)
         yield from target_published(

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from aws_cdk import Duration
 
+from triton_fleet.arguments.tokens import deferred
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.hosting.deployment import MINUTES_TO_SERVE
 from triton_fleet.hosting.variants import DeployedVariant
@@ -90,6 +91,11 @@ class ScalingTarget(ABC):
     @abstractmethod
     def amount(self) -> float:
         """The target as it is given, of one GPU, vCPU or instance."""
+
+    @property
+    def _deferred(self) -> bool:
+        """Return whether the target is known only at deployment."""
+        return deferred(self.amount)
 
     @typed
     def value(self, *, gpu_count: int = 1, vcpus: int = 1) -> float:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet.arguments.typed import typed, typed_fields
@@ -187,20 +188,24 @@ class ModelLatency(ScalingTarget):
     the fleet.
 
     Attributes:
-        milliseconds: How long the container takes to answer.
+        latency: How long the container takes to answer.
         statistic: Of the requests of a minute: "Average", or a percentile such as "p90".
     """
 
     _POLICY: ClassVar[str] = "ModelLatency"
     _UNITS: ClassVar[int] = _MICROSECONDS_PER_MILLISECOND
 
-    milliseconds: float
+    latency: Duration
     statistic: str = "Average"
 
     @property
     def amount(self) -> float:
         """Milliseconds; SageMaker publishes microseconds."""
-        return self.milliseconds
+        return self.latency.to_milliseconds(integral=False)
+
+    @property
+    def _deferred(self) -> bool:
+        return self.latency.is_unresolved()
 
     def _metric(self, variant: DeployedVariant) -> Customized:
         return _published("ModelLatency", variant, statistic=self.statistic)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aws_cdk import App, RemovalPolicy, Stack
+from aws_cdk import App, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
@@ -41,7 +41,11 @@ endpoint = MultiModelEndpoint(
 )
 scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=1, max_capacity=4)
 alarms = EndpointAlarms(
-    stack, "Alarms", endpoint=endpoint, scaling=scaling, thresholds=Thresholds(latency_p99_ms=500)
+    stack,
+    "Alarms",
+    endpoint=endpoint,
+    scaling=scaling,
+    thresholds=Thresholds(latency_p99=Duration.millis(500)),
 )
 EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms, scaling=scaling, models=len(models))
 captured = s3.Bucket(stack, "Captured", removal_policy=RemovalPolicy.DESTROY)
