@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.triton_aws.deployment_configs import blue_green, rolling, size
-from triton_aws.deployment import EnsembleStep, steps
+from triton_aws.deployment import Step, steps
 
 
-def shape(plan: tuple[EnsembleStep, ...]) -> list[tuple[str, int, int, float]]:
+def shape(plan: tuple[Step, ...]) -> list[tuple[str, int, int, float]]:
     return [(step.status, step.active, step.kept, step.wait_s) for step in plan]
 
 
