@@ -1,4 +1,4 @@
-"""The arguments of the verbs that look at an AWS account, or at what only it or a GPU can decide."""
+"""The arguments of the verbs that check an AWS account or a GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from triton_models.cli.options import (
 def check_endpoint(parser: argparse.ArgumentParser) -> None:
     """`fleet check-endpoint`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these models")
-    parser.add_argument("--endpoint", metavar="NAME", help="a deployed endpoint, which is asked what it is")
+    parser.add_argument(
+        "--endpoint",
+        metavar="NAME",
+        help="a deployed endpoint, whose instance type and release are looked up",
+    )
     add_instance_type(parser)
     parser.add_argument("--release", help="the Triton release that the endpoint serves with, such as 25.09")
     add_repository(parser)
@@ -34,7 +38,7 @@ def check_quotas(parser: argparse.ArgumentParser) -> None:
         type=count,
         default=DEFAULT_MAX_CAPACITY,
         metavar="N",
-        help="the most instances that it scales to, as in cdk.json (default: %(default)s)",
+        help="the most instances that the endpoint scales to, as in cdk.json (default: %(default)s)",
     )
     parser.add_argument(
         "--parallel-builds",
@@ -47,33 +51,33 @@ def check_quotas(parser: argparse.ArgumentParser) -> None:
         "--machine",
         choices=MACHINES,
         default=MACHINES[0],
-        help="what builds run on (default: what the build job chooses for the GPU and the region)",
+        help="the machine that builds run on (default: the build job's choice for the GPU and the region)",
     )
     parser.add_argument(
         "--build-instance-type",
         metavar="TYPE",
-        help="the instance type of Processing jobs, where it is not the endpoint's",
+        help="the instance type of Processing jobs, if it is not the endpoint's",
     )
     add_account(parser)
 
 
 def probe(parser: argparse.ArgumentParser) -> None:
-    """`fleet probe`, which is two: on a machine with a GPU, and in an AWS account."""
+    """`fleet probe gpu` and `fleet probe account`."""
     places = parser.add_subparsers(dest="place", metavar="PLACE", required=True)
     _gpu(_place(places, "gpu", "probe this machine's GPU, inside the image of a release"))
-    _account(_place(places, "account", "probe an AWS account, with resources of its own that it removes"))
+    _account(_place(places, "account", "probe an AWS account with temporary resources"))
 
 
 def _place(
     places: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
 ) -> argparse.ArgumentParser:
-    """The parser of one place, with what every place takes."""
+    """Add the parser of one place, with the options of all places."""
     parser = places.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     parser.add_argument(
         "--only",
         nargs="+",
         metavar="ID",
-        help="run only these probes; an id of a probe or of a belief in docs/ledger.md",
+        help="run only these probes; the id of a probe, or of a belief in docs/ledger.md",
     )
     parser.add_argument(
         "--transcript",
@@ -81,7 +85,7 @@ def _place(
         metavar="FILE",
         help="write the transcript to this file (default: probe-*.json)",
     )
-    # The verb has it as well, and has set its default.
+    # `fleet probe` has this option as well, and sets its default.
     parser.add_argument(
         "--json", action="store_true", default=argparse.SUPPRESS, help="print the result as one JSON document"
     )
@@ -90,12 +94,10 @@ def _place(
 
 def _gpu(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"{NAME_HELP}; what to build and verify (default: all)"
+        "names", nargs="*", metavar="NAME", help=f"{NAME_HELP}; built and verified (default: all)"
     )
-    parser.add_argument("--release", help="the release that this image should be (default: the one it is)")
-    parser.add_argument(
-        "--gpu", help="the GPU that this machine should have, such as A10G (default: the one it has)"
-    )
+    parser.add_argument("--release", help="the release that this image should have (default: any)")
+    parser.add_argument("--gpu", help="the GPU that this machine should have, such as A10G (default: any)")
     add_models(parser)
 
 
@@ -103,10 +105,10 @@ def _account(parser: argparse.ArgumentParser) -> None:
     from triton_models.facts.releases import DEFAULT_RELEASE
 
     parser.epilog = (
-        "It says first what it creates, how long it takes and what it costs, and asks. Without --only and "
-        "--all it runs the cheap probes: under 15 minutes and 2 USD. Whatever ends it, it removes what it "
-        "created; what a crash leaves, its journal in ~/.local/state/triton-fleet names: see --clean. "
-        "docs/probe.md lists the probes and the permissions that they need."
+        "Before it starts, it lists what it creates, how long that takes and what it costs, and asks. "
+        "Without --only and --all it runs the cheap probes: under 15 minutes and 2 USD. It always removes "
+        "what it created. After a crash, use --clean, which reads its journal in "
+        "~/.local/state/triton-fleet. docs/probe.md lists the probes and the permissions that they need."
     )
     parser.add_argument(
         "--release", default=DEFAULT_RELEASE, help="the Triton release (default: %(default)s)"
@@ -117,13 +119,15 @@ def _account(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE",
         help="the instance type of the endpoint and of the Processing job (default: %(default)s)",
     )
-    parser.add_argument("--all", action="store_true", help="run every probe: under an hour and 10 USD")
-    parser.add_argument("--yes", action="store_true", help="agree to what it creates, and do not ask")
+    parser.add_argument(
+        "--all", action="store_true", help="run every probe, which takes less than an hour and 10 USD"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
-        "--resume", action="store_true", help="go on with the latest run of the account that broke off"
+        "--resume", action="store_true", help="continue the account's latest interrupted run"
     )
     instead.add_argument(
-        "--clean", action="store_true", help="remove what any run left in the account, and probe nothing"
+        "--clean", action="store_true", help="remove what earlier runs left in the account, without probing"
     )
     add_account(parser)

@@ -34,28 +34,28 @@ def deliver(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results",
         metavar="FILE",
-        help="write the result of each model to this file, or s3://bucket/key; also when interrupted",
+        help="write the result of each model to this file, or s3://bucket/key, even if interrupted",
     )
     parser.add_argument(
         "--model-timeout",
         type=seconds,
         default=_MODEL_SECONDS,
         metavar="SECONDS",
-        help="give a model up after this time, and go on with the next one (default: %(default)g)",
+        help="give up on a model after this time, and continue with the next one (default: %(default)g)",
     )
     parser.add_argument(
         "--logs",
         type=Path,
         default=Path("build") / ".logs",
         metavar="DIR",
-        help="write a log per model; in CodeBuild and Processing jobs the job's own log has all of them "
+        help="write a log per model; in CodeBuild and Processing jobs, the job's log contains all of them "
         "(default: %(default)s)",
     )
     add_portable(parser)
     parser.add_argument(
         "--unverified",
         action="store_true",
-        help="publish without asking a Triton server, where there is none",
+        help="publish without verifying, on a machine without a Triton server",
     )
     add_repository(parser)
 
@@ -65,26 +65,27 @@ def diff(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("names", nargs="*", default=[], metavar="NAME", help=NAME_HELP)
     which.add_argument(
-        "--all", action="store_true", help="every folder under model_builds/models/; forms only by name"
+        "--all", action="store_true", help="every folder under model_builds/models/, without its other forms"
     )
     add_target(parser)
     add_models(parser)
     parser.add_argument(
         "--items",
         metavar="FILE",
-        help='write what to build to this file, or s3://bucket/key: [{"models": "minilm resnet50"}, ...]',
+        help='write the models to build to this file, or s3://bucket/key: [{"models": "minilm resnet50"}, '
+        "...]",
     )
     parser.add_argument(
         "--models-per-build",
         type=count,
         default=1,
         metavar="N",
-        help="the most models in one of --items (default: %(default)s)",
+        help="the most models per item of --items (default: %(default)s)",
     )
     parser.add_argument(
         "--results",
         metavar="FILE",
-        help="write what is broken to this file, or s3://bucket/key, for `fleet summarize`, and end with 0",
+        help="write broken models to this file, or s3://bucket/key, for `fleet summarize`, and exit with 0",
     )
     add_repository(parser)
 
@@ -94,14 +95,14 @@ def summarize(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "place",
         metavar="URL",
-        help="a folder, or s3://bucket/prefix/, of documents that `fleet deliver --results` wrote",
+        help="a folder, or s3://bucket/prefix/, with the files that `fleet deliver --results` wrote",
     )
     parser.add_argument(
         "--items",
         metavar="FILE",
-        help="what `fleet diff --items` wrote: a model in it without a result has failed",
+        help="the file that `fleet diff --items` wrote: a model in it without a result has failed",
     )
     parser.add_argument(
-        "--summary", metavar="FILE", help="write the summary to this file, or s3://bucket/key, as well"
+        "--summary", metavar="FILE", help="also write the summary to this file, or s3://bucket/key"
     )
     add_account(parser)

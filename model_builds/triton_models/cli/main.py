@@ -1,4 +1,4 @@
-"""The `fleet` command: a table of verbs, each naming the function that does it, imported only when used."""
+"""The `fleet` command: a table of verbs, whose modules are imported only when used."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ EXIT_BROKEN_PIPE = 141
 
 
 class Verb(NamedTuple):
-    """A verb: what `--help` says about it, its arguments, and the module whose `run` does it.
+    """A verb: its help, its arguments, and the module whose `run` runs it.
 
-    A module of this package is named without the package.
+    The name of a module of this package omits the package.
     """
 
     help: str
@@ -39,25 +39,25 @@ class Verb(NamedTuple):
 
 SECTIONS: Mapping[str, Mapping[str, Verb]] = {
     "Make models": {
-        "new": Verb("copy a model build, under a name of its own", models.new, "declare.new"),
+        "new": Verb("start a model build as a copy of another", models.new, "declare.new"),
         "build": Verb("build models from their declarations", models.build, "builds.build"),
         "check": Verb("find what Triton or SageMaker would refuse", models.check, "check.check"),
-        "verify": Verb("compare what models answer with their source", models.verify, "verify.verify"),
+        "verify": Verb("compare the answers of models with their source", models.verify, "verify.verify"),
         "compare": Verb(
             "measure size, cold start and latency of models",
             models.compare,
             "triton_rehearsal.compare.command",
         ),
-        "merge": Verb("put plans for several GPU models into one artifact", models.merge, "builds.merge"),
+        "merge": Verb("combine plans for several GPU models in one artifact", models.merge, "builds.merge"),
         "pack": Verb("pack models into immutable artifacts", models.pack, "pack.pack"),
     },
     "Publish models": {
         "publish": Verb("upload artifacts and make them current", repository.publish, "repository.publish"),
         "history": Verb(
-            "list what was published, and what is current", repository.history, "repository.history"
+            "list the published and the current artifacts", repository.history, "repository.history"
         ),
         "rollback": Verb(
-            "make a model's earlier artifact current", repository.rollback, "repository.rollback"
+            "make a model's earlier artifact current again", repository.rollback, "repository.rollback"
         ),
         "prune": Verb("delete artifacts that nothing uses any more", repository.prune, "repository.prune"),
     },
@@ -68,24 +68,24 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
             "triton_rehearsal.rehearse.command",
         ),
         "report": Verb(
-            "write what a change does to what is deployed", review.report, "triton_report.command"
+            "describe what a change does to the deployed fleet", review.report, "triton_report.command"
         ),
     },
-    "Ask an account or a GPU": {
+    "Check an account or a GPU": {
         "check-endpoint": Verb(
-            "find what an endpoint could not load", account.check_endpoint, "repository.preflight"
+            "find models that an endpoint could not load", account.check_endpoint, "repository.preflight"
         ),
         "check-quotas": Verb(
             "find service quotas that are too low for a fleet", account.check_quotas, "facts.quotas"
         ),
-        "probe": Verb("decide what only a GPU or an account can decide", account.probe, "probe.command"),
+        "probe": Verb("test beliefs that need a GPU or an account", account.probe, "probe.command"),
     },
     "Run in build jobs": {
         "deliver": Verb(
-            "build, check, verify, pack and publish models, each on its own", jobs.deliver, "deliver.deliver"
+            "build, check, verify, pack and publish models one by one", jobs.deliver, "deliver.deliver"
         ),
-        "diff": Verb("list the models whose builds would differ", jobs.diff, "deliver.changed"),
-        "summarize": Verb("sum up the results of many deliveries", jobs.summarize, "deliver.summary"),
+        "diff": Verb("list the models that need a new build", jobs.diff, "deliver.changed"),
+        "summarize": Verb("summarize the results of many builds", jobs.summarize, "deliver.summary"),
     },
 }
 """The verbs, as `fleet --help` lists them."""
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments; the process's if None.
 
     Returns:
-        The exit code: 0 done, 1 a mistake or a refusal, 2 wrong usage, 130 interrupted.
+        The exit code: 0 for success, 1 for a mistake or a refusal, 2 for wrong usage, 130 if interrupted.
     """
     given = sys.argv[1:] if argv is None else list(argv)
     parser = _parser()
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone; what Python still holds for it must not raise again at exit.
+        # The reader has gone: flushing the rest at exit must not raise again.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
@@ -155,7 +155,7 @@ def _write_json(document: object) -> None:
 
 
 def _function(verb: str) -> Callable[[argparse.Namespace], Outcome]:
-    """The function that does a verb.
+    """Return the function that runs a verb.
 
     Raises:
         FleetError: A package that it needs is not installed.
@@ -197,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Lists the verbs in sections, which argparse cannot."""
+    """Lists the verbs in sections, which argparse cannot do."""
 
     def format_help(self) -> str:
         width = max(map(len, VERBS))
@@ -213,7 +213,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints the version. Finding it out takes longer than all of --help, so it waits until asked."""
+    """Prints the version. Looking it up takes longer than --help, so it happens only on request."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib import metadata
@@ -227,7 +227,7 @@ class _Version(argparse.Action):
 
 
 def _refuse_unknown_verb(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    """Exit with a suggestion where argparse would only list the verbs."""
+    """Exit with a suggestion; argparse would only list the verbs."""
     if given and not given[0].startswith("-") and given[0] not in VERBS:
         from triton_models.base.suggest import did_you_mean
 

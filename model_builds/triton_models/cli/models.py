@@ -34,14 +34,14 @@ def build(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timing-cache",
         metavar="PLACE",
-        help="keep TensorRT's measured times in this folder or under s3://bucket/prefix/, for faster builds "
+        help="keep TensorRT's measurements in this folder or under s3://bucket/prefix/, for faster builds "
         "(default: the environment variable FLEET_TIMING_CACHE)",
     )
     parser.add_argument(
         "--compile-timeout",
         type=seconds,
         metavar="SECONDS",
-        help="end a compilation of a plan that takes longer (default: an hour)",
+        help="stop compiling a plan after this time (default: an hour)",
     )
     add_account(parser)
 
@@ -59,46 +59,47 @@ def check(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--release",
-        help="check for this Triton release, such as 25.09 (default: the one it was built for, if any)",
+        help="check for this Triton release, such as 25.09 (default: the release of the build, if any)",
     )
     hardware = parser.add_mutually_exclusive_group()
     hardware.add_argument(
-        "--gpu", help="check for this GPU, such as A10G (default: the one it was built for, if any)"
+        "--gpu", help="check for this GPU, such as A10G (default: the GPU of the build, if any)"
     )
     add_instance_type(hardware)
     parser.add_argument(
         "--endpoint-kind",
         choices=ENDPOINTS,
-        help="check for a SageMaker endpoint of this kind, which loads models with configuration "
-        "auto-complete off (default: multi-model for what `fleet build` made; a Triton server of your own "
-        "for everything else)",
+        help="check for a SageMaker endpoint of this kind, where configurations are not auto-completed "
+        "(default: multi-model for the output of `fleet build`, otherwise a Triton server of your own)",
     )
 
 
 def verify(parser: argparse.ArgumentParser) -> None:
     """`fleet verify`."""
-    parser.add_argument("roots", nargs="+", type=Path, metavar="ROOT", help="a model that `fleet build` made")
+    parser.add_argument(
+        "roots", nargs="+", type=Path, metavar="ROOT", help="a model that `fleet build` wrote"
+    )
     add_models(parser)
     parser.add_argument(
         "--tritonserver",
         type=Path,
         metavar="PATH",
-        help="the server (default: the one on PATH, otherwise the one of NVIDIA's images)",
+        help="the server (default: the one on PATH, otherwise that of NVIDIA's images)",
     )
-    parser.add_argument("--log", type=Path, metavar="FILE", help="append what the server prints to this file")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="append the server's output to this file")
     add_account(parser)
 
 
 def compare(parser: argparse.ArgumentParser) -> None:
     """`fleet compare`."""
     parser.add_argument(
-        "names", nargs="+", metavar="NAME", help=f"{NAME_HELP}; a folder stands for all of its forms"
+        "names", nargs="+", metavar="NAME", help=f"{NAME_HELP}; a folder means all of its forms"
     )
     parser.add_argument(
         "--requests", type=count, default=50, metavar="N", help="requests per model (default: %(default)s)"
     )
     parser.add_argument(
-        "--concurrency", type=count, default=4, metavar="N", help="callers at once (default: %(default)s)"
+        "--concurrency", type=count, default=4, metavar="N", help="concurrent callers (default: %(default)s)"
     )
     parser.add_argument(
         "--cold-starts",
@@ -110,8 +111,8 @@ def compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--endpoint",
         metavar="NAME",
-        help="measure a deployed endpoint, which serves what --repository holds (default: models built now, "
-        "by the rehearsal's server on this machine)",
+        help="measure a deployed endpoint, which serves the artifacts in --repository (default: build the "
+        "models, and measure them on this machine)",
     )
     add_models(parser)
     add_repository(parser)
@@ -124,7 +125,7 @@ def merge(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="ROOT",
-        help="one model as `fleet build --gpu` made it, or packed: a root per GPU model",
+        help="the same model from `fleet build --gpu` for each GPU model, as a folder or packed",
     )
     add_output(parser)
 
@@ -140,5 +141,5 @@ def pack(parser: argparse.ArgumentParser) -> None:
         type=count,
         default=0,
         metavar="N",
-        help="pack each as N models called NAME-1, NAME-2, ..., to see many share an endpoint",
+        help="pack each model N times, as NAME-1, NAME-2, ..., to try many models on one endpoint",
     )

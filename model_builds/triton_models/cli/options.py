@@ -1,4 +1,4 @@
-"""Options that several verbs have: each means the same everywhere."""
+"""Options that several verbs share, with the same meaning everywhere."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import math
 import os
 from pathlib import Path
 
-NAME_HELP = "a folder under model_builds/models/, or folder:form for another form of its network"
+NAME_HELP = "a folder under model_builds/models/, or folder:form for another form of the network"
 
-# With a profile, credentials of the environment must not win, as in the AWS CLI.
+# As in the AWS CLI, a profile takes precedence over credentials in the environment.
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 def count(text: str) -> int:
-    """An integer of 1 or more.
+    """Parse an integer of 1 or more.
 
     Raises:
-        argparse.ArgumentTypeError: It is not.
+        argparse.ArgumentTypeError: It is anything else.
     """
     try:
         number = int(text)
@@ -30,10 +30,10 @@ def count(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """A number of seconds above 0.
+    """Parse a number of seconds above 0.
 
     Raises:
-        argparse.ArgumentTypeError: It is not.
+        argparse.ArgumentTypeError: It is anything else.
     """
     try:
         number = float(text)
@@ -46,14 +46,14 @@ def seconds(text: str) -> float:
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
-    """`--models DIR`: where the declarations are."""
+    """Add `--models DIR`, the folder of the declarations."""
     parser.add_argument(
         "--models", type=Path, metavar="DIR", help="the folder of model builds (default: model_builds/models)"
     )
 
 
 def add_output(parser: argparse.ArgumentParser, *, default: Path | None = None) -> None:
-    """`-o DIR`: the folder to write to."""
+    """Add `-o DIR`, the folder to write to."""
     parser.add_argument(
         "-o",
         "--output",
@@ -66,15 +66,15 @@ def add_output(parser: argparse.ArgumentParser, *, default: Path | None = None) 
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """`--release`, and `--gpu` or `--cpu`: what models are built for."""
+    """Add `--release`, `--gpu` and `--cpu`, the target of builds."""
     from triton_models.facts.releases import DEFAULT_RELEASE
 
     hardware = parser.add_mutually_exclusive_group()
-    hardware.add_argument("--gpu", help="build for this GPU, such as A10G; without it builds are portable")
+    hardware.add_argument("--gpu", help="build for this GPU, such as A10G (default: a portable build)")
     hardware.add_argument(
         "--cpu",
         action="store_true",
-        help="build for instances without a GPU: ONNX Runtime in the place of TensorRT",
+        help="build for instances without a GPU, with ONNX Runtime instead of TensorRT",
     )
     parser.add_argument(
         "--release", default=DEFAULT_RELEASE, help="the Triton release to build for (default: %(default)s)"
@@ -82,7 +82,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def add_portable(parser: argparse.ArgumentParser) -> None:
-    """`--portable`."""
+    """Add `--portable`."""
     parser.add_argument(
         "--portable",
         action="store_true",
@@ -91,7 +91,7 @@ def add_portable(parser: argparse.ArgumentParser) -> None:
 
 
 def add_instance_type(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
-    """`--instance-type`: what the endpoint runs on."""
+    """Add `--instance-type`, the endpoint's."""
     parser.add_argument(
         "--instance-type",
         required=required,
@@ -101,7 +101,7 @@ def add_instance_type(parser: argparse._ActionsContainer, *, required: bool = Fa
 
 
 def add_repository(parser: argparse.ArgumentParser) -> None:
-    """`--repository`, and the account that it is in."""
+    """Add `--repository`, and the options of its account."""
     group = add_account(parser)
     group.add_argument(
         "--repository",
@@ -112,17 +112,19 @@ def add_repository(parser: argparse.ArgumentParser) -> None:
 
 
 def add_account(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """`--profile` and `--region`, of every verb that calls AWS."""
+    """Add `--profile` and `--region`, for verbs that call AWS."""
     group = parser.add_argument_group("AWS")
-    group.add_argument("--profile", metavar="NAME", help="the profile of the AWS configuration")
-    group.add_argument("--region", metavar="REGION", help="the AWS region (default: the configuration's)")
+    group.add_argument("--profile", metavar="NAME", help="the AWS profile (default: that of the environment)")
+    group.add_argument(
+        "--region", metavar="REGION", help="the AWS region (default: that of the environment or the profile)"
+    )
     return group
 
 
 def use_account(arguments: argparse.Namespace) -> None:
-    """Let this process, and those that it starts, use the account of `--profile` and `--region`.
+    """Make this process and its children use `--profile` and `--region`.
 
-    boto3 reads AWS_DEFAULT_REGION alone. The CDK and other SDKs read AWS_REGION, so that counts here as well.
+    boto3 reads only AWS_DEFAULT_REGION. The CDK and other SDKs read AWS_REGION, so it applies here as well.
     """
     if getattr(arguments, "profile", None):
         for key in _KEYS:

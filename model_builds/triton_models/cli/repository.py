@@ -14,14 +14,17 @@ def publish(parser: argparse.ArgumentParser) -> None:
         "artifacts", nargs="+", type=Path, metavar="ARTIFACT", help="a .tar.gz that `fleet pack` wrote"
     )
     add_portable(parser)
-    _add_target(parser, "the target whose names move: sm86-trt10.13.3 (default: all that they run on)")
+    _add_target(
+        parser,
+        "make them current for this target only, such as sm86-trt10.13.3 (default: all that they run on)",
+    )
     add_repository(parser)
 
 
 def history(parser: argparse.ArgumentParser) -> None:
     """`fleet history`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these models")
-    parser.add_argument("--verify", action="store_true", help="read every artifact, and compare its SHA-256")
+    parser.add_argument("--verify", action="store_true", help="read every artifact and compare its SHA-256")
     add_repository(parser)
 
 
@@ -29,9 +32,13 @@ def rollback(parser: argparse.ArgumentParser) -> None:
     """`fleet rollback`."""
     parser.add_argument("model", metavar="NAME", help="the model")
     parser.add_argument(
-        "--to", metavar="ARTIFACT", help="its file name or digest (default: the one before the current one)"
+        "--to",
+        metavar="ARTIFACT",
+        help="the file name or digest of the artifact (default: the one before the current one)",
     )
-    _add_target(parser, "only on this target: sm86-trt10.13.3 (default: every one that has an earlier one)")
+    _add_target(
+        parser, "only for this target, such as sm86-trt10.13.3 (default: all that have an earlier artifact)"
+    )
     add_repository(parser)
 
 
@@ -45,10 +52,10 @@ def prune(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=7,
         metavar="DAYS",
-        help="delete only what has not been current for so long (default: %(default)s)",
+        help="delete only artifacts that have not been current for this long (default: %(default)s)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
-    parser.add_argument("--resume", action="store_true", help="finish what an interrupted run left")
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be deleted")
+    parser.add_argument("--resume", action="store_true", help="finish an interrupted run")
     add_repository(parser)
 
 

@@ -18,7 +18,7 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"{NAME_HELP} (default: the models that the stack builds)",
     )
-    chosen.add_argument("--all", action="store_true", help="every model under model_builds/models/")
+    chosen.add_argument("--all", action="store_true", help="rehearse every model under model_builds/models/")
     parser.add_argument("--stay", action="store_true", help="keep everything running until Ctrl-C")
     parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
 
@@ -29,5 +29,5 @@ def report(parser: argparse.ArgumentParser) -> None:
         "--base", required=True, metavar="REF", help="the commit to compare with, such as origin/main"
     )
     parser.add_argument("--head", metavar="REF", help="the commit to report on (default: the working tree)")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the report to this file as well")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the report to this file")
     add_repository(parser)
