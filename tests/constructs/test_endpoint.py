@@ -115,13 +115,15 @@ def test_a_deployment_keeps_what_auto_scaling_has_made_of_the_fleet(
 
 def test_the_name_is_a_literal(endpoint: MultiModelEndpoint, resources: Resources) -> None:
     assert resources("AWS::SageMaker::Endpoint")[0]["EndpointName"] == "fleet"
-    assert endpoint.name == "fleet"
+    assert endpoint.literal_name == "fleet"
 
 
 def test_a_name_is_made_from_the_path_and_is_the_same_every_time() -> None:
     def name() -> str:
         stack = Stack(App(), "A-very-long-name-of-a-stack-that-goes-on-and-on-for-quite-some-time")
-        return MultiModelEndpoint(stack, "Endpoint", repository=ModelRepository(stack, "Repository")).name
+        return MultiModelEndpoint(
+            stack, "Endpoint", repository=ModelRepository(stack, "Repository")
+        ).literal_name
 
     assert name() == name()
     assert 20 < len(name()) <= 63

@@ -154,7 +154,7 @@ def _expression(endpoint: Endpoint) -> cloudwatch.MathExpression:
             "busy": cloudwatch.Metric(
                 namespace="Own",
                 metric_name="Busy",
-                dimensions_map={"Endpoint": endpoint.name},
+                dimensions_map={"Endpoint": endpoint.literal_name},
                 unit=cloudwatch.Unit.PERCENT,
             )
         },

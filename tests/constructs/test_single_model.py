@@ -165,7 +165,7 @@ def test_each_variant_has_its_model_type_and_metrics(stack: Stack, resources: Re
     assert endpoint.variant() is endpoint.variant("Gpu")
     assert endpoint.variant("Gpu").initial_instance_count == 2
     assert endpoint.variant("Cpu").metrics.metric("Invocations").dimensions == {
-        "EndpointName": endpoint.name,
+        "EndpointName": endpoint.literal_name,
         "VariantName": "Cpu",
     }
 

@@ -83,7 +83,7 @@ WarmUp(
     stack, "WarmUp", endpoint=endpoint, alias=alias, every=Duration.seconds(1),
     requests=[WarmUpRequest(model="plan", body=body)],
 )
-last = ssm.CfnParameter(stack, "Last", name="last", type="String", value=endpoint.name)
+last = ssm.CfnParameter(stack, "Last", name="last", type="String", value=endpoint.literal_name)
 last.node.add_dependency(alias)
 app.synth()
 """

@@ -53,7 +53,9 @@ class Endpoint(Resource):
     It is an `aws_sagemaker.IEndpoint`: whatever takes one, such as the API Gateway integration, takes this.
 
     Attributes:
-        name: The endpoint's name as a literal string, for what must not depend on the resource.
+        literal_name: The endpoint's name as a string. Use it where nothing may wait for the endpoint, such as
+            in an alarm that it is rolled back on. `endpoint_name` is the same name as a token: CloudFormation
+            deploys what uses that one after the endpoint.
         variants: Its variants by name, in the order in which they were given.
         variant_name: The name of the first variant, of most endpoints the only one.
         instance: The first variant's instance type with its facts.
@@ -90,7 +92,7 @@ class Endpoint(Resource):
         """
         super().__init__(scope, construct_id)
         self._shared = shared
-        self.name = shared.endpoint_name or Names.unique_resource_name(
+        self.literal_name = shared.endpoint_name or Names.unique_resource_name(
             self, max_length=_LONGEST_NAME, separator="-"
         )
         self.repository = shared.repository
@@ -138,7 +140,7 @@ class Endpoint(Resource):
 
     @property
     def endpoint_name(self) -> str:
-        """The endpoint's name; what uses it is deployed after the endpoint."""
+        """The endpoint's name as a token; what uses it is deployed after the endpoint."""
         return self._resource.attr_endpoint_name
 
     @property
@@ -222,7 +224,7 @@ class Endpoint(Resource):
                 name=hosting.name,
                 instance=instance,
                 metrics=EndpointMetrics(
-                    endpoint_name=self.name, variant_name=hosting.name, instance=instance
+                    endpoint_name=self.literal_name, variant_name=hosting.name, instance=instance
                 ),
                 initial_instance_count=hosting.initial_instance_count,
                 asynchronous=asynchronous,
@@ -260,7 +262,7 @@ class Endpoint(Resource):
 
     @property
     def _log_group_name(self) -> str:
-        return f"/aws/sagemaker/Endpoints/{self.name}"
+        return f"/aws/sagemaker/Endpoints/{self.literal_name}"
 
     def _begin(self, repository: ModelRepository | None = None) -> None:
         """Make what has to be there first: the log group, and the manifest of a repository that is served."""
@@ -277,7 +279,7 @@ class Endpoint(Resource):
     def _execution_role(self) -> iam.Role:
         return execution_role(
             self,
-            endpoint_name=self.name,
+            endpoint_name=self.literal_name,
             shared=self._shared,
             image=self.image,
             log_group_arn=self.start.log_group_arn,
@@ -365,7 +367,7 @@ class Endpoint(Resource):
         endpoint = sagemaker.CfnEndpoint(
             self,
             "Resource",
-            endpoint_name=self.name,
+            endpoint_name=self.literal_name,
             endpoint_config_name=config.attr_endpoint_config_name,
             # Without it every deployment throws the fleet back to its initial instance count.
             retain_all_variant_properties=True,

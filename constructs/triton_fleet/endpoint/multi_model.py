@@ -58,7 +58,9 @@ class MultiModelEndpoint(Endpoint):
     endpoint a new name together with a new instance type: CloudFormation then creates the new one first.
 
     Attributes:
-        name: The endpoint's name as a literal string, for what must not depend on the resource.
+        literal_name: The endpoint's name as a string. Use it where nothing may wait for the endpoint, such as
+            in an alarm that it is rolled back on. `endpoint_name` is the same name as a token: CloudFormation
+            deploys what uses that one after the endpoint.
         variants: Its only variant, by name.
         variant_name: The name of its only variant.
         instance: The instance type with its facts.

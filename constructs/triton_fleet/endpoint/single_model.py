@@ -56,7 +56,9 @@ class SingleModelEndpoint(Endpoint):
     In an artifact each model is a folder, and an ensemble is named by `Variant.default_model`.
 
     Attributes:
-        name: The endpoint's name as a literal string, for what must not depend on the resource.
+        literal_name: The endpoint's name as a string. Use it where nothing may wait for the endpoint, such as
+            in an alarm that it is rolled back on. `endpoint_name` is the same name as a token: CloudFormation
+            deploys what uses that one after the endpoint.
         variants: Its production variants by name, in the order in which they were given.
         variant_name: The name of the first variant.
         instance: The first variant's instance type with its facts.

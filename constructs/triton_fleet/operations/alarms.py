@@ -94,16 +94,16 @@ class EndpointAlarms(Construct):
         if scaling is not None:
             collector.add(
                 same_variant(
-                    watched=f"{endpoint.name}/{watched.name}",
-                    given=f"{scaling.endpoint.name}/{scaling.variant.name}",
+                    watched=f"{endpoint.literal_name}/{watched.name}",
+                    given=f"{scaling.endpoint.literal_name}/{scaling.variant.name}",
                     what="the scaling",
                     where=collector.where("scaling"),
                 )
             )
         collector.raise_if_any()
         first = watched.name == endpoint.variant_name
-        self.watched = (endpoint.name, watched.name)
-        self._prefix = endpoint.name if first else f"{endpoint.name}-{watched.name}"
+        self.watched = (endpoint.literal_name, watched.name)
+        self._prefix = endpoint.literal_name if first else f"{endpoint.literal_name}-{watched.name}"
         declared = list(
             _declared(watched, limits, multi_model=isinstance(endpoint, MultiModelEndpoint), scaling=scaling)
         )
@@ -131,7 +131,7 @@ class EndpointAlarms(Construct):
             log_group=log_group,
             filter_pattern=logs.FilterPattern.literal(LOAD_FAILURE_PATTERN),
             # A filter's metric can have no dimension with a fixed value, so the namespace names the endpoint.
-            metric_namespace=f"TritonFleet/{endpoint.name}",
+            metric_namespace=f"TritonFleet/{endpoint.literal_name}",
             metric_name=_LOAD_FAILURES,
             metric_value="1",
         )

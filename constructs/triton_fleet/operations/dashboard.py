@@ -101,12 +101,12 @@ class EndpointDashboard(Construct):
         self._variant = endpoint.variant(variant)
         belongings = {
             "alarms": alarms and alarms.watched,
-            "scaling": scaling and (scaling.endpoint.name, scaling.variant.name),
+            "scaling": scaling and (scaling.endpoint.literal_name, scaling.variant.name),
         }
         collector.add(
             *(
                 same_variant(
-                    watched=f"{endpoint.name}/{self._variant.name}",
+                    watched=f"{endpoint.literal_name}/{self._variant.name}",
                     given="/".join(names),
                     what=f"the {argument}",
                     where=collector.where(argument),
@@ -118,7 +118,7 @@ class EndpointDashboard(Construct):
         collector.raise_if_any()
         self._metrics = self._variant.metrics
         self._multi_model = isinstance(endpoint, MultiModelEndpoint)
-        self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.name}"
+        self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.literal_name}"
         self._alarms = alarms
         self._scaling = scaling
         self._price = price_of(self._variant, hourly_price_usd)
@@ -127,7 +127,9 @@ class EndpointDashboard(Construct):
         self.dashboard = cloudwatch.Dashboard(
             self,
             "Resource",
-            dashboard_name=endpoint.name if first else f"{endpoint.name}-{self._variant.name}",
+            dashboard_name=endpoint.literal_name
+            if first
+            else f"{endpoint.literal_name}-{self._variant.name}",
             default_interval=Duration.hours(3),
             widgets=[
                 *self._states(),

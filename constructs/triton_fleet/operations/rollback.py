@@ -151,11 +151,11 @@ class GreenFleetAlarms(Construct):
         collector.raise_if_any()
         name = endpoint.variant(variant).name
         metrics = _FleetMetrics(
-            endpoint_name=endpoint.name,
+            endpoint_name=endpoint.literal_name,
             variant_name=name,
             endpoint_config_name=endpoint.endpoint_config_name,
         )
-        prefix = endpoint.name if name == "AllTraffic" else f"{endpoint.name}-{name}"
+        prefix = endpoint.literal_name if name == "AllTraffic" else f"{endpoint.literal_name}-{name}"
         declared = {f"{prefix}-rollback-{each.name}": each for each in _of_new_fleet(metrics, limits)}
         self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
             {each.name: each.create(self, alarm_name=literal) for literal, each in declared.items()}

@@ -118,9 +118,9 @@ class EndpointWarmUp(Construct):
             self,
             "Function",
             source="warm_up",
-            description=f"Loads models on a new fleet of the endpoint {endpoint.name}",
+            description=f"Loads models on a new fleet of the endpoint {endpoint.literal_name}",
             environment={
-                "ENDPOINT_NAME": endpoint.name,
+                "ENDPOINT_NAME": endpoint.literal_name,
                 "EVERY_SECONDS": f"{_seconds(every):g}",
                 "TARGET": str(endpoint.target),
                 "MANIFEST_BUCKET": endpoint.repository.bucket.bucket_name,
@@ -166,7 +166,7 @@ class EndpointWarmUp(Construct):
         The endpoint is named by its literal name, as the function exists before it does. SageMaker writes a
         name in an ARN in lower case, and IAM compares as it is written.
         """
-        name, repository = self.endpoint.name, self.endpoint.repository
+        name, repository = self.endpoint.literal_name, self.endpoint.repository
         endpoints = [
             Stack.of(self.endpoint).format_arn(
                 service="sagemaker",
@@ -188,15 +188,16 @@ class EndpointWarmUp(Construct):
         ]
 
     def _on_baking(self) -> events.CfnRule:
+        name = self.endpoint.literal_name
         return events.CfnRule(
             self,
             "Rule",
-            description=f"A new fleet of the endpoint {self.endpoint.name} is watched: load its models",
+            description=f"A new fleet of the endpoint {name} is watched: load its models",
             event_pattern={
                 "source": ["aws.sagemaker"],
                 "detail-type": ["SageMaker Endpoint Deployment State Change"],
                 "detail": {
-                    "EndpointName": [self.endpoint.name],
+                    "EndpointName": [name],
                     # Variants and statuses are arrays in the event; EventBridge looks into their objects.
                     "PendingDeploymentSummary": {
                         "ProductionVariants": {"VariantStatus": {"Status": ["Baking"]}}
@@ -219,7 +220,7 @@ class EndpointWarmUp(Construct):
         instances = max(each.initial_instance_count for each in endpoint.variants.values())
         loads = CustomResource(
             self,
-            f"FirstLoads-{endpoint.name}",
+            f"FirstLoads-{endpoint.literal_name}",
             resource_type="Custom::TritonFirstLoads",
             service_token=self.function.function.attr_arn,
             service_timeout=Duration.minutes(20),

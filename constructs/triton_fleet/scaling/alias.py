@@ -134,7 +134,7 @@ class EndpointAlias(Construct):
 
     def _names_ready(self, not_needed: Sequence[str]) -> NamesReady | None:
         endpoint = self.endpoint
-        if not isinstance(endpoint, MultiModelEndpoint) or Token.is_unresolved(endpoint.name):
+        if not isinstance(endpoint, MultiModelEndpoint) or Token.is_unresolved(endpoint.literal_name):
             return None
         ready = NamesReady(
             self,
@@ -142,7 +142,7 @@ class EndpointAlias(Construct):
             repository=endpoint.repository,
             alias=self.parameter_name,
             alias_arn=self.parameter_arn,
-            endpoint_name=endpoint.name,
+            endpoint_name=endpoint.literal_name,
             target=str(endpoint.target),
             not_needed=not_needed,
         )
@@ -208,13 +208,13 @@ class EndpointAlias(Construct):
         )
 
     def _check(self) -> None:
-        if Token.is_unresolved(self.endpoint.name) or Token.is_unresolved(self.fleet):
+        if Token.is_unresolved(self.endpoint.literal_name) or Token.is_unresolved(self.fleet):
             return
         collector = ProblemCollector.of(self)
         types = [variant.instance.name for variant in self.endpoint.variants.values()]
         collector.add(
             alias_endpoint_name(
-                self.endpoint.name,
+                self.endpoint.literal_name,
                 expected=endpoint_name_for(self.fleet, *types, release=self.endpoint.release.name),
                 where=collector.where("endpoint"),
             )

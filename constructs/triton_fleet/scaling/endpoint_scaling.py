@@ -115,7 +115,7 @@ class EndpointScaling(Construct):
         self.steps = tuple(steps)
         self.schedules = tuple(schedules)
         self._suspended = suspended
-        self._resource_id = f"endpoint/{endpoint.name}/variant/{self.variant.name}"
+        self._resource_id = f"endpoint/{endpoint.literal_name}/variant/{self.variant.name}"
         self._check(cooldowns)
         self._advise()
         self._target = self._register()
@@ -161,14 +161,14 @@ class EndpointScaling(Construct):
         if self.variant.asynchronous and any(known(each) == 0 or deferred(each) for each in lowest):
             yield StepScaling(
                 name=FROM_ZERO,
-                metric=QueueMetrics(endpoint_name=self.endpoint.name).without_capacity(),
+                metric=QueueMetrics(endpoint_name=self.endpoint.literal_name).without_capacity(),
                 steps=[ScalingStep(at=1, change=1)],
                 minutes=2,
             )
 
     def _prefix(self) -> str:
         """Return the prefix of the names of policies, with the variant if the endpoint has several."""
-        name = self.endpoint.name
+        name = self.endpoint.literal_name
         return name if len(self.endpoint.variants) == 1 else f"{name}-{self.variant.name}"
 
     def _check(self, cooldowns: Cooldowns | None) -> None:
