@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from triton_fleet.builds.commands import commands
-from triton_fleet.builds.inputs import token_of_job
+from triton_fleet.builds.inputs import BuildInputs
 from triton_models.facts.instances import GPUS
 
 LONGEST_ARGUMENT = 256  # of a Processing job's container
@@ -50,7 +50,7 @@ def test_every_command_fits_into_an_argument_of_a_job() -> None:
     class Token:
         secret_arn = "arn"
 
-    _, fetched = token_of_job(Token())  # type: ignore[arg-type]
+    _, fetched = BuildInputs(weights={}, hub_token=Token()).of_job()  # type: ignore[arg-type]
     every = list(fetched)
     every += [each for phase in commands(GPUS["A10G"]).values() for each in phase]
 
@@ -61,7 +61,7 @@ def test_the_hubs_token_is_fetched_once_and_a_secret_that_cannot_be_read_ends_th
     class Token:
         secret_arn = "arn:of:secret"
 
-    variables, fetched = token_of_job(Token())  # type: ignore[arg-type]
+    variables, fetched = BuildInputs(weights={}, hub_token=Token()).of_job()  # type: ignore[arg-type]
     (tmp_path / "boto3.py").write_text(
         "class client:\n"
         "    def __init__(self, name): pass\n"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
 from function_world import Clock, Context, Requests, web_server
@@ -75,6 +76,14 @@ def test_a_deployment_starts_the_build_once_it_is_allowed_all_that_it_does(
     assert resource["Properties"]["Project"] == {"Ref": project}
     assert resource["DependsOn"] == [policy]
     assert resource["Properties"]["QuotaCodes"] == ["L-F1FE1B52"]
+
+
+def test_a_deployment_waits_for_the_permissions_of_an_imported_role(stack: Stack, builds: Builds) -> None:
+    role = iam.Role.from_role_arn(stack, "Mine", "arn:aws:iam::123456789012:role/builds")
+    DeploymentBuild(stack, "Build", builds=builds(role=role))
+    (policy,) = (name for name in _found(stack, "AWS::IAM::Policy") if name.startswith("Mine"))
+
+    assert _only(stack, "Custom::TritonBuild")["DependsOn"] == [policy]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, Duration, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from declared import declare
 from synthesised import Resources
@@ -50,7 +51,7 @@ def test_models_are_compiled_on_the_gpu_and_in_the_image_that_serve_them(
     assert environment["PrivilegedMode"] is False
 
 
-def test_the_build_is_reported_what_to_build_and_where_to_publish(build: Build, resources: Resources) -> None:
+def test_the_build_is_given_what_to_build_and_where_to_publish(build: Build, resources: Resources) -> None:
     build()
     variables = {
         each["Name"]: each["Value"] for each in _project(resources)["Environment"]["EnvironmentVariables"]
@@ -122,6 +123,43 @@ def test_the_role_publishes_pulls_one_image_reads_its_source_and_logs(
 
 def _listed(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else value
+
+
+def test_an_existing_role_gets_the_permissions_of_a_build(
+    stack: Stack, build: Build, resources: Resources
+) -> None:
+    role = iam.Role(stack, "Mine", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
+    builds = build(role=role)
+    (policy,) = resources("AWS::IAM::Policy")
+
+    assert len(resources("AWS::IAM::Role")) == 1
+    assert _project(resources)["ServiceRole"] == stack.resolve(builds.role.role_arn)
+    assert policy["Roles"] == [stack.resolve(role.role_name)]
+    assert "ImagePull" in [each.get("Sid") for each in policy["PolicyDocument"]["Statement"]]
+
+
+@pytest.mark.parametrize(("mutable", "policies"), [(True, 1), (False, 0)])
+def test_an_imported_role_gets_them_unless_it_is_immutable(
+    stack: Stack, build: Build, resources: Resources, mutable: bool, policies: int
+) -> None:
+    arn = "arn:aws:iam::123456789012:role/builds"
+    build(role=iam.Role.from_role_arn(stack, "Mine", arn, mutable=mutable))
+
+    assert _project(resources)["ServiceRole"] == arn
+    assert len(resources("AWS::IAM::Policy")) == policies
+
+
+def test_a_processing_job_runs_with_an_existing_role(
+    stack: Stack, build: Build, resources: Resources
+) -> None:
+    arn = "arn:aws:iam::123456789012:role/builds"
+    build(role=iam.Role.from_role_arn(stack, "Mine", arn), instance_type="ml.g6.xlarge")
+    variables = {
+        each["Name"]: each["Value"] for each in _project(resources)["Environment"]["EnvironmentVariables"]
+    }
+
+    assert f'"RoleArn":"{arn}"' in str(variables["FLEET_JOB"])
+    assert len(resources("AWS::IAM::Role")) == 1  # of what starts the job
 
 
 def test_only_codebuild_of_this_account_takes_the_role(build: Build, resources: Resources) -> None:

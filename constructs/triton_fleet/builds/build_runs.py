@@ -20,12 +20,12 @@ from triton_fleet.builds.checks import LONGEST_RUN_S, build_runs
 from triton_fleet.builds.codebuild import (
     CODEBUILD,
     codebuild_statements,
+    commands_project,
     service_role,
     starter_environment,
     variables,
 )
-from triton_fleet.builds.commands import build_spec, changed_commands, summary_commands
-from triton_fleet.builds.inputs import weights_statements
+from triton_fleet.builds.commands import changed_commands, summary_commands
 from triton_fleet.builds.machines import ReservedMachines
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.run_states import ITEMS, LABEL, definition
@@ -104,24 +104,26 @@ class BuildRuns(Construct):
         self._check(models_per_build, max_concurrency, timeout, reserved)
         self.max_concurrency = max_concurrency or reserved or _USUAL_CONCURRENCY
         self.folder: WorkingFolder = runs(builds.repository)
-        self._forget_old_runs()
+        builds.repository.expire(
+            rule=f"Runs{self.node.addr[-8:]}", prefix=self.folder.prefix, after=Duration.days(_KEPT_DAYS)
+        )
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN
         )
         self.step_role = self._step_role()
         self.changed_project = self._step(
             "Changed",
-            f"Finds the models that changed, for {builds.project.node.path}",
+            "Finds the models that changed",
             changed_commands(builds.gpu),
             {**builds.variables(), **builds.weights, "FLEET_MODELS_PER_BUILD": str(models_per_build)},
         )
         self.summary_project = self._step(
             "Summary",
-            f"Tells how the models of a run came out, for {builds.project.node.path}",
+            "Tells how the models of a run came out",
             summary_commands(),
             {},
         )
-        self._let_builds_tell()
+        builds.role.add_to_principal_policy(self.folder.write_statement("Results"))
         self.role = self._role(topic)
         self.state_machine = self._state_machine(timeout, topic)
         self._allow_children()
@@ -169,13 +171,6 @@ class BuildRuns(Construct):
         )
         collector.raise_if_any()
 
-    def _forget_old_runs(self) -> None:
-        self.builds.repository.expire(
-            rule=f"Runs{self.node.addr[-8:]}",
-            prefix=self.folder.prefix,
-            after=Duration.days(_KEPT_DAYS),
-        )
-
     def _step_role(self) -> iam.Role:
         role = service_role(
             self, "StepRole", service=CODEBUILD, description="What the steps of a run of builds may do"
@@ -185,7 +180,7 @@ class BuildRuns(Construct):
             *codebuild_statements(
                 source=self.builds.source, key=self.builds.source_key, log_group=self.log_group
             ),
-            *weights_statements(self, self.builds.weights),
+            *self.builds._inputs.weights_statements(self),
             *self.folder.read_write_statements("Runs"),
             self.folder.key_statement("RunsKey"),
         ):
@@ -199,27 +194,19 @@ class BuildRuns(Construct):
         phases: Mapping[str, Sequence[str]],
         values: Mapping[str, str],
     ) -> codebuild.Project:
-        source = self.builds.source
-        return codebuild.Project(
+        return commands_project(
             self,
             construct_id,
-            description=description,
-            source=codebuild.Source.s3(bucket=source.bucket, path=source.s3_object_key),
+            description=f"{description}, for {self.builds.project.node.path}",
+            phases=phases,
             environment=starter_environment(),
-            environment_variables=variables(values),
-            build_spec=codebuild.BuildSpec.from_object(build_spec(phases)),
-            logging=codebuild.LoggingOptions(
-                cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self.log_group)
-            ),
+            values=variables(values),
+            role=self.step_role,
+            key=self.builds.repository.key,
+            log_group=self.log_group,
             timeout=_SMALL_STEP,
-            encryption_key=self.builds.repository.key,
-            grant_report_group_permissions=False,
-            role=self.step_role.without_policy_updates(),
+            source=self.builds.source,
         )
-
-    def _let_builds_tell(self) -> None:
-        """Let a build write its models' results."""
-        self.builds.role.add_to_policy(self.folder.write_statement("Results"))
 
     def _role(self, topic: sns.ITopic | None) -> iam.Role:
         """Return the role of the state machine, without the permission that names the machine itself."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from aws_cdk import CfnMapping, CfnResource, Size, Stack, Token
+from aws_cdk import CfnMapping, CfnResource, Duration, Size, Stack, Token
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
-from constructs import Construct
+from constructs import Construct, IConstruct
 
+from triton_fleet.builds.commands import build_spec
 from triton_fleet.builds.machines import BuildMachine, ReservedMachines
 from triton_fleet.images.image import TritonImage
 from triton_models.facts.build_machines.on_demand import BuildMachine as OnDemand
@@ -23,6 +24,56 @@ CODEBUILD = "codebuild.amazonaws.com"
 # AWS's own image with Python 3.11 and boto3, in every region. Read on 2026-11-21:
 # https://github.com/aws/aws-codebuild-docker-images/blob/master/al/x86_64/standard/5.0/Dockerfile
 STARTER_IMAGE = codebuild.LinuxBuildImage.AMAZON_LINUX_2023_5
+
+
+def commands_project(
+    scope: Construct,
+    construct_id: str,
+    *,
+    description: str,
+    phases: Mapping[str, Sequence[str]],
+    environment: codebuild.BuildEnvironment,
+    values: Mapping[str, codebuild.BuildEnvironmentVariable],
+    role: iam.IRole,
+    key: kms.IKey,
+    log_group: logs.ILogGroup,
+    timeout: Duration,
+    source: assets.Asset | None = None,
+) -> codebuild.Project:
+    """A project that runs commands, with a role that is complete as it stands.
+
+    Args:
+        scope: The parent construct.
+        construct_id: The construct's id.
+        description: What the project does.
+        phases: The commands, by phase.
+        environment: Machine and image.
+        values: Environment variables.
+        role: What a build may do; the CDK would add wildcards to it.
+        key: Encrypts what a build leaves behind.
+        log_group: Where it logs.
+        timeout: When it is ended.
+        source: The folder that it runs in; None without one.
+    """
+    unchanged = (
+        role.without_policy_updates()
+        if isinstance(role, iam.Role)
+        else iam.Role.from_role_arn(scope, f"{construct_id}Role", role.role_arn, mutable=False)
+    )
+    return codebuild.Project(
+        scope,
+        construct_id,
+        description=description,
+        source=codebuild.Source.s3(bucket=source.bucket, path=source.s3_object_key) if source else None,
+        environment=environment,
+        environment_variables=values,
+        build_spec=codebuild.BuildSpec.from_object(build_spec(phases)),
+        logging=codebuild.LoggingOptions(cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=log_group)),
+        timeout=timeout,
+        encryption_key=key,
+        grant_report_group_permissions=False,  # no reports are made
+        role=unchanged,
+    )
 
 
 def build_environment(
@@ -36,21 +87,21 @@ def build_environment(
         image: The image of the release.
         gpu: Whether the machine has a GPU.
     """
-    if not gpu:
-        # Pulled with the project's role, as CodeBuild calls any image that is not its own.
-        plain = codebuild.LinuxBuildImage.from_docker_registry(image.uri)
-        return codebuild.BuildEnvironment(
-            build_image=plain, compute_type=_compute_type(machine), privileged=False
-        )
-    with_gpu = codebuild.LinuxGpuBuildImage.aws_deep_learning_containers_image(
-        image.repository_name, image.tag, image.account
-    )
+    compute_type, fleet = None, None
     if isinstance(machine.choice, ReservedMachines):
-        return codebuild.BuildEnvironment(
-            build_image=with_gpu, fleet=_fleet(scope, machine, machine.choice), privileged=False
+        fleet = _fleet(scope, machine, machine.choice)
+    else:
+        compute_type = codebuild.ComputeType[machine.name.removeprefix("BUILD_GENERAL1_")]
+    build_image = (
+        codebuild.LinuxGpuBuildImage.aws_deep_learning_containers_image(
+            image.repository_name, image.tag, image.account
         )
+        if gpu
+        # Pulled with the project's role, as CodeBuild calls any image that is not its own.
+        else codebuild.LinuxBuildImage.from_docker_registry(image.uri)
+    )
     return codebuild.BuildEnvironment(
-        build_image=with_gpu, compute_type=_compute_type(machine), privileged=False
+        build_image=build_image, compute_type=compute_type, fleet=fleet, privileged=False
     )
 
 
@@ -97,6 +148,11 @@ def service_role(scope: Construct, construct_id: str, *, service: str, descripti
     )
 
 
+def permissions_of(role: iam.IRole) -> IConstruct:
+    """Return the policy of a role; of an imported one, the role."""
+    return role.node.try_find_child("DefaultPolicy") or role
+
+
 def source_key_statements(key: kms.IKey | None) -> list[iam.PolicyStatement]:
     """Return the statements for reading an asset whose bucket has a customer-managed key."""
     if key is None:
@@ -132,10 +188,6 @@ def codebuild_statements(
             resources=[log_group.log_group_arn],
         ),
     ]
-
-
-def _compute_type(machine: BuildMachine) -> codebuild.ComputeType:
-    return codebuild.ComputeType[machine.name.removeprefix("BUILD_GENERAL1_")]
 
 
 def _fleet(scope: Construct, machine: BuildMachine, choice: ReservedMachines) -> codebuild.Fleet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from aws_cdk import Stack
@@ -30,19 +31,48 @@ _FETCH_TOKEN = (
 )
 
 
-def weights_statements(scope: Construct, weights: Mapping[str, str]) -> list[iam.PolicyStatement]:
-    """Return the statements for fetching weights: reading exactly the named objects of S3."""
-    found = sorted(
-        {address.removeprefix("s3://") for address in weights.values() if address.startswith("s3://")}
-    )
-    if not found:
-        return []
-    stack = Stack.of(scope)
-    arns = [
-        stack.format_arn(service="s3", region="", account="", resource=bucket, resource_name=key)
-        for bucket, _, key in (each.partition("/") for each in found)
-    ]
-    return [iam.PolicyStatement(sid="Weights", actions=["s3:GetObject"], resources=arns)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildInputs:
+    """The inputs of a build.
+
+    Attributes:
+        weights: The addresses of trained weights by environment variable.
+        hub_token: The secret with the token of a private hub; None without one.
+    """
+
+    weights: Mapping[str, str]
+    hub_token: secretsmanager.ISecret | None
+
+    def weights_statements(self, scope: Construct) -> list[iam.PolicyStatement]:
+        """Return the statements for fetching weights: reading exactly the named objects of S3."""
+        found = sorted(
+            {
+                address.removeprefix("s3://")
+                for address in self.weights.values()
+                if address.startswith("s3://")
+            }
+        )
+        if not found:
+            return []
+        stack = Stack.of(scope)
+        arns = [
+            stack.format_arn(service="s3", region="", account="", resource=bucket, resource_name=key)
+            for bucket, _, key in (each.partition("/") for each in found)
+        ]
+        return [iam.PolicyStatement(sid="Weights", actions=["s3:GetObject"], resources=arns)]
+
+    def token_variables(self) -> dict[str, codebuild.BuildEnvironmentVariable]:
+        """Return the token as CodeBuild takes it, which reads the secret and hides it in the log."""
+        if self.hub_token is None:
+            return {}
+        secret = codebuild.BuildEnvironmentVariableType.SECRETS_MANAGER
+        return {HUB_TOKEN: codebuild.BuildEnvironmentVariable(type=secret, value=self.hub_token.secret_arn)}
+
+    def of_job(self) -> tuple[dict[str, str], Sequence[str]]:
+        """Return the variables of a Processing job, and the commands that fetch the token in it."""
+        if self.hub_token is None:
+            return dict(self.weights), ()
+        return {**self.weights, _SECRET: self.hub_token.secret_arn}, _FETCH_TOKEN
 
 
 def weights_advice(
@@ -65,20 +95,3 @@ def weights_advice(
                 f"The model {name} has random weights: it answers, and the answers mean nothing. "
                 f"Name trained weights {trained}.",
             )
-
-
-def token_variables(
-    token: secretsmanager.ISecret | None,
-) -> dict[str, codebuild.BuildEnvironmentVariable]:
-    """The token as CodeBuild takes it, which reads the secret for a build and hides it in the log."""
-    if token is None:
-        return {}
-    secret = codebuild.BuildEnvironmentVariableType.SECRETS_MANAGER
-    return {HUB_TOKEN: codebuild.BuildEnvironmentVariable(type=secret, value=token.secret_arn)}
-
-
-def token_of_job(
-    token: secretsmanager.ISecret | None,
-) -> tuple[dict[str, str], Sequence[str]]:
-    """The variables and the commands with which a Processing job gets the token."""
-    return ({}, ()) if token is None else ({_SECRET: token.secret_arn}, _FETCH_TOKEN)

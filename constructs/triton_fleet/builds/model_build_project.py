@@ -27,13 +27,15 @@ from triton_fleet.builds.codebuild import (
     CODEBUILD,
     build_environment,
     codebuild_statements,
+    commands_project,
     only_where_offered,
+    permissions_of,
     service_role,
     starter_environment,
     variables,
 )
-from triton_fleet.builds.commands import build_spec, commands
-from triton_fleet.builds.inputs import token_variables, weights_advice, weights_statements
+from triton_fleet.builds.commands import commands
+from triton_fleet.builds.inputs import BuildInputs, weights_advice
 from triton_fleet.builds.machines import (
     BuildMachineChoice,
     OnDemandMachine,
@@ -119,6 +121,7 @@ class ModelBuildProject(Construct):
         expected_region: str | None = None,
         timeout: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.THREE_MONTHS,
+        role: iam.IRole | None = None,
     ) -> None:
         """Create the project; it builds nothing until it is started.
 
@@ -152,6 +155,8 @@ class ModelBuildProject(Construct):
                 demand in few regions: without this, a template that uses one is refused in all others.
             timeout: Two hours by default.
             log_retention: How long a build's log is kept. It is the record of how a model was made.
+            role: An existing role of builds, which CodeBuild or, of Processing jobs, SageMaker may assume. It
+                gets the permissions of a build, unless it is immutable. By default a new role.
 
         Raises:
             FleetError: An unknown instance type, release or model, weights that no declaration reads or no
@@ -160,59 +165,54 @@ class ModelBuildProject(Construct):
                 endpoints that serve it is reported when the app is synthesised.
         """
         super().__init__(scope, construct_id)
+        folder = Path(source)
+        region = known(Stack.of(self).region) or expected_region
+        collector = ProblemCollector.of(self)
+        instance = collector.look_up("instance_type", instance_type, find_instance_type)
+        triton = collector.look_up("release", release, find_release)
+        collector.add(
+            _machine_problems(machine, instance, region, timeout, collector),
+            _image_problems(instance, triton, region, collector, cpu_image=cpu_image),
+            _time_problems(timeout, collector),
+            literal_list(models or (), name="models", where=collector.where("models")),
+            source_problems(folder, models, collector),
+            _weights_problems(weights, folder, collector),
+        )
+        collector.raise_if_any()
+        assert instance is not None and triton is not None  # noqa: S101, PT018 -- what is missing was raised
         self.repository = repository
-        instance, self.release = self._checked(
-            instance_type=instance_type,
-            release=release,
-            cpu_image=cpu_image,
-            source=Path(source),
-            models=models,
-            weights=weights,
-            timeout=timeout,
-            machine=machine,
-            region=expected_region,
-        )
         self.models = tuple(models) if models is not None else None
-        self.declared = declared_models(Path(source))
-        self.weights, self._hub_token = dict(weights), hub_token
-        self.source_key = source_key
-        self.gpu = instance.gpu
-        self.machine = build_machine(machine, instance, known(Stack.of(self).region) or expected_region)
-        self.image = TritonImage.of(self, release=self.release, cpu=cpu_image)
-        files = source_contents(Path(source))
-        survey = Survey(
-            self.models or self.declared,
-            source=Path(source),
-            files=files,
-            release=self.release,
-            gpu=self.gpu is not None,
+        self.declared = declared_models(folder)
+        self.weights, self.source_key = dict(weights), source_key
+        self.release, self.gpu = triton, instance.gpu
+        self.machine = build_machine(machine, instance, region)
+        self.image = TritonImage.of(self, release=triton, cpu=cpu_image)
+        files = source_contents(folder)
+        self._survey = Survey(
+            self.models or self.declared, source=folder, files=files, release=triton, gpu=self.gpu is not None
         )
-        self.problems_at_synthesis = LateProblems(self, partial(self._problems_at_synthesis, survey))
-        repository._usage.note_build(
-            partial(self._built, survey),
-            sequences=partial(sequence_models, Path(source), tuple(files), survey.names),
-        )
-        for advice, text in weights_advice(self.models or self.declared, source=Path(source), given=weights):
+        self.problems_at_synthesis = LateProblems(self, self._problems_at_synthesis)
+        sequences = partial(sequence_models, folder, tuple(files), self._survey.names)
+        repository._usage.note_build(self._built, sequences=sequences)
+        for advice, text in weights_advice(self._survey.names, source=folder, given=weights):
             Advice.of(self).add_warning_v2(advice, text)
-        self.source = source_asset(self, Path(source), files)
+        self.source = source_asset(self, folder, files)
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=RemovalPolicy.RETAIN
         )
+        self._inputs = BuildInputs(weights=self.weights, hub_token=hub_token)
         self.starter_role: iam.Role | None = None
-        timeout = timeout or Duration.hours(2)
-        if isinstance(self.machine.choice, ProcessingJob):
-            self.role, self.project = self._processing_job(timeout)
-        else:
-            self.role, self.project = self._codebuild(timeout)
+        make = self._processing_job if isinstance(self.machine.choice, ProcessingJob) else self._codebuild
+        self.role, self.project = make(role, timeout or Duration.hours(2))
 
     @property
     def target(self) -> ArtifactTarget:
         """The target of its builds: the release with its GPU, or without one."""
         return ArtifactTarget.of(release=self.release, gpu=self.gpu)
 
-    def _built(self, survey: Survey) -> Iterator[BuiltModel]:
+    def _built(self) -> Iterator[BuiltModel]:
         """The models that a build makes, without those whose declarations cannot be read."""
-        for asked, checked in zip(survey.names, survey.results(), strict=True):
+        for asked, checked in zip(self._survey.names, self._survey.results(), strict=True):
             if checked.artifact:
                 target = PlanTarget(
                     gpu=self.gpu,
@@ -225,90 +225,47 @@ class ModelBuildProject(Construct):
                 )
                 yield BuiltModel(asked=asked, name=checked.artifact, target=target)
 
-    def _problems_at_synthesis(self, survey: Survey) -> Iterator[Problem]:
+    def _problems_at_synthesis(self) -> Iterator[Problem]:
         """Return the problems with the declarations, and with compiling them on this GPU."""
-        yield from survey.problems()
-        for checked in survey.results() if self.gpu is not None else ():
+        yield from self._survey.problems()
+        for checked in self._survey.results() if self.gpu is not None else ():
             for plan in checked.plans:
                 where = f"the plans of {checked.artifact!r}, for {self.node.path}"
                 yield from hardware_problems(plan, release=None, gpu=self.gpu, where=where)
 
-    def _checked(
-        self,
-        *,
-        instance_type: str,
-        release: str,
-        cpu_image: bool,
-        source: Path,
-        models: Sequence[str] | None,
-        weights: Mapping[str, str],
-        timeout: Duration | None,
-        machine: BuildMachineChoice | None,
-        region: str | None,
-    ) -> tuple[InstanceType, Release]:
-        """The facts behind the arguments, after every check of them."""
-        collector = ProblemCollector.of(self)
-        region = known(Stack.of(self).region) or region
-        where = collector.where("instance_type")
-        instance = collector.look_up("instance_type", instance_type, find_instance_type)
-        triton = collector.look_up("release", release, find_release)
-        gpu = instance.gpu if instance is not None else None
-        if instance is not None:
-            collector.add(_machine_problems(machine, instance, region, timeout, collector))
-            collector.add(cpu_image_problem(instance, asked=cpu_image, where=collector.where("cpu_image")))
-        if triton is not None:
-            collector.add(
-                image_published(triton, where=collector.where("release")),
-                image_region(triton, region, where=collector.where("release")),
-            )
-        if gpu is not None and triton is not None:
-            collector.add(gpu_generation(gpu, triton, where=where))
-        collector.add(
-            time_range(
-                timeout,
-                least=5,
-                most=_LONGEST_BUILD_MINUTES,
-                name="timeout",
-                where=collector.where("timeout"),
-                unit="minutes",
-            )
-        )
-        collector.add(literal_list(models or (), name="models", where=collector.where("models")))
-        collector.add(source_problems(source, models, collector))
-        collector.add(_weights_problems(weights, source, collector))
-        collector.raise_if_any()
-        assert instance is not None and triton is not None  # noqa: S101, PT018 -- what is missing was raised
-        return instance, triton
-
-    def _codebuild(self, timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
+    def _codebuild(self, role: iam.IRole | None, timeout: Duration) -> tuple[iam.IRole, codebuild.Project]:
         """The role and the project of builds that CodeBuild runs itself."""
-        role = self._build_role(
-            CODEBUILD, codebuild_statements(source=self.source, key=self.source_key, log_group=self.log_group)
+        own = codebuild_statements(source=self.source, key=self.source_key, log_group=self.log_group)
+        role = self._allowed(role or self._new_role(CODEBUILD), own)
+        values = variables(
+            {**self.variables(), **self.weights, "FLEET_LOG_GROUP": self.log_group.log_group_name}
         )
-        project = self._project(
-            role=role,
-            source=codebuild.Source.s3(bucket=self.source.bucket, path=self.source.s3_object_key),
+        project = commands_project(
+            self,
+            "Resource",
+            description=self._description(),
+            phases=commands(self.gpu),
             environment=build_environment(
                 self, machine=self.machine, image=self.image, gpu=self.gpu is not None
             ),
-            values=variables(
-                {**self.variables(), **self.weights, "FLEET_LOG_GROUP": self.log_group.log_group_name}
-            )
-            | token_variables(self._hub_token),
-            spec=build_spec(commands(self.gpu)),
+            values=values | self._inputs.token_variables(),
+            role=role,
+            key=self.repository.key,
+            log_group=self.log_group,
             timeout=timeout,
+            source=self.source,
         )
         if self.gpu is not None and isinstance(self.machine.choice, OnDemandMachine):
             only_where_offered(project, BUILD_MACHINES[self.gpu.name])
         return role, project
 
-    def _processing_job(self, timeout: Duration) -> tuple[iam.Role, codebuild.Project]:
+    def _processing_job(
+        self, role: iam.IRole | None, timeout: Duration
+    ) -> tuple[iam.IRole, codebuild.Project]:
         """The role of a job, and the project that starts it and waits."""
         assert self.gpu is not None  # noqa: S101 -- else there would be no job
-        role = self._build_role(
-            processing_jobs.SERVICE,
-            processing_jobs.job_statements(self, source=self.source, key=self.source_key),
-        )
+        own = processing_jobs.job_statements(self, source=self.source, key=self.source_key)
+        role = self._allowed(role or self._new_role(processing_jobs.SERVICE), own)
         self.starter_role = service_role(
             self, "StarterRole", service=CODEBUILD, description="What starts a build may do"
         )
@@ -323,64 +280,41 @@ class ModelBuildProject(Construct):
             gpu=self.gpu,
             seconds=timeout.to_seconds(),
             region=stack.region,
-            weights=self.weights,
-            hub_token=self._hub_token,
+            inputs=self._inputs,
         )
         job = {
             "FLEET_JOB": stack.to_json_string(request),
             "FLEET_JOB_PREFIX": processing_jobs.job_prefix(self),
         }
-        project = self._project(
-            role=self.starter_role,
-            source=None,
-            environment=starter_environment(),
-            values=variables(self.variables() | self.weights | job),
-            spec=build_spec({"build": [processing_jobs.program()]}),
-            timeout=_with_start(timeout),
-        )
-        # The job's permissions are there before anyone can start one.
-        project.node.add_dependency(role.node.find_child("DefaultPolicy"))
-        return role, project
-
-    def _build_role(self, service: str, own: Sequence[iam.PolicyStatement]) -> iam.Role:
-        """A role that can publish to the repository, pull one image, and do what is its own."""
-        role = service_role(self, "Role", service=service, description="What a build of models may do")
-        self.repository.grant_publish(role)
-        fetched = weights_statements(self, self.weights)
-        kept = timing_cache(self.repository).read_write_statements("TimingCache") if self.gpu else []
-        for statement in (*self.image.pull_statements(), *own, *fetched, *kept):
-            role.add_to_policy(statement)
-        if self._hub_token is not None:
-            self._hub_token.grant_read(role)
-        return role
-
-    def _project(
-        self,
-        *,
-        role: iam.Role,
-        source: codebuild.ISource | None,
-        environment: codebuild.BuildEnvironment,
-        values: dict[str, codebuild.BuildEnvironmentVariable],
-        spec: dict[str, object],
-        timeout: Duration,
-    ) -> codebuild.Project:
-        return codebuild.Project(
+        project = commands_project(
             self,
             "Resource",
             description=self._description(),
-            source=source,
-            environment=environment,
-            environment_variables=values,
-            build_spec=codebuild.BuildSpec.from_object(spec),
-            logging=codebuild.LoggingOptions(
-                cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=self.log_group)
-            ),
-            timeout=timeout,
-            encryption_key=self.repository.key,
-            grant_report_group_permissions=False,  # no reports are made
-            # The role is complete as it stands: the CDK would add wildcards to it.
-            role=role.without_policy_updates(),
+            phases={"build": [processing_jobs.program()]},
+            environment=starter_environment(),
+            values=variables(self.variables() | self.weights | job),
+            role=self.starter_role,
+            key=self.repository.key,
+            log_group=self.log_group,
+            timeout=_with_start(timeout),
         )
+        # The job's permissions are there before anyone can start one.
+        project.node.add_dependency(permissions_of(role))
+        return role, project
+
+    def _new_role(self, service: str) -> iam.Role:
+        return service_role(self, "Role", service=service, description="What a build of models may do")
+
+    def _allowed(self, role: iam.IRole, own: Sequence[iam.PolicyStatement]) -> iam.IRole:
+        """The role with permissions to publish to the repository, pull one image, and do what is its own."""
+        self.repository.grant_publish(role)
+        fetched = self._inputs.weights_statements(self)
+        kept = timing_cache(self.repository).read_write_statements("TimingCache") if self.gpu else []
+        for statement in (*self.image.pull_statements(), *own, *fetched, *kept):
+            role.add_to_principal_policy(statement)
+        if self._inputs.hub_token is not None:
+            self._inputs.hub_token.grant_read(role)
+        return role
 
     def _description(self) -> str:
         """Return the description of the project, with the reason for an unusual machine."""
@@ -420,25 +354,48 @@ def _weights_problems(
     yield from build_weights(weights, read=variables_read(source / "models"), where=where)
 
 
+def _image_problems(
+    instance: InstanceType | None,
+    release: Release | None,
+    region: str | None,
+    collector: ProblemCollector,
+    *,
+    cpu_image: bool,
+) -> Iterator[Problem]:
+    where = collector.where("release")
+    if instance is not None:
+        yield from cpu_image_problem(instance, asked=cpu_image, where=collector.where("cpu_image"))
+    if release is not None:
+        yield from image_published(release, where=where)
+        yield from image_region(release, region, where=where)
+    if instance is not None and instance.gpu is not None and release is not None:
+        yield from gpu_generation(instance.gpu, release, where=collector.where("instance_type"))
+
+
 def _machine_problems(
     choice: BuildMachineChoice | None,
-    instance: InstanceType,
+    instance: InstanceType | None,
     region: str | None,
     timeout: Duration | None,
     collector: ProblemCollector,
 ) -> Iterator[Problem]:
+    if instance is None:
+        return
     where, where_instance = collector.where("machine"), collector.where("instance_type")
-    found = [
-        each
-        for each in machine_problems(choice, instance, region, where=where, where_instance=where_instance)
-        if each is not None
-    ]
+    found = list(machine_problems(choice, instance, region, where=where, where_instance=where_instance))
     yield from found
     if found or timeout is None or not timeout.is_unresolved():
         return
     if isinstance(build_machine(choice, instance, region).choice, ProcessingJob):
         expected = "a time written down: a Processing job counts in seconds, and a build in minutes"
         yield not_literal("timeout", where=collector.where("timeout"), expected=expected)
+
+
+def _time_problems(timeout: Duration | None, collector: ProblemCollector) -> Iterator[Problem]:
+    where = collector.where("timeout")
+    yield from time_range(
+        timeout, least=5, most=_LONGEST_BUILD_MINUTES, name="timeout", where=where, unit="minutes"
+    )
 
 
 def _with_start(timeout: Duration) -> Duration:

@@ -17,13 +17,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as assets
-from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from triton_fleet.builds.code.run_processing_job import LOG_GROUP
 from triton_fleet.builds.codebuild import source_key_statements
 from triton_fleet.builds.commands import ENVIRONMENT, commands
-from triton_fleet.builds.inputs import token_of_job
+from triton_fleet.builds.inputs import BuildInputs
 from triton_fleet.images.image import TritonImage
 from triton_models.facts.build_machines.processing import VOLUME_GB
 from triton_models.facts.instances import Gpu
@@ -75,8 +74,7 @@ def job_request(
     gpu: Gpu,
     seconds: float,
     region: str,
-    weights: Mapping[str, str],
-    hub_token: secretsmanager.ISecret | None,
+    inputs: BuildInputs,
 ) -> Mapping[str, Any]:
     """CreateProcessingJob's request, without the job's name, the models and what a build may override.
 
@@ -88,11 +86,10 @@ def job_request(
         gpu: Its GPU.
         seconds: When SageMaker ends the job.
         region: Where the commands publish.
-        weights: Addresses of trained weights by environment variable.
-        hub_token: Of a private hub; the job gets the name of the secret, and reads it when it starts.
+        inputs: Trained weights, and the token of a private hub: the job gets the name of the secret.
     """
     phases = commands(gpu)
-    secret, fetched = token_of_job(hub_token)
+    given, fetched = inputs.of_job()
     return {
         "RoleArn": role.role_arn,
         "AppSpecification": {
@@ -119,7 +116,7 @@ def job_request(
             }
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": seconds},
-        "Environment": {**ENVIRONMENT, "AWS_DEFAULT_REGION": region, **weights, **secret},
+        "Environment": {**ENVIRONMENT, "AWS_DEFAULT_REGION": region, **given},
     }
 
 

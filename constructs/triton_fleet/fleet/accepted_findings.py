@@ -37,7 +37,7 @@ class Acceptance:
     reason: str
 
 
-def of_role(role: iam.Role) -> Iterator[Acceptance]:
+def of_role(role: iam.IRole) -> Iterator[Acceptance]:
     """The acceptance of a role's own policy."""
     yield from in_packs(
         policy_of(role),
@@ -47,7 +47,7 @@ def of_role(role: iam.Role) -> Iterator[Acceptance]:
     )
 
 
-def of_role_and_logs(role: iam.Role, log_group: IConstruct) -> Iterator[Acceptance]:
+def of_role_and_logs(role: iam.IRole, log_group: IConstruct) -> Iterator[Acceptance]:
     """The acceptances of a role's own policy and of a log group."""
     yield from of_role(role)
     yield from in_packs(
@@ -93,7 +93,7 @@ def reads_prefix(policy: IConstruct, bucket: str, prefix: str) -> Acceptance:
     )
 
 
-def policy_of(role: iam.Role) -> IConstruct:
+def policy_of(role: iam.IRole) -> IConstruct:
     """The policy that a role has of its own."""
     return role.node.find_child("DefaultPolicy")
 

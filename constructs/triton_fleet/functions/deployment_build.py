@@ -11,6 +11,7 @@ from constructs import Construct, IConstruct
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.typed import typed
 from triton_fleet.builds.build_runs import BuildRuns
+from triton_fleet.builds.codebuild import permissions_of
 from triton_fleet.builds.machines import OnDemandMachine, ProcessingJob
 from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.working_folder import runs
@@ -100,7 +101,7 @@ class DeploymentBuild(Construct):
         self._allow()
         self._successor = allow_successor(self, self.function)
         if self._runs is None:
-            self._builds.role.add_to_policy(self._folder.write_statement("Results"))
+            self._builds.role.add_to_principal_policy(self._folder.write_statement("Results"))
         self.resource = CustomResource(
             self,
             "Resource",
@@ -156,12 +157,9 @@ class DeploymentBuild(Construct):
 
     def _permissions(self) -> list[IConstruct]:
         """The policies of everything that what is started consists of."""
-        roles = [self._builds.role, self._builds.starter_role]
-        if self._runs is None:
-            return [role.node.find_child("DefaultPolicy") for role in roles if role is not None]
-        roles.append(self._runs.step_role)
-        policies = [role.node.find_child("DefaultPolicy") for role in roles if role is not None]
-        return [*policies, self._runs.node.find_child("Children")]
+        roles = [self._builds.role, self._builds.starter_role, self._runs.step_role if self._runs else None]
+        policies = [permissions_of(role) for role in roles if role is not None]
+        return [*policies, self._runs.node.find_child("Children")] if self._runs else policies
 
     def _what_to_start(self) -> dict[str, object]:
         if self._runs is not None:
