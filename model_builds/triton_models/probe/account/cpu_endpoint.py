@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from triton_models.probe.account import artifacts, trouble
 from triton_models.probe.account.costs import CPU_ENDPOINT, CPU_TYPE
 from triton_models.probe.account.endpoint import (
-    LOG_GROUPS,
     START_MINUTES,
     in_service,
     invoke,
     markers,
     upload,
 )
-from triton_models.probe.account.models import PREFIX, create_model, variant
+from triton_models.probe.account.models import configure, create_container, create_endpoint, variant
 from triton_models.probe.account.probe import AccountProbe, Steps
-from triton_models.probe.account.work import SHARED, Work
+from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import Verdict, decide, undecided
 
 CPU_START = "cpu-endpoint"
@@ -42,40 +41,6 @@ def cpu_endpoint_name(work: Work) -> str:
 def cpu_variant(work: Work, model: str, **more: Any) -> dict[str, Any]:
     """A production variant of one instance without a GPU."""
     return variant(work, model, InstanceType=CPU_TYPE, **more)
-
-
-def configure(work: Work, name: str, variants: Sequence[dict[str, Any]], **more: Any) -> None:
-    """Create an endpoint configuration that stays until the endpoint is gone."""
-    sagemaker = work.clients("sagemaker")
-
-    def make() -> None:
-        sagemaker.create_endpoint_config(
-            EndpointConfigName=name, ProductionVariants=list(variants), Tags=work.tags, **more
-        )
-
-    work.create("endpoint-config", name, make, owner=SHARED)
-
-
-def create_endpoint(work: Work, name: str, config: str) -> None:
-    """Create an endpoint that stays until the end of the run."""
-    sagemaker = work.clients("sagemaker")
-
-    def make() -> None:
-        sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=config, Tags=work.tags)
-
-    work.create("endpoint", name, make, owner=SHARED)
-
-
-def create_container(work: Work, name: str) -> Generator[None, None, None]:
-    """Create the log group and the model of an endpoint of that name."""
-    group = f"{LOG_GROUPS}{name}"
-    work.create(
-        "log-group",
-        group,
-        lambda: work.clients("logs").create_log_group(logGroupName=group),
-        owner=SHARED,
-    )
-    yield from create_model(work, name, prefix=PREFIX, owner=SHARED)
 
 
 def _start(work: Work) -> Steps:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from triton_models.probe.account import trouble
 from triton_models.probe.account.costs import ENDPOINT
-from triton_models.probe.account.endpoint import LOG_GROUPS, START, Reply, invoke, serving
+from triton_models.probe.account.endpoint import START, Reply, invoke, serving
+from triton_models.probe.account.models import LOG_GROUPS
 from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import Verdict, decide, undecided

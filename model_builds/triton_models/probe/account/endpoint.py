@@ -10,9 +10,17 @@ from typing import Any
 
 from triton_models.probe.account import artifacts, trouble
 from triton_models.probe.account.costs import ENDPOINT
-from triton_models.probe.account.models import ENVIRONMENT, PREFIX, create_model, variant
+from triton_models.probe.account.models import (
+    ENVIRONMENT,
+    LOG_GROUPS,
+    PREFIX,
+    configure,
+    create_container,
+    create_endpoint,
+    variant,
+)
 from triton_models.probe.account.probe import AccountProbe, Steps
-from triton_models.probe.account.work import SHARED, Work
+from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import UndecidedError, Verdict, decide, undecided
 
 START = "endpoint"
@@ -20,9 +28,6 @@ START = "endpoint"
 
 NOT_READY = "ModelNotReadyException"
 """The code of the answer to a request for a model that is still loading."""
-
-LOG_GROUPS = "/aws/sagemaker/Endpoints/"
-"""What the name of an endpoint's log group begins with."""
 
 START_MINUTES = 45.0
 """How long an endpoint may take to start, or to fail."""
@@ -257,24 +262,11 @@ def _created(work: Work) -> Generator[None, None, str]:
     """Create model, configuration and endpoint; returns SageMaker's words if it refuses the AMI."""
     from botocore.exceptions import ClientError
 
-    name, sagemaker = endpoint_name(work), work.clients("sagemaker")
-    group = f"{LOG_GROUPS}{name}"
-    # The role must not create it, so that a late line does not bring it back after its removal.
-    work.create(
-        "log-group", group, lambda: work.clients("logs").create_log_group(logGroupName=group), owner=SHARED
-    )
-    yield from create_model(work, name, prefix=PREFIX, owner=SHARED)
-    variants = [variant(work, name, InferenceAmiVersion=work.place.release.inference_ami)]
-
-    def configure() -> None:
-        sagemaker.create_endpoint_config(EndpointConfigName=name, ProductionVariants=variants, Tags=work.tags)
-
-    def create() -> None:
-        sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name, Tags=work.tags)
-
+    name = endpoint_name(work)
+    yield from create_container(work, name)
     try:
-        work.create("endpoint-config", name, configure, owner=SHARED)
-        work.create("endpoint", name, create, owner=SHARED)
+        configure(work, name, [variant(work, name, InferenceAmiVersion=work.place.release.inference_ami)])
+        create_endpoint(work, name, name)
     except ClientError as error:
         if not any(each in trouble.message(error) for each in _INVALID):
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from triton_models.facts.host_amis import family
@@ -10,7 +10,7 @@ from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.probe.account import trouble
 from triton_models.probe.account.costs import CPU_TYPE
 from triton_models.probe.account.probe import AccountProbe, Steps
-from triton_models.probe.account.work import Work
+from triton_models.probe.account.work import SHARED, Work
 from triton_models.probe.verdict import UndecidedError, Verdict, decide, undecided
 
 ENVIRONMENT: Mapping[str, str] = {
@@ -23,6 +23,9 @@ ENVIRONMENT: Mapping[str, str] = {
 
 PREFIX = "models/"
 """The prefix of the repository behind the probes' endpoint."""
+
+LOG_GROUPS = "/aws/sagemaker/Endpoints/"
+"""The start of the name of an endpoint's log group."""
 
 _CREATES = ("sagemaker:CreateModel", "sagemaker:DeleteModel", "sagemaker:AddTags", "iam:PassRole")
 _NOT_LISTED = "ml.g6.xlarge"
@@ -95,24 +98,43 @@ def deployment_config(bake_s: int, alarm: str | None = None) -> dict[str, Any]:
     return {"BlueGreenUpdatePolicy": policy, **watched}
 
 
-def _refusal(work: Work, suffix: str, variants: list[dict[str, Any]], **more: Any) -> str:
-    """The text of CreateEndpointConfig's refusal; empty if it accepts."""
-    from botocore.exceptions import ClientError
-
-    name, sagemaker = work.name(suffix), work.clients("sagemaker")
+def configure(
+    work: Work, name: str, variants: Sequence[dict[str, Any]], *, owner: str | None = SHARED, **more: Any
+) -> None:
+    """Create an endpoint configuration. By default it stays until the endpoint is gone, which may get it."""
+    sagemaker = work.clients("sagemaker")
 
     def make() -> None:
         sagemaker.create_endpoint_config(
-            EndpointConfigName=name, ProductionVariants=variants, Tags=work.tags, **more
+            EndpointConfigName=name, ProductionVariants=list(variants), Tags=work.tags, **more
         )
 
-    try:
-        work.create("endpoint-config", name, make)
-    except ClientError as error:
-        if trouble.denied(error) or trouble.signed_out(error):
-            raise
-        return f"{trouble.code(error)}: {trouble.message(error)}"
-    return ""
+    work.create("endpoint-config", name, make, owner=owner)
+
+
+def create_endpoint(work: Work, name: str, config: str) -> None:
+    """Create an endpoint that stays until the end of the run."""
+    sagemaker = work.clients("sagemaker")
+
+    def make() -> None:
+        sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=config, Tags=work.tags)
+
+    work.create("endpoint", name, make, owner=SHARED)
+
+
+def create_container(work: Work, name: str) -> Generator[None, None, None]:
+    """Create the log group and the model of an endpoint of that name.
+
+    The role must not create the group, so that a late line does not bring it back after its removal.
+    """
+    group, logs = f"{LOG_GROUPS}{name}", work.clients("logs")
+    work.create("log-group", group, lambda: logs.create_log_group(logGroupName=group), owner=SHARED)
+    yield from create_model(work, name, prefix=PREFIX, owner=SHARED)
+
+
+def _refusal(work: Work, suffix: str, variants: list[dict[str, Any]], **more: Any) -> str:
+    """Return why CreateEndpointConfig refuses variants; empty if it accepts."""
+    return trouble.refusal(lambda: configure(work, work.name(suffix), variants, owner=None, **more))
 
 
 def _configurations(work: Work) -> Steps:

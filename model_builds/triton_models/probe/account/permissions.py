@@ -27,8 +27,6 @@ _REGIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 def _topic(work: Work) -> Steps:
     """Create an alarm that names a topic of another region; the topic need not exist."""
-    from botocore.exceptions import ClientError
-
     yield
     belief, name, place = "topic-same-region", work.name("topic"), work.place
     region = next(each for each in _REGIONS[place.partition] if each != place.region)
@@ -44,13 +42,12 @@ def _topic(work: Work) -> Steps:
         "Threshold": 1.0,
         "ComparisonOperator": "GreaterThanThreshold",
     }
-    try:
-        work.create("alarm", name, lambda: work.clients("cloudwatch").put_metric_alarm(**request))
-    except ClientError as error:
-        if trouble.denied(error) or trouble.signed_out(error):
-            raise
-        return [decide(belief, f"{trouble.code(error)}: {trouble.message(error)}", holds=True)]
-    return [decide(belief, f"an alarm was accepted with a topic of {region}", holds=False)]
+    cloudwatch = work.clients("cloudwatch")
+    refused = trouble.refusal(
+        lambda: work.create("alarm", name, lambda: cloudwatch.put_metric_alarm(**request))
+    )
+    seen = refused or f"an alarm was accepted with a topic of {region}"
+    return [decide(belief, seen, holds=bool(refused))]
 
 
 def _state_machine(work: Work) -> Steps:

@@ -7,8 +7,9 @@ from typing import Any
 from triton_models.probe.account import trouble
 from triton_models.probe.account.costs import ENDPOINT
 from triton_models.probe.account.endpoint import START, endpoint_name, in_service, serving
+from triton_models.probe.account.models import configure, variant
 from triton_models.probe.account.probe import AccountProbe, Steps
-from triton_models.probe.account.work import SHARED, Work
+from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import UndecidedError, decide
 
 
@@ -60,35 +61,13 @@ def _scaling(work: Work) -> Steps:
 
 def _type_change_refusal(work: Work) -> Any:
     """Ask to update to another instance type while the variant is a scalable target."""
-    from botocore.exceptions import ClientError
-
     belief, name, sagemaker = "update-with-scaling-refused", endpoint_name(work), work.clients("sagemaker")
     other = work.another_type
     config = work.name("other-type")
-    variants = [
-        {
-            "VariantName": "AllTraffic",
-            "ModelName": name,
-            "InitialInstanceCount": 1,
-            "InstanceType": other,
-            "InferenceAmiVersion": work.place.release.inference_ami,
-        }
-    ]
-    work.create(
-        "endpoint-config",
-        config,
-        lambda: sagemaker.create_endpoint_config(
-            EndpointConfigName=config, ProductionVariants=variants, Tags=work.tags
-        ),
-        owner=SHARED,  # the endpoint may get it
-    )
-    try:
-        sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config)
-    except ClientError as error:
-        if trouble.denied(error):
-            raise
-        return decide(belief, f"{trouble.code(error)}: {trouble.message(error)}", holds=True)
-    return decide(belief, f"UpdateEndpoint to {other} was accepted", holds=False)
+    ami = work.place.release.inference_ami
+    configure(work, config, [variant(work, name, InstanceType=other, InferenceAmiVersion=ami)])
+    refused = trouble.refusal(lambda: sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config))
+    return decide(belief, refused or f"UpdateEndpoint to {other} was accepted", holds=bool(refused))
 
 
 PROBES = (

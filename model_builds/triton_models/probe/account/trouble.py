@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from triton_models.base.errors import FleetError
@@ -69,6 +69,23 @@ _NO_CAPACITY = re.compile(r"InsufficientInstanceCapacity|insufficient capacity|U
 _ASSUME = re.compile(r"assume", re.I)
 _NOT_THERE = re.compile(r"Could not find|does not exist|No scalable target found")
 _GOES_ON = re.compile(r"in-progress|_IN_PROGRESS state")
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    """Return why AWS refuses a call; empty if it accepts.
+
+    Raises:
+        ClientError: The caller may not make it, or is signed out: that says nothing about the request.
+    """
+    from botocore.exceptions import ClientError
+
+    try:
+        call()
+    except ClientError as error:
+        if denied(error) or signed_out(error):
+            raise
+        return f"{code(error)}: {message(error)}"
+    return ""
 
 
 def code(error: Any) -> str:

@@ -7,16 +7,9 @@ from typing import Any
 
 from triton_models.probe.account import artifacts, trouble
 from triton_models.probe.account.costs import CPU_ENDPOINT
-from triton_models.probe.account.cpu_endpoint import (
-    CPU_START,
-    configure,
-    cpu_endpoint_name,
-    cpu_variant,
-    create_container,
-    create_endpoint,
-)
+from triton_models.probe.account.cpu_endpoint import CPU_START, cpu_endpoint_name, cpu_variant
 from triton_models.probe.account.endpoint import START_MINUTES, in_service, invoke, markers, serving, upload
-from triton_models.probe.account.models import deployment_config
+from triton_models.probe.account.models import configure, create_container, create_endpoint, deployment_config
 from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import Outcome, Verdict, decide, undecided
@@ -84,22 +77,19 @@ def _moved(work: Work, name: str, config: str, alarm: str | None) -> Generator[N
 
 def _same_configuration(work: Work) -> Steps:
     """Update an endpoint to the configuration that it has, with another deployment strategy."""
-    from botocore.exceptions import ClientError
-
     belief, name = "deployment-config-alone", serving(work, cpu_endpoint_name(work))
     sagemaker = work.clients("sagemaker")
     config = sagemaker.describe_endpoint(EndpointName=name)["EndpointConfigName"]
-    try:
-        sagemaker.update_endpoint(
+    refused = trouble.refusal(
+        lambda: sagemaker.update_endpoint(
             EndpointName=name,
             EndpointConfigName=config,
             RetainAllVariantProperties=True,
             DeploymentConfig=deployment_config(2 * work.clock.bake_s),
         )
-    except ClientError as error:
-        if trouble.denied(error) or trouble.signed_out(error):
-            raise
-        return [decide(belief, f"{trouble.code(error)}: {trouble.message(error)}", holds=False)]
+    )
+    if refused:
+        return [decide(belief, refused, holds=False)]
     found = yield from in_service(work, minutes=_UPDATE_MINUTES, name=name)
     why = found.get("FailureReason")
     worked = found["EndpointStatus"] == "InService" and not why

@@ -8,9 +8,9 @@ from typing import Any
 
 from triton_models.probe.account.costs import ENDPOINT
 from triton_models.probe.account.endpoint import START, endpoint_name, in_service, invoke, serving
-from triton_models.probe.account.models import deployment_config, variant
+from triton_models.probe.account.models import configure, deployment_config, variant
 from triton_models.probe.account.probe import AccountProbe, Steps
-from triton_models.probe.account.work import SHARED, Work
+from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import decide, undecided
 
 _OF_REQUESTS, _OF_INSTANCES = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
@@ -119,15 +119,7 @@ def _bakes(work: Work) -> Steps:
     name, sagemaker = serving(work), work.clients("sagemaker")
     queue = yield from _event_queue(work)
     config = work.name("update")
-    variants = [variant(work, name, InferenceAmiVersion=work.place.release.inference_ami)]
-    work.create(
-        "endpoint-config",
-        config,
-        lambda: sagemaker.create_endpoint_config(
-            EndpointConfigName=config, ProductionVariants=variants, Tags=work.tags
-        ),
-        owner=SHARED,  # the endpoint has it until it is deleted
-    )
+    configure(work, config, [variant(work, name, InferenceAmiVersion=work.place.release.inference_ami)])
     if sagemaker.describe_endpoint(EndpointName=name)["EndpointConfigName"] != config:
         deployment = deployment_config(work.clock.bake_s)
         sagemaker.update_endpoint(EndpointName=name, EndpointConfigName=config, DeploymentConfig=deployment)
