@@ -40,6 +40,8 @@ WARM_UP_LEFT_OUT = "triton-fleet:warm-up-left-out"
 """The id of the warning of models that no request warms up."""
 
 _NAME_CHARACTERS = 24
+_USUAL_ON_CPUS: tuple[ScalingTarget, ...] = (CpuUtilization(percent=60),)
+_USUAL_ON_GPUS: tuple[ScalingTarget, ...] = (InvocationsPerGpu(per_minute=600), GpuUtilization(percent=60))
 
 
 class MultiModelFleet(Construct):
@@ -126,10 +128,7 @@ class MultiModelFleet(Construct):
         """
         super().__init__(scope, construct_id)
         if library is not None:
-            collector = ProblemCollector.of(self)
-            given = [name for name, value in (("source", source), ("models", models)) if value is not None]
-            collector.add(one_library(given, where=collector.where("library")))
-            collector.raise_if_any()
+            self._refuse_next_to_library(source=source, models=models)
         self.library = library or ModelLibrary(
             self,
             "Library",
@@ -138,17 +137,62 @@ class MultiModelFleet(Construct):
             instance_type=instance_type or DEFAULT_INSTANCE_TYPE,
             release=release or DEFAULT_RELEASE,
         )
-        instance_type = instance_type or self.library.instance_type
-        release = release or self.library.release
         name = fleet_name or Names.unique_resource_name(self, max_length=_NAME_CHARACTERS, separator="-")
         limits = thresholds or Thresholds()
-        full_name = endpoint_name_for(name, instance_type, release=release)
-        watched = (
-            RollbackAlarms(self, "Rollback", endpoint_name=full_name, thresholds=limits)
-            if rollback_alarms
-            else None
+        self.endpoint, self.rollback = self._endpoint(
+            name,
+            instance_type=instance_type or self.library.instance_type,
+            release=release or self.library.release,
+            allow_unlisted_instance_type=allow_unlisted_instance_type,
+            inference_ami=inference_ami,
+            initial_instance_count=min_capacity,
+            deployment=deployment or AllAtOnce(),
+            rollback_limits=limits if rollback_alarms else None,
         )
-        self.endpoint = MultiModelEndpoint(
+        self.scaling = self._scaling(min_capacity, max_capacity, targets)
+        self.alias = EndpointAlias(
+            self,
+            "Alias",
+            endpoint=self.endpoint,
+            fleet=name,
+            scaling=[self.scaling],
+            not_needed=retired_models,
+        )
+        self.warm_up = self._warm_up(warm_up)
+        self.notifications = (
+            AlarmTopic(self, "Notifications", email=alarm_email) if alarm_email and not alarm_topic else None
+        )
+        topic = alarm_topic or (self.notifications.topic if self.notifications else None)
+        self.alarms, self.dashboard = self._operations(limits, topic, hourly_price_usd)
+        accept(in_endpoint(self.endpoint, self.library.repository))
+        accept(in_alarms(self.alarms, self.rollback))
+
+    def _refuse_next_to_library(self, **arguments: object) -> None:
+        collector = ProblemCollector.of(self)
+        given = [name for name, value in arguments.items() if value is not None]
+        collector.add(one_library(given, where=collector.where("library")))
+        collector.raise_if_any()
+
+    def _endpoint(
+        self,
+        name: str,
+        *,
+        instance_type: str,
+        release: str,
+        allow_unlisted_instance_type: bool,
+        inference_ami: str | None,
+        initial_instance_count: int,
+        deployment: Deployment,
+        rollback_limits: Thresholds | None,
+    ) -> tuple[MultiModelEndpoint, tuple[RollbackAlarms | GreenFleetAlarms, ...]]:
+        """The endpoint, and the alarms above whose limits it is rolled back."""
+        full_name, limits = endpoint_name_for(name, instance_type, release=release), rollback_limits
+        watched = (
+            None
+            if limits is None
+            else RollbackAlarms(self, "Rollback", endpoint_name=full_name, thresholds=limits)
+        )
+        endpoint = MultiModelEndpoint(
             self,
             "Endpoint",
             repository=self.library.repository,
@@ -158,37 +202,32 @@ class MultiModelFleet(Construct):
             release=release,
             inference_ami=inference_ami,
             cpu_image=self.library.cpu_image,
-            initial_instance_count=min_capacity,
+            initial_instance_count=initial_instance_count,
             encryption_key=self._volume_key(instance_type),
-            deployment=deployment or AllAtOnce(),
+            deployment=deployment,
             rollback_alarms=watched.names if watched else (),
         )
-        self.rollback: tuple[RollbackAlarms | GreenFleetAlarms, ...] = ()
-        if watched is not None:
-            new_fleet = GreenFleetAlarms(self, "NewFleet", endpoint=self.endpoint, thresholds=limits)
-            self.rollback = (watched, new_fleet)
-        self.scaling = EndpointScaling(
+        if watched is None:
+            return endpoint, ()
+        new_fleet = GreenFleetAlarms(self, "NewFleet", endpoint=endpoint, thresholds=limits)
+        return endpoint, (watched, new_fleet)
+
+    def _scaling(self, least: int, most: int, targets: Sequence[ScalingTarget] | None) -> EndpointScaling:
+        usual = _USUAL_ON_GPUS if self.endpoint.instance.gpu else _USUAL_ON_CPUS
+        return EndpointScaling(
             self,
             "Scaling",
             endpoint=self.endpoint,
-            min_capacity=min_capacity,
-            max_capacity=max_capacity,
-            targets=targets if targets is not None else _usual_targets(instance_type),
+            min_capacity=least,
+            max_capacity=most,
+            targets=usual if targets is None else targets,
         )
-        self.alias = EndpointAlias(
-            self,
-            "Alias",
-            endpoint=self.endpoint,
-            fleet=name,
-            scaling=[self.scaling],
-            not_needed=retired_models,
-        )
-        self.warm_up = self._sent(warm_up)
-        self.notifications = (
-            AlarmTopic(self, "Notifications", email=alarm_email) if alarm_email and not alarm_topic else None
-        )
-        topic = alarm_topic or (self.notifications.topic if self.notifications else None)
-        self.alarms = EndpointAlarms(
+
+    def _operations(
+        self, limits: Thresholds, topic: sns.ITopic | None, hourly_price_usd: float | None
+    ) -> tuple[EndpointAlarms, EndpointDashboard]:
+        """The alarms and the dashboard."""
+        alarms = EndpointAlarms(
             self,
             "Alarms",
             endpoint=self.endpoint,
@@ -198,22 +237,21 @@ class MultiModelFleet(Construct):
             log_group=self.endpoint.log_group,
         )
         if topic is None:
-            Annotations.of(self.alarms).add_warning_v2(
+            Annotations.of(alarms).add_warning_v2(
                 SILENT_ALARMS, "The alarms notify no one. Give alarm_topic or alarm_email."
             )
-        self.dashboard = EndpointDashboard(
+        dashboard = EndpointDashboard(
             self,
             "Dashboard",
             endpoint=self.endpoint,
-            alarms=self.alarms,
+            alarms=alarms,
             scaling=self.scaling,
             models=len(self.library.built),
             hourly_price_usd=hourly_price_usd,
         )
-        accept(in_endpoint(self.endpoint, self.library.repository))
-        accept(in_alarms(self.alarms, self.rollback))
+        return alarms, dashboard
 
-    def _sent(self, requests: Sequence[WarmUpRequest] | None) -> EndpointWarmUp | None:
+    def _warm_up(self, requests: Sequence[WarmUpRequest] | None) -> EndpointWarmUp | None:
         """The warm-up with these requests, or with those of the declarations; None without a request."""
         requests = self._declared_requests() if requests is None else requests
         if not requests:
@@ -231,9 +269,3 @@ class MultiModelFleet(Construct):
         if found.advice:
             Annotations.of(self).add_warning_v2(WARM_UP_LEFT_OUT, found.advice)
         return found.requests
-
-
-def _usual_targets(instance_type: str) -> list[ScalingTarget]:
-    if instance_type_named(instance_type).gpu is None:
-        return [CpuUtilization(percent=60)]
-    return [InvocationsPerGpu(per_minute=600), GpuUtilization(percent=60)]
