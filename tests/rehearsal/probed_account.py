@@ -82,7 +82,7 @@ class Account:
     @property
     def clock(self) -> Clock:
         """Time."""
-        return Clock(now=self._now, pause=self._pause, slow_load_s=1.0, slow_answer_s=1.0, bake_s=1)
+        return Clock(now=self._now, pause=self._pause, slow_load_s=1.0, slow_answer_s=1.0, bake_s=600)
 
     def _now(self) -> float:
         return time.monotonic() + self._passed
