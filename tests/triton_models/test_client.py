@@ -173,7 +173,9 @@ def test_a_manifest_that_cannot_be_read_any_more_is_no_reason_to_stop(client, cl
         client.target_model("a new one")
 
 
-def test_a_preflight_compares_the_models_with_the_deployed_endpoint(configured, session, aws, repository):
+def test_checking_the_endpoint_compares_the_models_with_the_deployed_endpoint(
+    configured, session, aws, repository
+):
     config = aws.endpoint_config(repository)
     aws.client("sagemaker").create_endpoint(EndpointName=f"on-{config}", EndpointConfigName=config)
     record = {"size": 1, "sha256": "00", "build": {"gpu": "no such"}, "plans": [], "portable": False}
@@ -182,7 +184,7 @@ def test_a_preflight_compares_the_models_with_the_deployed_endpoint(configured, 
     aws.upload(repository, "models/manifest.json", document.encode())
     client = Client(endpoint_name=f"on-{config}", repository=f"s3://{repository}/models/", session=session)
     with pytest.raises(FleetError) as caught:
-        client.preflight()
+        client.check_endpoint()
     (problem,) = caught.value.problems
     assert problem.what == "a plan for no such"
     assert f"endpoint on-{config}" in problem.where

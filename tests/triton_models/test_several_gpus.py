@@ -11,8 +11,8 @@ from triton_models.artifact.built_for import built_gpus, plan_gpu, plan_runs_on
 from triton_models.base.errors import FleetError
 from triton_models.check.target import PLAIN
 from triton_models.facts.instances import GPUS
+from triton_models.repository.check_endpoint import check_endpoint
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.repository.preflight import preflight
 from triton_models.repository.published import built_for
 from triton_models.repository.serving import serving_with
 
@@ -30,8 +30,8 @@ MANIFEST = Manifest().with_published(
 
 
 @pytest.mark.parametrize("instance_type", ["ml.g5.2xlarge", "ml.g6.2xlarge"])
-def test_preflight_passes_on_every_gpu_that_has_a_plan(instance_type: str) -> None:
-    preflight(MANIFEST, serving_with(instance_type=instance_type, release="25.09"))
+def test_it_passes_on_every_gpu_that_has_a_plan(instance_type: str) -> None:
+    check_endpoint(MANIFEST, serving_with(instance_type=instance_type, release="25.09"))
 
 
 @pytest.mark.parametrize(
@@ -41,15 +41,15 @@ def test_preflight_passes_on_every_gpu_that_has_a_plan(instance_type: str) -> No
         ("ml.c5.xlarge", "ml.c5.xlarge has no GPU"),
     ],
 )
-def test_preflight_refuses_a_gpu_without_a_plan(instance_type: str, expected: str) -> None:
+def test_it_refuses_a_gpu_without_a_plan(instance_type: str, expected: str) -> None:
     with pytest.raises(FleetError) as caught:
-        preflight(MANIFEST, serving_with(instance_type=instance_type, release="25.09"))
+        check_endpoint(MANIFEST, serving_with(instance_type=instance_type, release="25.09"))
     (problem,) = caught.value.problems
     assert (problem.what, problem.expected) == ("plans for A10G, L4", expected)
 
 
-def test_preflight_names_a_plan_of_another_gpu_of_the_same_compute_capability() -> None:
-    fit = preflight(MANIFEST, serving_with(instance_type="ml.g6e.xlarge", release="25.09"))
+def test_it_names_a_plan_of_another_gpu_of_the_same_compute_capability() -> None:
+    fit = check_endpoint(MANIFEST, serving_with(instance_type="ml.g6e.xlarge", release="25.09"))
 
     assert fit.other_gpus == ("m",)
     assert "TensorRT warns" in list(fit.lines())[-1]

@@ -17,7 +17,7 @@ from tests.triton_models.model_folders import write, write_plain
 from tests.triton_models.publishing_aws import artifact, client, new_repository, own_endpoints, small_aws
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target, content_targets
 from triton_models.base.errors import FleetError
-from triton_models.deliver.changed import _compared
+from triton_models.deliver.diff import _compared
 from triton_models.facts.instances import GPUS
 from triton_models.facts.releases import RELEASES
 from triton_models.pack.pack import Artifact, pack

@@ -73,7 +73,7 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
     },
     "Check an account or a GPU": {
         "check-endpoint": Verb(
-            "find models that an endpoint could not load", account.check_endpoint, "repository.preflight"
+            "find models that an endpoint could not load", account.check_endpoint, "repository.check_endpoint"
         ),
         "check-quotas": Verb(
             "find service quotas that are too low for a fleet", account.check_quotas, "facts.quotas"
@@ -84,7 +84,7 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
         "deliver": Verb(
             "build, check, verify, pack and publish models one by one", jobs.deliver, "deliver.deliver"
         ),
-        "diff": Verb("list the models that need a new build", jobs.diff, "deliver.changed"),
+        "diff": Verb("list the models that need a new build", jobs.diff, "deliver.diff"),
         "summarize": Verb("summarize the results of many builds", jobs.summarize, "deliver.summary"),
     },
 }

@@ -22,7 +22,7 @@ from triton_models.repository.stored_manifest import MANIFEST_AGE_S
 if TYPE_CHECKING:
     import numpy as np
 
-    from triton_models.repository.preflight import Fit
+    from triton_models.repository.check_endpoint import Fit
 
 # SageMaker answers within 60 seconds; its documentation recommends a socket timeout of 70.
 READ_TIMEOUT_S = 70
@@ -149,7 +149,7 @@ class Client:
         deadline = self._deadline()
         return self._names.artifact(model, self._serving(deadline).target, deadline)
 
-    def preflight(self, models: Sequence[str] = ()) -> Fit:
+    def check_endpoint(self, models: Sequence[str] = ()) -> Fit:
         """Check that the endpoint can load the models, before the first request fails.
 
         This is meant for deployments, because it needs permissions that an application's role should not have
@@ -165,14 +165,14 @@ class Client:
             FleetError: The endpoint would refuse some artifacts, all of which are listed; a model or the
                 endpoint is unknown; or AWS refuses the request.
         """
-        from triton_models.repository.preflight import preflight
+        from triton_models.repository.check_endpoint import check_endpoint
         from triton_models.repository.s3 import aws_errors
         from triton_models.repository.serving import deployed
 
         endpoint = self.endpoint_name
         with aws_errors(f"endpoint {endpoint}"):
             serving = deployed(endpoint, self._session.client("sagemaker"))
-        return preflight(self._names.manifest(self._deadline()), serving, models=models)
+        return check_endpoint(self._names.manifest(self._deadline()), serving, models=models)
 
     def infer(
         self,

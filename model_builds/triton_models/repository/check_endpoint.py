@@ -63,7 +63,7 @@ class Fit:
             )
 
 
-def preflight(manifest: Manifest, serving: Serving, *, models: Sequence[str] = ()) -> Fit:
+def check_endpoint(manifest: Manifest, serving: Serving, *, models: Sequence[str] = ()) -> Fit:
     """Compare the targets of current artifacts with the endpoint that serves them.
 
     Args:
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> Fit:
         s3 = repository_client()
         serving = _wanted_serving(arguments)
         manifest = read(where, s3).manifest
-    return preflight(manifest, serving, models=arguments.names)
+    return check_endpoint(manifest, serving, models=arguments.names)
 
 
 def _wanted_serving(arguments: argparse.Namespace) -> Serving:
@@ -123,7 +123,7 @@ def _wanted_serving(arguments: argparse.Namespace) -> Serving:
         where="the command line",
         expected="--endpoint NAME, or --instance-type and --release of an endpoint not yet deployed",
         fix="add --endpoint TritonFleet-g5-2xlarge-25-09, or --instance-type ml.g5.2xlarge --release 25.09",
-        rule="preflight-endpoint",
+        rule="check-endpoint",
     )
 
 

@@ -19,9 +19,9 @@ from tests.triton_models.publishing_aws import (
 )
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
-from triton_models.repository import preflight as preflight_module
+from triton_models.repository import check_endpoint as check_endpoint_module
+from triton_models.repository.check_endpoint import RULE, check_endpoint
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
-from triton_models.repository.preflight import RULE, preflight
 from triton_models.repository.serving import Serving, deployed, serving_with
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
@@ -48,7 +48,7 @@ CPU = serving_with(instance_type="ml.c5.xlarge", release="25.09")
     "record", [_record(FOR_A10G), _record(WITHOUT_PLAN), _record({}), _record({"gpu": "A10G"})]
 )
 def test_what_was_built_for_the_endpoint_or_needs_no_plan_passes(record: ArtifactRecord) -> None:
-    assert preflight(_manifest(m=record), G5).models == ("m",)
+    assert check_endpoint(_manifest(m=record), G5).models == ("m",)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_the_endpoint_would_refuse_is_reported(
     record: ArtifactRecord, serving: Serving, what: str, expected: str
 ) -> None:
     with pytest.raises(FleetError) as caught:
-        preflight(_manifest(m=record), serving)
+        check_endpoint(_manifest(m=record), serving)
 
     (problem,) = caught.value.problems
     assert (problem.what, problem.expected, problem.rule) == (what, expected, RULE)
@@ -86,7 +86,7 @@ def test_every_model_that_does_not_fit_is_reported_at_once() -> None:
     manifest = _manifest(a=_record(FOR_A10G), b=_record(WITHOUT_PLAN), c=_record(FOR_A10G))
 
     with pytest.raises(FleetError) as caught:
-        preflight(manifest, G6)
+        check_endpoint(manifest, G6)
 
     assert [problem.where[:1] for problem in caught.value.problems] == ["a", "c"]
 
@@ -94,13 +94,13 @@ def test_every_model_that_does_not_fit_is_reported_at_once() -> None:
 def test_only_the_models_asked_for_are_compared() -> None:
     manifest = _manifest(a=_record(FOR_A10G), b=_record(WITHOUT_PLAN))
 
-    assert preflight(manifest, G6, models=["b"]).models == ("b",)
+    assert check_endpoint(manifest, G6, models=["b"]).models == ("b",)
     with pytest.raises(FleetError, match="unknown model 'd'"):
-        preflight(manifest, G6, models=["d"])
+        check_endpoint(manifest, G6, models=["d"])
 
 
 def test_a_model_that_nothing_is_known_about_is_named_and_passes() -> None:
-    fit = preflight(_manifest(a=_record({}), b=_record(WITHOUT_PLAN)), G6)
+    fit = check_endpoint(_manifest(a=_record({}), b=_record(WITHOUT_PLAN)), G6)
 
     assert fit.unrecorded == ("a",)
     assert list(fit.lines())[1] == "without a build record, so not compared: a"
@@ -114,7 +114,7 @@ def test_every_pool_of_an_endpoint_has_to_fit() -> None:
     )
 
     with pytest.raises(FleetError) as caught:
-        preflight(_manifest(m=_record(FOR_A10G)), both)
+        check_endpoint(_manifest(m=_record(FOR_A10G)), both)
 
     assert [problem.expected for problem in caught.value.problems] == ["ml.g6.2xlarge has L4"]
 
@@ -179,19 +179,19 @@ def repository(aws: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_the_command_takes_an_endpoint_that_is_still_to_be_deployed(repository: str) -> None:
     planned = _arguments(repository, instance_type="ml.g5.2xlarge", release="25.09")
 
-    assert list(preflight_module.run(planned).lines()) == [
+    assert list(check_endpoint_module.run(planned).lines()) == [
         "ml.g5.2xlarge with release 25.09: 1 model, each built for this target or without a plan"
     ]
 
 
 def test_the_command_takes_a_deployed_endpoint(repository: str, sagemaker: Any) -> None:
     with pytest.raises(FleetError, match=r"ml\.p3\.2xlarge has V100"):
-        preflight_module.run(_arguments(repository, endpoint=deploy(sagemaker, "deployed")))
+        check_endpoint_module.run(_arguments(repository, endpoint=deploy(sagemaker, "deployed")))
 
 
 def test_an_endpoint_that_does_not_exist_is_one_error(repository: str) -> None:
     with pytest.raises(FleetError) as caught:
-        preflight_module.run(_arguments(repository, endpoint="nowhere"))
+        check_endpoint_module.run(_arguments(repository, endpoint="nowhere"))
 
     assert len(caught.value.problems) == 1
 
@@ -200,5 +200,5 @@ def test_an_endpoint_that_does_not_exist_is_one_error(repository: str) -> None:
 def test_the_command_wants_either_an_endpoint_or_both_of_its_properties(
     repository: str, given: dict[str, str]
 ) -> None:
-    with pytest.raises(FleetError, match="preflight-endpoint"):
-        preflight_module.run(_arguments(repository, **given))
+    with pytest.raises(FleetError, match="check-endpoint"):
+        check_endpoint_module.run(_arguments(repository, **given))

@@ -25,7 +25,7 @@ from triton_models.artifact.targets import ANY
 from triton_models.base.errors import FleetError
 from triton_models.builds.inputs import Inputs, find_inputs
 from triton_models.cli.main import main
-from triton_models.deliver.changed import ModelState, changed
+from triton_models.deliver.diff import ModelState, changed
 from triton_models.deliver.places import Place
 from triton_models.deliver.results import Results
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
