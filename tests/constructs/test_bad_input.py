@@ -17,6 +17,7 @@ from aws_cdk import aws_s3 as s3
 from synthesised import Resources
 
 import triton_fleet
+from tests.reported import reported
 from triton_fleet import (
     AlarmTopic,
     Canary,
@@ -252,12 +253,6 @@ def test_a_decorator_leaves_signature_and_docstring_as_they_are() -> None:
     assert "Create the endpoint" in str(MultiModelEndpoint.__init__.__doc__)
 
 
-def _rules(call: Callable[[], object]) -> list[str]:
-    with pytest.raises(FleetError) as raised:
-        call()
-    return [problem.rule for problem in raised.value.problems]
-
-
 def _later(stack: Stack, kind: str) -> CfnParameter:
     return CfnParameter(stack, f"Later{kind}", type=kind)
 
@@ -287,25 +282,22 @@ def _later(stack: Stack, kind: str) -> CfnParameter:
 def test_a_value_that_the_service_refuses_is_refused_here(
     stack: Stack, repository: ModelRepository, given: dict[str, Any], rules: list[str]
 ) -> None:
-    assert _rules(lambda: MultiModelEndpoint(stack, "Endpoint", repository=repository, **given)) == rules
+    with reported(*rules):
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, **given)
 
 
 def test_a_list_known_only_at_deployment_is_reported(stack: Stack, repository: ModelRepository) -> None:
     names = _later(stack, "CommaDelimitedList").value_as_list
-    call = lambda: MultiModelEndpoint(  # noqa: E731
-        stack, "Endpoint", repository=repository, deployment=Canary(), rollback_alarms=names
-    )
-
-    assert _rules(call) == ["literal-needed"]
+    with reported("literal-needed"):
+        MultiModelEndpoint(
+            stack, "Endpoint", repository=repository, deployment=Canary(), rollback_alarms=names
+        )
 
 
 def test_minutes_known_only_at_deployment_are_reported(stack: Stack, repository: ModelRepository) -> None:
     wait = Duration.minutes(_later(stack, "Number").value_as_number)
-    call = lambda: MultiModelEndpoint(  # noqa: E731
-        stack, "Endpoint", repository=repository, container_start_timeout=wait
-    )
-
-    assert _rules(call) == ["whole-time"]
+    with reported("whole-time"):
+        MultiModelEndpoint(stack, "Endpoint", repository=repository, container_start_timeout=wait)
 
 
 def test_numbers_that_may_come_later_are_references(
@@ -336,7 +328,8 @@ def test_numbers_that_may_come_later_are_references(
 def test_a_value_that_scaling_refuses_is_refused_here(
     stack: Stack, endpoint: MultiModelEndpoint, given: dict[str, Any], rules: list[str]
 ) -> None:
-    assert _rules(lambda: EndpointScaling(stack, "Scaling", endpoint=endpoint, **given)) == rules
+    with reported(*rules):
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, **given)
 
 
 @pytest.mark.parametrize(
@@ -356,11 +349,13 @@ def test_a_value_that_steps_refuse_is_refused_here(
     metric = endpoint.metrics.metric("ModelLatency")
     steps = StepScaling(**{"name": "Busy", "metric": metric, "steps": [ScalingStep(at=1, change=1)], **given})
 
-    assert _rules(lambda: EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[steps])) == rules
+    with reported(*rules):
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[steps])
 
 
 def test_an_address_without_a_host_is_refused(stack: Stack) -> None:
-    assert _rules(lambda: AlarmTopic(stack, "Topic", email="")) == ["email-address"]
+    with reported("email-address"):
+        AlarmTopic(stack, "Topic", email="")
 
 
 @pytest.mark.parametrize(
@@ -374,11 +369,10 @@ def test_an_address_without_a_host_is_refused(stack: Stack) -> None:
 def test_a_builds_time_is_whole_minutes_in_a_range(
     stack: Stack, repository: ModelRepository, source: Path, timeout: Duration, rules: list[str]
 ) -> None:
-    call = lambda: ModelBuildProject(  # noqa: E731
-        stack, "Builds", repository=repository, source=source, models=["minilm"], timeout=timeout
-    )
-
-    assert _rules(call) == rules
+    with reported(*rules):
+        ModelBuildProject(
+            stack, "Builds", repository=repository, source=source, models=["minilm"], timeout=timeout
+        )
 
 
 def test_content_types_are_reported_that_sagemaker_refuses(stack: Stack) -> None:
@@ -393,29 +387,28 @@ def test_more_security_groups_than_an_interface_has_are_refused(stack: Stack) ->
     vpc = ec2.Vpc(stack, "Vpc", nat_gateways=1)
     groups = [ec2.SecurityGroup(stack, f"Group{number}", vpc=vpc) for number in range(6)]
 
-    assert _rules(lambda: EndpointNetwork(stack, "Network", vpc=vpc, security_groups=groups)) == [
-        "number-range"
-    ]
+    with reported("number-range"):
+        EndpointNetwork(stack, "Network", vpc=vpc, security_groups=groups)
 
 
 def test_the_owner_of_a_vpc_is_an_account(stack: Stack) -> None:
     vpc = ec2.Vpc(stack, "Vpc", nat_gateways=1)
 
-    assert _rules(lambda: EndpointNetwork(stack, "Network", vpc=vpc, vpc_owner="me")) == ["account-id"]
+    with reported("account-id"):
+        EndpointNetwork(stack, "Network", vpc=vpc, vpc_owner="me")
 
 
 def test_names_of_rollback_alarms_are_names_of_endpoints(stack: Stack) -> None:
-    call = lambda: RollbackAlarms(stack, "Rollback", endpoint_name="a b", variant_name="")  # noqa: E731
-
-    assert _rules(call) == ["resource-name", "resource-name"]
+    with reported("resource-name", "resource-name"):
+        RollbackAlarms(stack, "Rollback", endpoint_name="a b", variant_name="")
 
 
 @pytest.mark.parametrize("prefix", ["*", "a b", "a//b", "", "/"])
 def test_a_prefix_is_folders(stack: Stack, prefix: str) -> None:
-    assert _rules(lambda: ModelRepository(stack, "Repository", prefix=prefix)) == ["repository-prefix"]
+    with reported("repository-prefix"):
+        ModelRepository(stack, "Repository", prefix=prefix)
 
 
 def test_an_imported_endpoint_has_a_name_that_one_can_have(stack: Stack) -> None:
-    call = lambda: MultiModelEndpoint.from_endpoint_name(stack, "Imported", "a_b")  # noqa: E731
-
-    assert _rules(call) == ["resource-name"]
+    with reported("resource-name"):
+        MultiModelEndpoint.from_endpoint_name(stack, "Imported", "a_b")

@@ -15,6 +15,7 @@ from cdk_nag import HIPAASecurityChecks
 from cfnlint.api import ManualArgs, lint
 from synthesised import Resources
 
+from tests.reported import reported
 from triton_fleet import (
     AllAtOnce,
     CustomImage,
@@ -163,7 +164,8 @@ def test_a_deployment_with_its_alarms_is_of_the_endpoint(stack: Stack, resources
 
 
 def test_alarms_that_nothing_watches_are_refused(stack: Stack) -> None:
-    assert _rules(lambda: _create(stack, rollback_alarms=["errors"])) == ["rollback-alarms"]
+    with reported("rollback-alarms"):
+        _create(stack, rollback_alarms=["errors"])
 
 
 def test_routing_and_ssm_access_are_said_when_asked_for(stack: Stack, resources: Resources) -> None:
@@ -195,7 +197,8 @@ def test_variables_are_added_to_those_of_the_server(stack: Stack, resources: Res
 def test_variables_that_would_be_lost_or_refused_are_a_mistake(
     stack: Stack, environment: dict[str, str]
 ) -> None:
-    assert _rules(lambda: _create(stack, environment=environment)) == ["container-environment"]
+    with reported("container-environment"):
+        _create(stack, environment=environment)
 
 
 def test_tags_are_on_everything_that_can_have_some(stack: Stack, resources: Resources) -> None:
@@ -233,13 +236,15 @@ def test_types_that_stand_in_are_tried_after_the_preferred_one(stack: Stack, res
 
 
 def test_types_that_stand_in_are_refused_unless_they_are_asked_for(stack: Stack) -> None:
-    assert _rules(lambda: _create(stack, instance_pools=["ml.g5.xlarge"])) == ["multi-model-pools"]
+    with reported("multi-model-pools"):
+        _create(stack, instance_pools=["ml.g5.xlarge"])
 
 
 def test_a_host_image_of_another_cuda_is_refused(stack: Stack) -> None:
     ami = "al2-ami-sagemaker-inference-gpu-3-1"
 
-    assert _rules(lambda: _create(stack, release="25.09", inference_ami=ami)) == ["host-ami"]
+    with reported("host-ami"):
+        _create(stack, release="25.09", inference_ami=ami)
 
 
 @pytest.mark.parametrize(

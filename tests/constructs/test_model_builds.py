@@ -12,6 +12,7 @@ from aws_cdk.assertions import Template
 from declared import declare
 from synthesised import Resources
 
+from tests.reported import reported
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
 from triton_fleet.arguments.late import late_problems
 
@@ -30,12 +31,6 @@ def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
 def _project(resources: Resources) -> dict[str, Any]:
     (project,) = resources("AWS::CodeBuild::Project")
     return project
-
-
-def _rules(call: Callable[[], object]) -> list[str]:
-    with pytest.raises(FleetError) as raised:
-        call()
-    return [problem.rule for problem in raised.value.problems]
 
 
 def test_models_are_compiled_on_the_gpu_and_in_the_image_that_serve_them(
@@ -201,7 +196,8 @@ def test_two_projects_live_in_one_stack(stack: Stack, repository: ModelRepositor
     ],
 )
 def test_a_mistake_names_its_rule(build: Build, arguments: dict[str, Any], rules: list[str]) -> None:
-    assert _rules(lambda: build(**arguments)) == rules
+    with reported(*rules):
+        build(**arguments)
 
 
 def test_an_unknown_model_is_reported_with_the_close_ones(build: Build) -> None:

@@ -10,6 +10,7 @@ from aws_cdk import App, Fn, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Annotations, Match, Template
 
+from tests.reported import reported
 from triton_fleet import FleetError, ModelRepository, MultiModelEndpoint
 from triton_fleet.hosting.network import EndpointNetwork, VpcService
 
@@ -49,12 +50,6 @@ def _services(stack: Stack) -> dict[str, dict[str, Any]]:
     """The VPC endpoints by the last part of their service's name."""
     found = Template.from_stack(stack).find_resources(ENDPOINT).values()
     return {each["Properties"]["ServiceName"]["Fn::Join"][1][-1]: each["Properties"] for each in found}
-
-
-def _rules(call: Callable[[], object]) -> list[str]:
-    with pytest.raises(FleetError) as raised:
-        call()
-    return [problem.rule for problem in raised.value.problems]
 
 
 def test_a_model_is_attached_to_the_private_subnets(network: EndpointNetwork, stack: Stack) -> None:
@@ -202,7 +197,8 @@ def test_callers_need_an_endpoint_of_this_network(stack: Stack, vpc: ec2.Vpc) ->
     network = EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=[VpcService.RUNTIME])
     group = ec2.SecurityGroup(stack, "Search", vpc=vpc)
 
-    assert _rules(lambda: network.allow_callers(group)) == ["network-callers"]
+    with reported("network-callers"):
+        network.allow_callers(group)
 
 
 def test_the_role_attaches_to_these_subnets_and_groups_only(network: EndpointNetwork, stack: Stack) -> None:
@@ -308,19 +304,15 @@ def test_two_zones_are_not_remarked_on(network: EndpointNetwork, stack: Stack) -
 
 def test_a_vpc_of_public_subnets_is_refused(stack: Stack) -> None:
     vpc = _imported(stack, public_subnet_ids=["a", "b"])
-    call = lambda: EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=[VpcService.S3])  # noqa: E731
-
-    assert _rules(call) == ["network-private-subnets"]
+    with reported("network-private-subnets"):
+        EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=[VpcService.S3])
 
 
 def test_public_subnets_are_refused_among_private_ones(stack: Stack) -> None:
     vpc = _imported(stack, public_subnet_ids=["a", "b"], private_subnet_ids=["c", "d"])
     chosen = [*vpc.public_subnets, *vpc.private_subnets]
-    call = lambda: EndpointNetwork(  # noqa: E731
-        stack, "Network", vpc=vpc, subnets=chosen, existing_vpc_endpoints=[VpcService.S3]
-    )
-
-    assert _rules(call) == ["network-private-subnets"]
+    with reported("network-private-subnets"):
+        EndpointNetwork(stack, "Network", vpc=vpc, subnets=chosen, existing_vpc_endpoints=[VpcService.S3])
 
 
 def test_a_vpc_that_names_no_subnets_is_refused_with_the_way_to_name_them(stack: Stack) -> None:
@@ -332,15 +324,14 @@ def test_a_vpc_that_names_no_subnets_is_refused_with_the_way_to_name_them(stack:
 
 def test_everything_wrong_with_a_network_is_reported_at_once(stack: Stack) -> None:
     vpc = _imported(stack, isolated_subnet_ids=["i1", "i2"])
-    twice = lambda: EndpointNetwork(  # noqa: E731
-        stack,
-        "Network",
-        vpc=vpc,
-        create_vpc_endpoints=[VpcService.KMS],
-        existing_vpc_endpoints=[VpcService.KMS],
-    )
-
-    assert _rules(twice) == ["network-endpoint-twice", "network-models-unreachable"]
+    with reported("network-endpoint-twice", "network-models-unreachable"):
+        EndpointNetwork(
+            stack,
+            "Network",
+            vpc=vpc,
+            create_vpc_endpoints=[VpcService.KMS],
+            existing_vpc_endpoints=[VpcService.KMS],
+        )
 
 
 def test_a_service_that_is_none_of_ours_is_reported_with_the_others(stack: Stack, vpc: ec2.Vpc) -> None:
@@ -357,16 +348,14 @@ def test_a_service_that_is_none_of_ours_is_reported_with_the_others(stack: Stack
 
 
 def test_a_gateway_needs_the_route_tables_of_imported_subnets(stack: Stack) -> None:
-    call = lambda: EndpointNetwork(stack, "N", vpc=_imported(stack, isolated_subnet_ids=["i1", "i2"]))  # noqa: E731
-
-    assert _rules(call) == ["network-route-tables"]
+    with reported("network-route-tables"):
+        EndpointNetwork(stack, "N", vpc=_imported(stack, isolated_subnet_ids=["i1", "i2"]))
 
 
 def test_a_subnet_by_its_id_has_no_known_route_table_either(stack: Stack, vpc: ec2.Vpc) -> None:
     subnet = ec2.Subnet.from_subnet_id(stack, "Subnet", "subnet-1")
-    call = lambda: EndpointNetwork(stack, "Network", vpc=vpc, subnets=[subnet])  # noqa: E731
-
-    assert _rules(call) == ["network-route-tables"]
+    with reported("network-route-tables"):
+        EndpointNetwork(stack, "Network", vpc=vpc, subnets=[subnet])
 
 
 def test_synthesis_asks_for_nothing_from_an_account() -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -11,7 +10,8 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match, Template
 from synthesised import Resources
 
-from triton_fleet import BuildRuns, FleetError, ModelBuildProject, ModelRepository
+from tests.reported import reported
+from triton_fleet import BuildRuns, ModelBuildProject, ModelRepository
 
 
 def _role(stack: Stack) -> iam.Role:
@@ -133,10 +133,8 @@ def test_a_new_bucket_can_be_encrypted_with_a_key_that_exists(stack: Stack, reso
 
 
 def test_a_bucket_that_exists_is_refused_without_its_key(stack: Stack) -> None:
-    with pytest.raises(FleetError) as caught:
+    with reported("existing-bucket"):
         ModelRepository(stack, "Repository", bucket=s3.Bucket.from_bucket_name(stack, "Kept", "kept-models"))
-
-    assert [problem.rule for problem in caught.value.problems] == ["existing-bucket"]
 
 
 def test_reading_is_limited_to_the_prefix(

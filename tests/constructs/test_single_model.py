@@ -17,6 +17,7 @@ from botocore_model import violations
 from cfnlint.api import ManualArgs, lint
 from synthesised import Resources
 
+from tests.reported import reported
 from tests.triton_models.declared_models import declare
 from triton_fleet import (
     Canary,
@@ -58,12 +59,6 @@ def _create(stack: Stack, *variants: Variant, **arguments: Any) -> SingleModelEn
 def _config(resources: Resources) -> dict[str, Any]:
     (config,) = resources("AWS::SageMaker::EndpointConfig")
     return dict(config)
-
-
-def _rules(call: Callable[[], object]) -> list[str]:
-    with pytest.raises(FleetError) as raised:
-        call()
-    return [problem.rule for problem in raised.value.problems]
 
 
 def _everything(stack: Stack) -> SingleModelEndpoint:
@@ -137,7 +132,8 @@ def test_the_ensemble_is_not_named_twice(stack: Stack) -> None:
     variant = Variant(artifact=ARTIFACT, default_model="pipeline")
     environment = {"SAGEMAKER_TRITON_DEFAULT_MODEL_NAME": "other"}
 
-    assert _rules(lambda: _create(stack, variant, environment=environment)) == ["container-environment"]
+    with reported("container-environment"):
+        _create(stack, variant, environment=environment)
 
 
 def test_weight_zero_stays_zero(stack: Stack, resources: Resources) -> None:
@@ -297,7 +293,8 @@ def test_a_type_that_stands_in_may_have_another_gpu_with_a_plan_of_its_own(
 def test_pools_that_could_not_run_the_model_are_refused(
     stack: Stack, pools: list[InstancePool], rules: list[str]
 ) -> None:
-    assert _rules(lambda: _create(stack, Variant(artifact=ARTIFACT, instance_pools=pools))) == rules
+    with reported(*rules):
+        _create(stack, Variant(artifact=ARTIFACT, instance_pools=pools))
 
 
 @pytest.mark.parametrize(
@@ -327,14 +324,14 @@ def test_pools_that_could_not_run_the_model_are_refused(
 def test_a_mistake_names_its_rule(
     stack: Stack, variants: list[Variant], arguments: dict[str, Any], rules: list[str]
 ) -> None:
-    assert _rules(lambda: _create(stack, *variants, **arguments)) == rules
+    with reported(*rules):
+        _create(stack, *variants, **arguments)
 
 
 def test_an_endpoint_without_variants_is_a_mistake(stack: Stack) -> None:
     repository = ModelRepository(stack, "Repository")
-    call = lambda: SingleModelEndpoint(stack, "Endpoint", repository=repository, variants=[])  # noqa: E731
-
-    assert _rules(call) == ["variant-set"]
+    with reported("variant-set"):
+        SingleModelEndpoint(stack, "Endpoint", repository=repository, variants=[])
 
 
 def test_every_mistake_is_reported_at_once_with_the_variant_it_is_in(stack: Stack) -> None:
@@ -482,12 +479,14 @@ def test_every_variant_runs_the_image_for_cpus_if_it_is_asked_for(stack: Stack, 
 def test_the_image_for_cpus_is_refused_on_a_gpu(
     stack: Stack, variants: list[Variant], given: dict[str, Any]
 ) -> None:
-    assert _rules(lambda: _create(stack, *variants, cpu_image=True, **given)) == ["cpu-image"]
+    with reported("cpu-image"):
+        _create(stack, *variants, cpu_image=True, **given)
 
 
 def test_the_image_for_cpus_is_refused_besides_an_image_of_ones_own(stack: Stack) -> None:
     own = CustomImage(repository=ecr.Repository(stack, "Own"), tag="7")
-    assert _rules(lambda: _create(stack, CPU, cpu_image=True, image=own)) == ["cpu-image"]
+    with reported("cpu-image"):
+        _create(stack, CPU, cpu_image=True, image=own)
 
 
 def test_api_gateway_accepts_it_as_an_endpoint(stack: Stack) -> None:

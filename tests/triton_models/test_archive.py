@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.reported import reported
 from tests.triton_models.hostile_archives import (
     END,
     GOOD,
@@ -100,10 +101,8 @@ def test_whoever_reads_a_content_that_is_cut_gets_the_same_error() -> None:
     cut = gzipped(header("net/big", size=5000) + b"x" * 1000)
     (member,) = [next(iter(members(io.BytesIO(cut), where="m.tar.gz")))]
 
-    with pytest.raises(FleetError) as caught:
+    with reported("archive-damaged"):
         member.content.beginning(5000)
-
-    assert [problem.rule for problem in caught.value.problems] == ["archive-damaged"]
 
 
 def test_an_artifact_to_publish_is_read_as_strictly(tmp_path: Path) -> None:
@@ -111,10 +110,8 @@ def test_an_artifact_to_publish_is_read_as_strictly(tmp_path: Path) -> None:
     path = tmp_path / f"net-{hashlib.sha256(hostile).hexdigest()[:16]}.tar.gz"
     path.write_bytes(hostile)
 
-    with pytest.raises(FleetError) as caught:
+    with reported("archive-link"):
         Artifact.read(path)
-
-    assert [problem.rule for problem in caught.value.problems] == ["archive-link"]
 
 
 # Limits
@@ -254,7 +251,5 @@ def test_an_environment_may_hold_links_and_a_file_again_and_be_plain() -> None:
 
 
 def test_an_environment_is_otherwise_read_as_strictly() -> None:
-    with pytest.raises(FleetError) as caught:
+    with reported("archive-damaged"):
         list(members(io.BytesIO(os.urandom(5000)), where="it", form=ENVIRONMENT))
-
-    assert [problem.rule for problem in caught.value.problems] == ["archive-damaged"]

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import triton_models.pack.pack as pack_module
+from tests.reported import reported
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError
@@ -161,10 +162,8 @@ def test_what_check_refuses_is_not_packed_and_nothing_is_written(tmp_path: Path)
     root = write_plain(tmp_path / "resnet50")
     shutil.rmtree(root / "resnet50" / "1")
 
-    with pytest.raises(FleetError) as caught:
+    with reported("version-missing"):
         pack(root, output=tmp_path / "out")
-
-    assert caught.value.problems[0].rule == "version-missing"
     assert not (tmp_path / "out").exists()
 
 
@@ -184,12 +183,10 @@ def test_every_refused_model_is_named_at_once(tmp_path: Path) -> None:
     bad = write_plain(tmp_path / "resnet50")
     shutil.rmtree(bad / "resnet50" / "1")
 
-    with pytest.raises(FleetError) as caught:
+    with reported("version-missing", "unreadable"):
         pack_module.run(
             argparse.Namespace(paths=[bad, tmp_path / "nothing"], output=tmp_path / "out", copies=0)
         )
-
-    assert [problem.rule for problem in caught.value.problems] == ["version-missing", "unreadable"]
 
 
 def test_a_link_that_leaves_the_model_is_refused(tmp_path: Path) -> None:
@@ -205,10 +202,8 @@ def test_what_the_reader_of_archives_would_refuse_is_not_packed(tmp_path: Path) 
     root = write_plain(tmp_path / "resnet50")
     write(root / "resnet50" / ("d/" * 64 + "file"), b"x")
 
-    with pytest.raises(FleetError) as caught:
+    with reported("archive-limit"):
         pack(root, output=tmp_path / "out")
-
-    assert {problem.rule for problem in caught.value.problems} == {"archive-limit"}
     assert not (tmp_path / "out").exists()
 
 
@@ -232,10 +227,8 @@ def test_a_full_disk_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_an_output_that_is_a_file_is_a_users_mistake(tmp_path: Path) -> None:
     write(tmp_path / "out", b"")
 
-    with pytest.raises(FleetError) as caught:
+    with reported("unwritable"):
         pack(write_plain(tmp_path / "resnet50"), output=tmp_path / "out")
-
-    assert caught.value.problems[0].rule == "unwritable"
 
 
 def test_an_output_inside_the_model_is_a_users_mistake(tmp_path: Path) -> None:
@@ -259,27 +252,21 @@ def test_an_artifact_whose_content_was_changed_is_refused(tmp_path: Path) -> Non
     content = gzip.decompress(artifact.path.read_bytes())
     artifact.path.write_bytes(gzip.compress(content))
 
-    with pytest.raises(FleetError) as caught:
+    with reported("artifact-changed"):
         Artifact.read(artifact.path)
-
-    assert caught.value.problems[0].rule == "artifact-changed"
 
 
 def test_an_archive_that_is_not_named_after_its_content_is_refused(tmp_path: Path) -> None:
     archive = tar(write_plain(tmp_path / "resnet50"), tmp_path / "resnet50.tar.gz")
 
-    with pytest.raises(FleetError) as caught:
+    with reported("artifact-name"):
         Artifact.read(archive)
-
-    assert caught.value.problems[0].rule == "artifact-name"
 
 
 @pytest.mark.parametrize("name", ["nothing", "nothing-0123456789abcdef.tar.gz"])
 def test_an_artifact_that_is_not_there_is_a_users_mistake(name: str, tmp_path: Path) -> None:
-    with pytest.raises(FleetError) as caught:
+    with reported("unreadable"):
         Artifact.read(tmp_path / name)
-
-    assert caught.value.problems[0].rule == "unreadable"
 
 
 def test_the_outcome_is_the_paths_one_a_line(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import triton_models.pack.pack as pack_module
+from tests.reported import reported
 from tests.triton_models.model_folders import write, write_plain
 from triton_models.artifact.layout import read_layout
 from triton_models.base.errors import FleetError
@@ -95,9 +96,8 @@ def test_a_link_put_in_a_files_place_meanwhile_is_not_followed(tmp_path: Path, m
 
     _meanwhile(monkeypatch, swap)
 
-    with pytest.raises(FleetError) as caught:
+    with reported("changed-while-packed"):
         pack(root, output=tmp_path / "out")
-    assert caught.value.problems[0].rule == "changed-while-packed"
     assert list((tmp_path / "out").glob("*")) == []
 
 

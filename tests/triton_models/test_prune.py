@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.reported import reported
 from tests.triton_models.faulty_s3 import Fault, FaultyS3
 from tests.triton_models.publishing_aws import (
     artifact,
@@ -265,9 +266,8 @@ def test_an_artifact_that_is_being_deleted_is_not_published(
 ) -> None:
     _interrupted(proxy, repository, sagemaker)
 
-    with pytest.raises(FleetError) as caught:
+    with reported("being-deleted"):
         publish([versions[0]], repository=repository, s3=s3)
-    assert caught.value.problems[0].rule == "being-deleted"
 
     prune(repository=repository, keep=2, older_than=AT_ONCE, resume=True, s3=s3, sagemaker=sagemaker)
     published = publish([versions[0]], repository=repository, s3=s3)

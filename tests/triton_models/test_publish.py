@@ -21,6 +21,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
+from tests.reported import reported
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
 from tests.triton_models.publishing_aws import client
 from triton_models.base.errors import FleetError
@@ -236,10 +237,8 @@ def test_losing_every_round_is_one_error(resnet50: Artifact, repository: str, s3
 
     _on_put(s3, interfere, key_ends="manifest.json", times=99)
 
-    with pytest.raises(FleetError) as caught:
+    with reported("contended"):
         publish([resnet50], repository=repository, s3=s3)
-
-    assert caught.value.problems[0].rule == "contended"
 
 
 def test_the_same_object_from_a_faster_publisher_counts_as_there(
@@ -262,10 +261,8 @@ def test_an_object_of_that_name_with_other_content_is_not_overwritten(
     where = Repository.parse(repository)
     s3.put_object(Bucket=where.bucket, Key=where.key(resnet50.path.name), Body=b"something else")
 
-    with pytest.raises(FleetError) as caught:
+    with reported("artifact-changed"):
         publish([resnet50], repository=repository, s3=another_client())
-
-    assert caught.value.problems[0].rule == "artifact-changed"
     stored = s3.get_object(Bucket=where.bucket, Key=where.key(resnet50.path.name))
     assert stored["Body"].read() == b"something else"
     assert _manifest(repository, s3).models == {}
@@ -546,10 +543,8 @@ def test_a_file_that_changed_after_it_was_read_is_not_sent(large: Artifact, repo
         file.seek(6 << 20)
         file.write(b"other")
 
-    with pytest.raises(FleetError) as caught:
+    with reported("artifact-changed"):
         upload([large], Repository.parse(repository), s3, part_bytes=LEAST_PART)
-
-    assert caught.value.problems[0].rule == "artifact-changed"
     assert "Contents" not in s3.list_objects_v2(Bucket=Repository.parse(repository).bucket)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.reported import reported
 from tests.triton_models.faulty_s3 import Fault, FaultyS3, Request
 from tests.triton_models.publishing_aws import (
     ENVIRONMENT,
@@ -77,10 +78,8 @@ def test_a_second_one_goes_further_back_and_a_third_is_refused(
     rollback("minilm", repository=repository, s3=s3)
     assert _current(repository, s3) == versions[0].path.name
 
-    with pytest.raises(FleetError) as caught:
+    with reported("no-earlier-artifact"):
         rollback("minilm", repository=repository, s3=s3)
-
-    assert caught.value.problems[0].rule == "no-earlier-artifact"
     assert _current(repository, s3) == versions[0].path.name
 
 
@@ -111,11 +110,10 @@ def test_an_object_that_is_gone_does_not_become_current(
     where = Repository.parse(repository)
     s3.delete_object(Bucket=where.bucket, Key=where.key(versions[1].path.name))
 
-    with pytest.raises(FleetError) as caught:
+    with reported("artifact-gone") as problems:
         rollback("minilm", repository=repository, s3=s3)
 
-    (problem,) = caught.value.problems
-    assert problem.rule == "artifact-gone"
+    (problem,) = problems
     assert problem.where == f"{repository}{versions[1].path.name}"
 
 
@@ -125,18 +123,15 @@ def test_an_object_that_was_overwritten_does_not_become_current(
     where = Repository.parse(repository)
     s3.put_object(Bucket=where.bucket, Key=where.key(versions[1].path.name), Body=b"something else")
 
-    with pytest.raises(FleetError) as caught:
+    with reported("artifact-changed"):
         rollback("minilm", repository=repository, s3=s3)
-
-    assert caught.value.problems[0].rule == "artifact-changed"
 
 
 def test_an_unknown_model_or_artifact_is_answered_with_close_ones(repository: str, s3: Any) -> None:
     with pytest.raises(FleetError, match="did you mean minilm"):
         rollback("minlm", repository=repository, s3=s3)
-    with pytest.raises(FleetError) as caught:
+    with reported("unknown-artifact"):
         rollback("minilm", repository=repository, to="0123456789abcdef", s3=s3)
-    assert caught.value.problems[0].rule == "unknown-artifact"
 
 
 @pytest.fixture(scope="module")
@@ -177,11 +172,10 @@ def test_the_same_models_publication_meanwhile_is_not_undone(
     fixed = artifact(tmp_path, name="minilm", weights=b"fixed")
     proxy.expect(after=_at(1, lambda: publish([fixed], repository=repository, s3=s3, by="carl")))
 
-    with pytest.raises(FleetError) as caught:
+    with reported("changed-meanwhile") as problems:
         rollback("minilm", repository=repository, s3=client(proxy.url))
 
-    (problem,) = caught.value.problems
-    assert problem.rule == "changed-meanwhile"
+    (problem,) = problems
     assert "carl" in problem.why
     assert _current(repository, s3) == fixed.path.name
 

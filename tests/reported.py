@@ -1,0 +1,20 @@
+"""What is wrong, as a user is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from triton_models.base.errors import FleetError, Problem
+
+
+@contextmanager
+def reported(*rules: str) -> Iterator[list[Problem]]:
+    """Expect an error whose problems have these rules, in this order; gives the problems afterwards."""
+    problems: list[Problem] = []
+    with pytest.raises(FleetError) as raised:
+        yield problems
+    problems += raised.value.problems
+    assert [problem.rule for problem in problems] == list(rules)
