@@ -114,13 +114,12 @@ def consistent_manifest(repository: str, s3: Any) -> Manifest:
     Every artifact that the manifest records is there, with the recorded size and SHA-256, and every name
     stands for one of them.
     """
-    where = Repository.parse(repository)
-    manifest = read_manifest(where, s3=s3)
+    manifest = read_manifest(Repository.parse(repository), s3=s3)
     for model in manifest.models.values():
         assert set(model.current.values()) <= model.artifacts.keys()
         assert model.history[-1].artifact in model.current.values()
         for name, record in model.artifacts.items():
-            content = s3.get_object(Bucket=where.bucket, Key=where.key(name))["Body"].read()
+            content = stored(name, repository, s3)
             assert (len(content), hashlib.sha256(content).hexdigest()) == (record.size, record.sha256)
             assert name not in manifest.deleting
     return manifest
@@ -133,6 +132,25 @@ def objects(repository: str, s3: Any) -> set[str]:
     return {each["Key"].removeprefix(where.prefix) for each in listed}
 
 
+def stored(name: str, repository: str, s3: Any) -> bytes:
+    """The content of an object in a repository."""
+    where = Repository.parse(repository)
+    content: bytes = s3.get_object(Bucket=where.bucket, Key=where.key(name))["Body"].read()
+    return content
+
+
+def put(name: str, body: bytes, repository: str, s3: Any) -> None:
+    """Store an object in a repository as nothing here does."""
+    where = Repository.parse(repository)
+    s3.put_object(Bucket=where.bucket, Key=where.key(name), Body=body)
+
+
+def delete(name: str, repository: str, s3: Any) -> None:
+    """Delete an object of a repository behind its back."""
+    where = Repository.parse(repository)
+    s3.delete_object(Bucket=where.bucket, Key=where.key(name))
+
+
 def unfinished_uploads(repository: str, s3: Any) -> list[str]:
     """The keys of uploads in parts that were begun and not ended."""
     listed = s3.list_multipart_uploads(Bucket=Repository.parse(repository).bucket)
@@ -141,5 +159,4 @@ def unfinished_uploads(repository: str, s3: Any) -> list[str]:
 
 def write_manifest(repository: str, document: Any, s3: Any) -> None:
     """Put any document in the manifest's place."""
-    where = Repository.parse(repository)
-    s3.put_object(Bucket=where.bucket, Key=where.key("manifest.json"), Body=json.dumps(document).encode())
+    put("manifest.json", json.dumps(document).encode(), repository, s3)

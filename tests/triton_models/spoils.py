@@ -40,6 +40,16 @@ def edited(model: str, edit: Callable[[Any], object]) -> Spoil:
     return spoil
 
 
+def having(model: str, **fields: object) -> Spoil:
+    """Its configuration has other values in these fields."""
+
+    def edit(config: Any) -> None:
+        for field, value in fields.items():
+            setattr(config, field, value)
+
+    return edited(model, edit)
+
+
 def stepped(number: int, edit: Callable[[Any], object]) -> Spoil:
     """The same in a step of the ensemble `minilm`."""
     return edited("minilm", lambda config: edit(config.ensemble_scheduling.step[number]))
@@ -98,12 +108,12 @@ def renamed(name: str) -> Spoil:
     return lambda root: root.rename(root.with_name(name))
 
 
-def both(one: Spoil, other: Spoil) -> Spoil:
-    """Two that are wrong only together."""
+def both(*spoils: Spoil) -> Spoil:
+    """Some that are wrong only together."""
 
     def spoil(root: Path) -> None:
-        one(root)
-        other(root)
+        for each in spoils:
+            each(root)
 
     return spoil
 

@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 
 from tests.triton_models.publishing_aws import (
-    ENVIRONMENT,
-    client,
-    new_repository,
     own_endpoints,
-    small_aws,
     write_manifest,
 )
 from triton_models.base.errors import FleetError
@@ -120,12 +116,6 @@ def test_every_pool_of_an_endpoint_has_to_fit() -> None:
 
 
 @pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    with small_aws() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
 def sagemaker(aws: str) -> Iterator[Any]:
     with own_endpoints(aws) as made:
         yield made
@@ -165,15 +155,11 @@ def _arguments(repository: str, **given: Any) -> argparse.Namespace:
 
 
 @pytest.fixture
-def repository(aws: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
-        monkeypatch.setenv(name, value)
-    s3 = client(aws)
-    url = new_repository(s3)
+def repository(environment: pytest.MonkeyPatch, repository: str, s3: Any) -> str:
     record = {"size": 1, "sha256": "00", "build": FOR_A10G, "plans": [], "portable": False}
     model = {"current": "minilm-1", "history": [], "artifacts": {"minilm-1": record}}
-    write_manifest(url, {"version": 1, "models": {"minilm": model}}, s3)
-    return url
+    write_manifest(repository, {"version": 1, "models": {"minilm": model}}, s3)
+    return repository
 
 
 def test_the_command_takes_an_endpoint_that_is_still_to_be_deployed(repository: str) -> None:

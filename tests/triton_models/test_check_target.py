@@ -19,7 +19,6 @@ from tests.triton_models.config_strategies import messages
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_plain
 from triton_models.artifact.layout import Layout
 from triton_models.artifact.plan_header import read_plan_header
-from triton_models.base.errors import FleetError
 from triton_models.check import check
 from triton_models.check.check import check_layout, check_path
 from triton_models.check.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, CheckTarget, target
@@ -138,13 +137,6 @@ def test_int64_belongs_to_tensorrt_10(tmp_path: Path) -> None:
 # The GPU
 
 
-def test_a_plan_of_another_gpu_is_refused_where_both_are_known(tmp_path: Path) -> None:
-    root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9", record={"release": "25.09", "gpu": "A10G"})
-
-    assert run(root, gpu="L4") == {"plan-gpu"}
-    assert run(root, gpu="A10G") == set()
-
-
 def test_a_gpu_that_the_release_has_dropped_is_refused_for_plans(tmp_path: Path) -> None:
     root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9")
 
@@ -192,21 +184,6 @@ def test_what_a_build_made_is_checked_for_a_multi_model_endpoint(tmp_path: Path)
     assert run(tar(root, tmp_path / "resnet50.tar.gz")) == {"several-models"}
 
 
-def test_a_streaming_model_may_be_on_an_endpoint_of_its_own(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "resnet50")
-    _decouple(root)
-
-    assert rules(root, SINGLE_MODEL) == set()
-
-
-def test_a_single_model_endpoint_wants_a_folder_around_the_model(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "root")
-    archive = tar(root / "resnet50", tmp_path / "resnet50.tar.gz")
-
-    assert rules(archive, SINGLE_MODEL) == {"root-config"}
-    assert rules(archive, MULTI_MODEL) == set()
-
-
 def test_a_plain_server_minds_the_name_that_an_endpoint_replaces(tmp_path: Path) -> None:
     root = write_plain(tmp_path / "resnet50")
     with Edit(root / "resnet50") as config:
@@ -214,14 +191,6 @@ def test_a_plain_server_minds_the_name_that_an_endpoint_replaces(tmp_path: Path)
 
     assert rules(root, PLAIN) == {"composing-name"}
     assert rules(root, MULTI_MODEL) == set()
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("release", "25.99"), ("gpu", "A11"), ("endpoint", "multimodel")]
-)
-def test_an_unknown_target_is_a_users_mistake(option: str, value: str) -> None:
-    with pytest.raises(FleetError, match=value):
-        target(**{option: value})
 
 
 # Without a configuration
@@ -271,39 +240,7 @@ def test_a_python_model_completes_what_it_says_it_completes(
     assert run(tar(root, tmp_path / "net.tar.gz")) == found
 
 
-def test_a_torchscript_file_does_not_tell_its_outputs(tmp_path: Path) -> None:
-    root = tmp_path / "repository"
-    config = plain(
-        name="net", backend="pytorch", max_batch_size=0, inputs=[tensor("x", "FP32", [1])], outputs=[]
-    )
-    write_config(config, root / "net" / "config.pbtxt")
-    write(root / "net" / "1" / "model.pt", b"weights")
-
-    assert run(root) == {"pytorch-output"}
-
-
 # The Python backend
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("FORCE_CPU_ONLY_INPUT_TENSORS", "No"), ("EXECUTION_ENV_PATH", "$$TRITON_MODEL_DIRECTORY/env.tar.gz")],
-)
-def test_a_parameter_of_the_python_backend_that_it_refuses(name: str, value: str, tmp_path: Path) -> None:
-    root = write_ensemble(tmp_path / "minilm")
-    with Edit(root / "minilm_pooling") as config:
-        config.parameters[name].string_value = value
-
-    assert rules(root, MULTI_MODEL) == {"python-parameter"}
-
-
-def test_a_python_model_is_a_python_file(tmp_path: Path) -> None:
-    root = write_ensemble(tmp_path / "minilm")
-    (root / "minilm_pooling/1/model.py").rename(root / "minilm_pooling/1/pooling.bin")
-    with Edit(root / "minilm_pooling") as config:
-        config.default_model_filename = "pooling.bin"
-
-    assert rules(root, MULTI_MODEL) == {"python-file"}
 
 
 def test_an_environment_beside_the_model_is_found(tmp_path: Path) -> None:
@@ -344,16 +281,6 @@ def test_ensembles_may_run_ensembles_but_not_each_other(tmp_path: Path) -> None:
     found = check_path(root, target=PLAIN)
 
     assert [problem.rule for problem in found if "model-file" not in problem.rule] == ["ensemble-cycle"] * 2
-
-
-def test_a_step_cannot_join_two_streams(tmp_path: Path) -> None:
-    root = write_ensemble(tmp_path / "minilm")
-    (root / "build.json").unlink()
-    write(root / "minilm_encoder" / "1" / "model.plan", b"plan")
-    with Edit(root / "minilm_encoder") as config:
-        config.model_transaction_policy.decoupled = True
-
-    assert rules(root, PLAIN) == {"decoupled-inputs"}
 
 
 # Links

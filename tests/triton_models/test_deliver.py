@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,12 @@ import pytest
 from tests.triton_models.declared_models import declare
 from tests.triton_models.faulty_s3 import FaultyS3
 from tests.triton_models.publishing_aws import (
-    ENVIRONMENT,
     client,
     consistent_manifest,
     new_repository,
     objects,
-    small_aws,
+    put,
+    stored,
     write_manifest,
 )
 from triton_models.base.errors import FleetError
@@ -52,30 +52,23 @@ BROKEN = {
 GOOD = ("good-1", "good-2", "good-3")
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    with small_aws() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def s3(aws: str) -> Any:
-    return client(aws)
-
-
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
     return tmp_path / "models"
 
 
 @pytest.fixture
-def delivery(tmp_path: Path, models: Path, s3: Any) -> Delivery:
+def delivery(tmp_path: Path, models: Path, repository: str) -> Delivery:
     """What a run is to do, in an empty repository, where no Triton server is."""
+    return delivery_to(repository, tmp_path)
+
+
+def delivery_to(repository: str, folder: Path) -> Delivery:
     return Delivery(
-        repository=new_repository(s3),
-        models=models,
+        repository=repository,
+        models=folder / "models",
         verify=False,
-        logs=tmp_path / "logs",
+        logs=folder / "logs",
         model_seconds=PLENTY_S,
     )
 
@@ -90,13 +83,7 @@ class Mixed:
         for name, given in BROKEN.items():
             declare(models, name, **given)
         declare(models, "taken")
-        self.delivery = Delivery(
-            repository=new_repository(s3),
-            models=models,
-            verify=False,
-            logs=folder / "logs",
-            model_seconds=PLENTY_S,
-        )
+        self.delivery = delivery_to(new_repository(s3), folder)
         self.taken = self._take(pack(build("taken", output=folder, models=models), output=folder), s3)
         self.names = ["good-1", *BROKEN, "nobody", "good-2", "taken", "good-3"]
         self.place = folder / "results.json"
@@ -107,8 +94,7 @@ class Mixed:
 
     def _take(self, artifact: Any, s3: Any) -> str:
         """Let another object have the name of an artifact."""
-        where = Repository.parse(self.delivery.repository)
-        s3.put_object(Bucket=where.bucket, Key=where.key(artifact.path.name), Body=b"something else")
+        put(artifact.path.name, b"something else", self.delivery.repository, s3)
         return str(artifact.path.name)
 
 
@@ -193,9 +179,7 @@ def test_the_document_says_what_the_run_returned(mixed):
 
 
 def test_the_object_that_had_an_artifacts_name_is_as_it_was(mixed, s3):
-    where = Repository.parse(mixed.delivery.repository)
-    body = s3.get_object(Bucket=where.bucket, Key=where.key(mixed.taken))["Body"].read()
-    assert body == b"something else"
+    assert stored(mixed.taken, mixed.delivery.repository, s3) == b"something else"
 
 
 def test_nothing_is_left_on_the_disk(delivery, models, s3, tmp_path, monkeypatch):
@@ -247,9 +231,7 @@ def test_a_publication_comes_with_the_bill_of_materials_of_this_environment(deli
     deliver(["good"], delivery, s3=s3)
 
     ((_, record),) = consistent_manifest(delivery.repository, s3).models["good"].artifacts.items()
-    where = Repository.parse(delivery.repository)
-    stored = s3.get_object(Bucket=where.bucket, Key=where.key(sbom_name(record.sbom)))["Body"].read()
-    assert stored == sbom(release=delivery.release)
+    assert stored(sbom_name(record.sbom), delivery.repository, s3) == sbom(release=delivery.release)
 
 
 def test_a_model_that_s3_refuses_to_take_keeps_no_other_from_being_published(aws, s3, delivery, models):
@@ -349,13 +331,6 @@ def test_the_document_is_true_from_the_beginning_whatever_ends_the_run(delivery,
     deliver(["good"], delivery, place=Place(address=str(tmp_path / "v")), s3=s3)
     before = Results.from_json((models / "good" / "seen").read_text(), where="here")
     assert (before.finished, rules(before.results[0])) == (False, ["not-reached"])
-
-
-@pytest.fixture
-def environment(aws, monkeypatch):
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
-        monkeypatch.setenv(name, value)
-    return monkeypatch
 
 
 def test_the_command_line_takes_it_all(environment, delivery, models, capsys):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,7 @@ import pytest
 from tests.triton_models.declared_models import declare
 from tests.triton_models.publishing_aws import (
     EARLIER,
-    ENVIRONMENT,
     client,
-    new_repository,
-    small_aws,
     write_manifest,
 )
 from triton_models.artifact.targets import ANY
@@ -204,24 +200,14 @@ def test_reading_inputs_imports_no_framework(models):
     assert not HEAVY & set(run.stdout.split())
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    with small_aws() as url:
-        yield url
-
-
 @pytest.fixture
-def repository(aws: str, models: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def repository(environment: pytest.MonkeyPatch, repository: str, s3: Any, models: Path) -> str:
     """A repository for the command, with one model that is as it was, and one that is not."""
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
-        monkeypatch.setenv(name, value)
-    s3 = client(aws)
-    url = new_repository(s3)
     declare(models, "same")
     declare(models, "other")
     manifest = published(Manifest(), "same", inputs_of("same", models))
-    write_manifest(url, json.loads(published(manifest, "other", {"tools": "older"}).to_json()), s3)
-    return url
+    write_manifest(repository, json.loads(published(manifest, "other", {"tools": "older"}).to_json()), s3)
+    return repository
 
 
 def run(repository: str, models: Path, *given: str) -> int:

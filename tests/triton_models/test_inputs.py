@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.triton_models.declared_models import declare
-from tests.triton_models.publishing_aws import client, small_aws
 from triton_models.base.errors import FleetError
 from triton_models.builds import inputs as module
 from triton_models.builds.inputs import differences, entity_tag, find_inputs, tools_digest, with_objects
@@ -216,21 +215,19 @@ def test_weights_of_a_package_that_nobody_has_cannot_be_looked_at(models):
         inputs_of("net", models)
 
 
-def test_weights_in_s3_count_by_their_content(models):
+def test_weights_in_s3_count_by_their_content(models, s3):
     path = declare(models, "net", weights="S3Weights(url='s3://weights/net.safetensors')")
     path.write_text(path.read_text().replace("import Example", "import S3Weights, Example"))
     found = find_inputs("net", release="25.09", models=models)
     assert found.objects == ("s3://weights/net.safetensors",)
-    with small_aws() as url:
-        s3 = client(url)
-        s3.create_bucket(Bucket="weights")
-        tags = []
-        for body in (b"one", b"one", b"two"):
-            s3.put_object(Bucket="weights", Key="net.safetensors", Body=body)
-            tags.append(with_objects(found, lambda address: entity_tag(address, s3))["weights"])
-        assert tags[0] == tags[1] != tags[2]
-        with pytest.raises(FleetError, match="the weights cannot be read"):
-            entity_tag("s3://weights/other", s3)
+    s3.create_bucket(Bucket="weights")
+    tags = []
+    for body in (b"one", b"one", b"two"):
+        s3.put_object(Bucket="weights", Key="net.safetensors", Body=body)
+        tags.append(with_objects(found, lambda address: entity_tag(address, s3))["weights"])
+    assert tags[0] == tags[1] != tags[2]
+    with pytest.raises(FleetError, match="the weights cannot be read"):
+        entity_tag("s3://weights/other", s3)
 
 
 def test_weights_that_one_of_the_models_has_count_too(models, changes):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -11,12 +10,11 @@ import pytest
 from tests.reported import reported
 from tests.triton_models.faulty_s3 import Fault, FaultyS3
 from tests.triton_models.publishing_aws import (
-    artifact,
     client,
     consistent_manifest,
     objects,
+    put,
     repository_of,
-    small_aws,
     unfinished_uploads,
 )
 from triton_models.base.errors import FleetError
@@ -28,29 +26,11 @@ from triton_models.repository.rollback import rollback
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 AT_ONCE = timedelta(0)
-VERSIONS = 5
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    with small_aws() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def s3(aws: str) -> Any:
-    return client(aws)
 
 
 @pytest.fixture(scope="module")
 def sagemaker(aws: str) -> Any:
     return client(aws, "sagemaker")
-
-
-@pytest.fixture(scope="module")
-def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
-    folder = tmp_path_factory.mktemp("versions")
-    return [artifact(folder, name="minilm", weights=b"%d" % number) for number in range(VERSIONS)]
 
 
 @pytest.fixture
@@ -126,8 +106,7 @@ def test_the_default_keeps_what_was_current_within_a_week(repository: str, s3: A
 def test_an_object_that_the_manifest_does_not_know_stays(
     repository: str, s3: Any, sagemaker: Any, versions: list[Artifact]
 ) -> None:
-    where = Repository.parse(repository)
-    s3.put_object(Bucket=where.bucket, Key=where.key("other-0123456789abcdef.tar.gz"), Body=b"mine")
+    put("other-0123456789abcdef.tar.gz", b"mine", repository, s3)
 
     prune(repository=repository, keep=1, older_than=AT_ONCE, s3=s3, sagemaker=sagemaker)
 
@@ -202,12 +181,6 @@ def test_an_upload_under_way_is_not_aborted() -> None:
 def test_numbers_out_of_range_are_refused(repository: str, keep: int, days: int) -> None:
     with pytest.raises(FleetError):
         prune(repository=repository, keep=keep, older_than=timedelta(days=days))
-
-
-@pytest.fixture(scope="module")
-def proxy(aws: str) -> Iterator[FaultyS3]:
-    with FaultyS3(aws) as proxy:
-        yield proxy
 
 
 # Manifest, abandoned uploads, manifest without them, objects, manifest read, manifest without the list.

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from tests.triton_models.publishing_aws import (
     artifact,
-    client,
     consistent_manifest,
-    new_repository,
-    small_aws,
 )
 from triton_models.artifact.targets import ANY
 from triton_models.repository.manifest import ModelRecord
 from triton_models.repository.publish import publish
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[Any]:
-    with small_aws() as url:
-        yield client(url)
-
-
 @pytest.fixture
-def published(s3, tmp_path):
+def published(s3, repository, tmp_path):
     """Publish one artifact again and again into one repository; gives the model's record each time."""
-    repository = new_repository(s3)
     one = artifact(tmp_path, name="net", weights=b"one")
 
     def again(**inputs: str) -> ModelRecord:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,8 @@ import pytest
 from tests.reported import reported
 from tests.triton_models.model_folders import Edit, write, write_ensemble, write_plain
 from tests.triton_models.publishing_aws import (
-    ENVIRONMENT,
-    client,
     consistent_manifest,
-    new_repository,
     objects,
-    small_aws,
 )
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.plans import is_portable, tensorrt_versions
@@ -28,22 +23,6 @@ from triton_models.repository import publish as publish_module
 from triton_models.repository.publish import publish
 
 PLAN = struct.pack("<II16x4B", 0x74727466, 0, 10, 13, 3, 9)
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    with small_aws() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def s3(aws: str) -> Any:
-    return client(aws)
-
-
-@pytest.fixture
-def repository(s3: Any) -> str:
-    return new_repository(s3)
 
 
 @pytest.fixture
@@ -87,28 +66,20 @@ def _run(portable: Artifact, repository: str, *, flag: bool) -> None:
     )
 
 
-@pytest.fixture
-def command_line(aws: str, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("FLEET_PORTABLE", raising=False)
-    return monkeypatch
-
-
 @pytest.mark.parametrize(("flag", "variable"), [(True, "0"), (False, "1")])
 def test_the_flag_and_the_variable_mean_the_same(
-    command_line: pytest.MonkeyPatch, portable: Artifact, repository: str, flag: bool, variable: str
+    environment: pytest.MonkeyPatch, portable: Artifact, repository: str, flag: bool, variable: str
 ) -> None:
-    command_line.setenv("FLEET_PORTABLE", variable)
+    environment.setenv("FLEET_PORTABLE", variable)
 
     _run(portable, repository, flag=flag)
 
 
 @pytest.mark.parametrize("variable", ["", "0"])
 def test_without_either_the_command_refuses(
-    command_line: pytest.MonkeyPatch, portable: Artifact, repository: str, variable: str
+    environment: pytest.MonkeyPatch, portable: Artifact, repository: str, variable: str
 ) -> None:
-    command_line.setenv("FLEET_PORTABLE", variable)
+    environment.setenv("FLEET_PORTABLE", variable)
 
     with pytest.raises(FleetError, match="portable-artifact"):
         _run(portable, repository, flag=False)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from tests.triton_models.publishing_aws import ENVIRONMENT, client, new_repository, small_aws, write_manifest
+from tests.triton_models.publishing_aws import write_manifest
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.repository import history
@@ -100,24 +99,14 @@ def test_what_an_artifact_was_built_for_is_reported_as_far_as_it_is_known(
     assert said in row.cells()
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    with small_aws() as url:
-        yield url
-
-
-def _run(aws: str, repository: str, monkeypatch: pytest.MonkeyPatch) -> Artifacts:
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
-        monkeypatch.setenv(name, value)
+def _run(repository: str) -> Artifacts:
     return history.run(argparse.Namespace(names=[], repository=repository, verify=False))
 
 
-def test_the_command_reads_the_repository(aws: str, manifest: Manifest, monkeypatch) -> None:
-    s3 = client(aws)
-    repository = new_repository(s3)
+def test_the_command_reads_the_repository(environment, repository: str, s3: Any, manifest: Manifest) -> None:
     write_manifest(repository, json.loads(manifest.to_json()), s3)
 
-    shown = _run(aws, repository, monkeypatch).as_dict()
+    shown = _run(repository).as_dict()
 
     assert shown["repository"] == repository
     assert shown["artifacts"][1] == {
@@ -136,7 +125,5 @@ def test_the_command_reads_the_repository(aws: str, manifest: Manifest, monkeypa
     }
 
 
-def test_an_empty_repository_says_so(aws: str, monkeypatch) -> None:
-    repository = new_repository(client(aws))
-
-    assert list(_run(aws, repository, monkeypatch).lines()) == [f"no models are published in {repository}"]
+def test_an_empty_repository_says_so(environment, repository: str) -> None:
+    assert list(_run(repository).lines()) == [f"no models are published in {repository}"]

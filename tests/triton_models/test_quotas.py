@@ -14,7 +14,7 @@ from moto.servicequotas.exceptions import NoSuchResource
 from moto.servicequotas.models import ServiceQuotasBackend
 
 import triton_models.cli.main as cli
-from tests.triton_models.publishing_aws import ENVIRONMENT, small_aws
+from tests.triton_models.publishing_aws import ENVIRONMENT
 from triton_models.base.errors import FleetError
 from triton_models.facts import quotas
 from triton_models.facts.build_machines.automatic import automatic_machine
@@ -225,16 +225,13 @@ def test_credentials_that_are_missing_are_one_error(nobody: None, monkeypatch: p
 
 
 def test_a_refusal_names_what_was_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_: object) -> None:
         raise NoSuchResource
 
-    monkeypatch.setattr(ServiceQuotasBackend, "list_aws_default_service_quotas", refuse)
-    with small_aws() as url:
-        for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": url}.items():
-            monkeypatch.setenv(name, value)
-        status = cli.main(["check-quotas", "--instance-type", "ml.g4dn.xlarge", "--json"])
+    environment.setattr(ServiceQuotasBackend, "list_aws_default_service_quotas", refuse)
+    status = cli.main(["check-quotas", "--instance-type", "ml.g4dn.xlarge", "--json"])
 
     (problem,) = json.loads(capsys.readouterr().out)["error"]
     assert status == cli.EXIT_MISTAKE

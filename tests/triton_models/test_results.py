@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.triton_models.publishing_aws import ENVIRONMENT, client, small_aws
 from triton_models.base.errors import FleetError, Problem
 from triton_models.cli.main import main
 from triton_models.deliver.logs import log_file, service_log
@@ -120,16 +117,7 @@ def test_what_is_no_list_of_models_is_refused(text, tmp_path):
         summed(tmp_path / "runs", tmp_path / "items")
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    with small_aws() as url:
-        yield url
-
-
-def test_documents_in_s3_are_summed_up_by_the_command(aws, monkeypatch, capsys):
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
-        monkeypatch.setenv(name, value)
-    s3: Any = client(aws)
+def test_documents_in_s3_are_summed_up_by_the_command(environment, s3, capsys):
     s3.create_bucket(Bucket="runs")
     for name, result in (("one", GOOD), ("two", BAD)):
         text = Results(results=(result,), at=NOON).to_json()
@@ -141,8 +129,8 @@ def test_documents_in_s3_are_summed_up_by_the_command(aws, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines()[0] == "2 models: 1 published, 0 unchanged, 1 failed"
 
 
-def test_a_bucket_that_is_not_there_is_reported_with_its_address(aws, monkeypatch):
-    place = Place(address="s3://nowhere/runs/", s3=client(aws))
+def test_a_bucket_that_is_not_there_is_reported_with_its_address(s3):
+    place = Place(address="s3://nowhere/runs/", s3=s3)
     with pytest.raises(FleetError, match="the bucket does not exist"):
         place.documents()
     with pytest.raises(FleetError, match="the bucket does not exist"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,42 +11,24 @@ import pytest
 from tests.reported import reported
 from tests.triton_models.faulty_s3 import Fault, FaultyS3, Request
 from tests.triton_models.publishing_aws import (
-    ENVIRONMENT,
     artifact,
     client,
     consistent_manifest,
+    delete,
     objects,
+    put,
     repository_of,
-    small_aws,
 )
 from triton_models.base.errors import FleetError
 from triton_models.pack.pack import Artifact
 from triton_models.repository import rollback as rollback_module
-from triton_models.repository.manifest import Repository
 from triton_models.repository.publish import publish
 from triton_models.repository.rollback import rollback
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    with small_aws() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def s3(aws: str) -> Any:
-    return client(aws)
-
-
-@pytest.fixture(scope="module")
-def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
-    folder = tmp_path_factory.mktemp("versions")
-    return [artifact(folder, name="minilm", weights=b"%d" % number) for number in range(3)]
-
-
 @pytest.fixture
 def repository(s3: Any, versions: list[Artifact]) -> str:
-    return repository_of(versions, s3)
+    return repository_of(versions[:3], s3)
 
 
 def _current(repository: str, s3: Any) -> str:
@@ -107,8 +88,7 @@ def test_what_is_current_already_is_no_change(repository: str, s3: Any, versions
 def test_an_object_that_is_gone_does_not_become_current(
     repository: str, s3: Any, versions: list[Artifact]
 ) -> None:
-    where = Repository.parse(repository)
-    s3.delete_object(Bucket=where.bucket, Key=where.key(versions[1].path.name))
+    delete(versions[1].path.name, repository, s3)
 
     with reported("artifact-gone") as problems:
         rollback("minilm", repository=repository, s3=s3)
@@ -120,8 +100,7 @@ def test_an_object_that_is_gone_does_not_become_current(
 def test_an_object_that_was_overwritten_does_not_become_current(
     repository: str, s3: Any, versions: list[Artifact]
 ) -> None:
-    where = Repository.parse(repository)
-    s3.put_object(Bucket=where.bucket, Key=where.key(versions[1].path.name), Body=b"something else")
+    put(versions[1].path.name, b"something else", repository, s3)
 
     with reported("artifact-changed"):
         rollback("minilm", repository=repository, s3=s3)
@@ -132,12 +111,6 @@ def test_an_unknown_model_or_artifact_is_answered_with_close_ones(repository: st
         rollback("minlm", repository=repository, s3=s3)
     with reported("unknown-artifact"):
         rollback("minilm", repository=repository, to="0123456789abcdef", s3=s3)
-
-
-@pytest.fixture(scope="module")
-def proxy(aws: str) -> Iterator[FaultyS3]:
-    with FaultyS3(aws) as proxy:
-        yield proxy
 
 
 @pytest.mark.parametrize("fault", ["cut", "lost"])
@@ -185,11 +158,8 @@ def _at(number: int, act: Any) -> Any:
 
 
 def test_the_command_says_what_it_did_and_when_it_is_seen(
-    aws: str, repository: str, s3: Any, versions: list[Artifact], monkeypatch
+    environment, repository: str, versions: list[Artifact]
 ) -> None:
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
-        monkeypatch.setenv(name, value)
-
     done = rollback_module.run(
         argparse.Namespace(model="minilm", repository=repository, to=None, target=None)
     )

@@ -8,7 +8,6 @@ import importlib.metadata
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ import pytest
 
 from tests.triton_models.publishing_aws import (
     artifact,
-    client,
     consistent_manifest,
-    new_repository,
-    small_aws,
+    objects,
+    stored,
 )
 from triton_models.artifact.targets import ANY
 from triton_models.repository.manifest import Repository
@@ -27,12 +25,6 @@ from triton_models.repository.publish import publish
 from triton_models.repository.sbom import FILES, sbom, sbom_name, store
 
 BUILT_IN = b'{"bomFormat": "CycloneDX"}'
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[Any]:
-    with small_aws() as url:
-        yield client(url)
 
 
 @pytest.fixture
@@ -124,18 +116,19 @@ def test_of_a_package_that_is_installed_twice_the_one_that_is_imported_is_listed
     ]
 
 
-def test_a_publication_stores_it_under_its_digest_and_the_manifest_names_it(s3: Any, tmp_path: Path) -> None:
-    repository = new_repository(s3)
+def test_a_publication_stores_it_under_its_digest_and_the_manifest_names_it(
+    repository: str, s3: Any, tmp_path: Path
+) -> None:
     publish([artifact(tmp_path, name="net", weights=b"1")], repository=repository, s3=s3, sbom=BUILT_IN)
 
-    model, where = consistent_manifest(repository, s3).models["net"], Repository.parse(repository)
+    model = consistent_manifest(repository, s3).models["net"]
     recorded = model.artifacts[model.on(ANY) or ""].sbom
-    stored = s3.get_object(Bucket=where.bucket, Key=f"models/sbom/{recorded}.cdx.json")["Body"].read()
-    assert (recorded, stored) == (hashlib.sha256(BUILT_IN).hexdigest(), BUILT_IN)
+    assert recorded == hashlib.sha256(BUILT_IN).hexdigest()
+    assert stored(f"sbom/{recorded}.cdx.json", repository, s3) == BUILT_IN
 
 
-def test_publishing_it_by_hand_forgets_no_bill(s3: Any, tmp_path: Path) -> None:
-    repository, made = new_repository(s3), artifact(tmp_path, name="net", weights=b"1")
+def test_publishing_it_by_hand_forgets_no_bill(repository: str, s3: Any, tmp_path: Path) -> None:
+    made = artifact(tmp_path, name="net", weights=b"1")
     publish([made], repository=repository, s3=s3, sbom=BUILT_IN)
     publish([made], repository=repository, s3=s3)
 
@@ -143,9 +136,8 @@ def test_publishing_it_by_hand_forgets_no_bill(s3: Any, tmp_path: Path) -> None:
     assert model.artifacts[made.path.name].sbom == hashlib.sha256(BUILT_IN).hexdigest()
 
 
-def test_a_document_that_is_there_already_is_kept(s3: Any) -> None:
-    where = Repository.parse(new_repository(s3))
+def test_a_document_that_is_there_already_is_kept(repository: str, s3: Any) -> None:
+    where = Repository.parse(repository)
 
     assert store(BUILT_IN, where, s3) == store(BUILT_IN, where, s3)
-    listed = s3.list_objects_v2(Bucket=where.bucket)["Contents"]
-    assert [each["Key"] for each in listed] == [where.key(sbom_name(hashlib.sha256(BUILT_IN).hexdigest()))]
+    assert objects(repository, s3) == {sbom_name(hashlib.sha256(BUILT_IN).hexdigest())}

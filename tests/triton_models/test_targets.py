@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 
 from tests.reported import reported
 from tests.triton_models.model_folders import write, write_plain
-from tests.triton_models.publishing_aws import artifact, client, new_repository, own_endpoints, small_aws
+from tests.triton_models.publishing_aws import (
+    client,
+    consistent_manifest,
+    delete,
+    new_repository,
+    own_endpoints,
+)
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target, content_targets
 from triton_models.base.errors import FleetError
 from triton_models.deliver.diff import _compared
@@ -312,18 +318,6 @@ def test_an_artifact_of_which_nobody_noted_when_it_was_current_stays() -> None:
     assert pruned(version_1("b", a=ONNX, b=ONNX), None) == set()
 
 
-@pytest.fixture(scope="module")
-def aws() -> Any:
-    with small_aws() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
-    folder = tmp_path_factory.mktemp("versions")
-    return [artifact(folder, name="minilm", weights=b"%d" % number) for number in range(4)]
-
-
 def published_for(aws: str, versions: list[Artifact], *targets: ArtifactTarget) -> tuple[str, Any]:
     s3 = client(aws)
     url = new_repository(s3)
@@ -340,7 +334,7 @@ def test_a_rollback_moves_the_name_wherever_there_is_an_earlier_artifact(
 
     done = rollback("minilm", repository=url, s3=s3)
 
-    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    model = consistent_manifest(url, s3).models["minilm"]
     assert [(each.target, each.current) for each in done.moved] == [(A10G, names[0])]
     assert dict(done.kept) == {NEWER: names[2]}
     assert (model.on(A10G), model.on(NEWER)) == (names[0], names[2])
@@ -355,7 +349,7 @@ def test_a_rollback_on_a_given_target_moves_it_there_only(
 
     rollback("minilm", repository=url, s3=s3, target=NEWER, to=to and versions[2].digest)
 
-    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    model = consistent_manifest(url, s3).models["minilm"]
     assert (model.on(A10G), model.on(NEWER)) == (names[1], names[2])
 
 
@@ -372,19 +366,19 @@ def test_a_rollback_to_what_is_current_on_one_target_still_moves_the_others(
 
     rollback("minilm", repository=url, s3=s3, to=versions[0].digest)
 
-    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    model = consistent_manifest(url, s3).models["minilm"]
     assert {model.on(A10G), model.on(NEWER)} == {versions[0].path.name}
 
 
 def test_no_target_is_rolled_back_if_the_object_of_any_is_gone(aws: str, versions: list[Artifact]) -> None:
     url, s3 = published_for(aws, versions, A10G, A10G, NEWER, NEWER)
-    where, names = Repository.parse(url), [each.path.name for each in versions]
-    s3.delete_object(Bucket=where.bucket, Key=where.key(names[2]))
+    names = [each.path.name for each in versions]
+    delete(names[2], url, s3)
 
     with pytest.raises(FleetError) as caught:
         rollback("minilm", repository=url, s3=s3)
 
-    model = read_manifest(where, s3=s3).models["minilm"]
+    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
     assert [problem.rule for problem in caught.value.problems] == ["artifact-gone"]
     assert (model.on(A10G), model.on(NEWER)) == (names[1], names[3])
 
@@ -423,7 +417,7 @@ def test_an_artifact_that_is_named_becomes_current_where_it_runs(
 
     done = rollback("minilm", repository=url, s3=s3, to=plans[0].digest)
 
-    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    model = consistent_manifest(url, s3).models["minilm"]
     assert [each.target for each in done.moved] == [T4]
     assert (model.on(T4), model.on(A10G)) == (plans[0].path.name, versions[0].path.name)
 
@@ -437,7 +431,7 @@ def test_an_artifact_that_is_named_becomes_current_where_something_wider_has_rep
 
     rollback("minilm", repository=url, s3=s3, to=plans[0].digest)
 
-    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    model = consistent_manifest(url, s3).models["minilm"]
     assert (model.on(T4), model.on(A10G)) == (plans[0].path.name, versions[0].path.name)
 
 
@@ -462,7 +456,7 @@ def test_a_publication_for_another_target_meanwhile_does_not_stop_a_rollback(
 
     rollback("minilm", repository=url, s3=s3, target=A10G)
 
-    model = read_manifest(Repository.parse(url), s3=s3).models["minilm"]
+    model = consistent_manifest(url, s3).models["minilm"]
     assert (model.on(A10G), model.on(NEWER)) == (versions[0].path.name, versions[2].path.name)
 
 

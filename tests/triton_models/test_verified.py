@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.triton_models.publishing_aws import (
-    ENVIRONMENT,
     artifact,
-    client,
-    new_repository,
-    small_aws,
     write_manifest,
 )
 from triton_models.cli.main import main
@@ -25,30 +20,18 @@ from triton_models.repository.publish import publish
 NAMES = ("net", "other")
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    with small_aws() as url:
-        yield url
-
-
-@pytest.fixture
-def s3(aws: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL": aws}.items():
-        monkeypatch.setenv(name, value)
-    return client(aws)
-
-
 @pytest.fixture
 def artifacts(tmp_path: Path) -> dict[str, Artifact]:
     return {name: artifact(tmp_path, name=name, weights=name.encode()) for name in NAMES}
 
 
 @pytest.fixture
-def repository(s3: Any, artifacts: dict[str, Artifact]) -> Repository:
+def repository(
+    environment: pytest.MonkeyPatch, repository: str, s3: Any, artifacts: dict[str, Artifact]
+) -> Repository:
     """Two models, of one build environment."""
-    url = new_repository(s3)
-    publish(artifacts.values(), repository=url, s3=s3, sbom=b"{}")
-    return Repository.parse(url)
+    publish(artifacts.values(), repository=repository, s3=s3, sbom=b"{}")
+    return Repository.parse(repository)
 
 
 def verified(repository: Repository, *names: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
