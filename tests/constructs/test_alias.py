@@ -71,7 +71,7 @@ def test_a_name_may_have_63_characters_and_no_more() -> None:
     assert len(endpoint_name_for("f" * room, TYPE)) == 63
     with pytest.raises(FleetError, match="at most 63") as raised:
         endpoint_name_for("f" * (room + 1), TYPE)
-    assert raised.value.problems[0].fix == f"give the fleet a name of at most {room} characters"
+    assert raised.value.problems[0].fix == f"shorten the fleet's name to {room} characters"
 
 
 def test_the_alias_names_the_endpoint(alias: EndpointAlias, resources: Resources) -> None:

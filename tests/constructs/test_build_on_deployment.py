@@ -173,7 +173,7 @@ def test_an_endpoint_serves_what_the_deployment_builds(
 def test_the_artifact_of_a_model_that_is_not_built_is_a_mistake(stack: Stack, builds: Builds) -> None:
     build = DeploymentBuild(stack, "Build", builds=builds(models=["minilm"]))
 
-    with pytest.raises(FleetError, match=r"(?s)the build makes no model 'minilmm'.*did you mean minilm\?"):
+    with pytest.raises(FleetError, match=r"(?s)the build has no model 'minilmm'.*did you mean minilm\?"):
         build.artifact("minilmm")
 
 

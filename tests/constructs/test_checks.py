@@ -84,7 +84,9 @@ def test_a_problem_has_a_source_and_phrases_without_a_full_stop(case: Case) -> N
     for arguments in case.bad:
         (problem,) = case.problems(arguments)
         assert problem.source
-        assert all(map(is_a_phrase, (problem.what, problem.expected, problem.why, problem.fix))), problem
+        assert all(map(is_a_phrase, (problem.what, problem.expected, problem.why or "none", problem.fix))), (
+            problem
+        )
         assert len(problem.why.split()) <= LONGEST_WHY, problem
 
 

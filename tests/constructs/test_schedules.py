@@ -76,10 +76,10 @@ def test_a_schedule_may_fix_the_number_of_instances(
     ("change", "rule", "what"),
     [
         ({}, "scheduled-capacity", "neither min_capacity nor max_capacity is set"),
-        ({"min_capacity": 9, "max_capacity": 8}, "capacity-range", "9 is above the largest 8"),
-        ({"min_capacity": 0}, "capacity-range", "the smallest capacity is 0"),
-        ({"min_capacity": 5}, "capacity-range", "5 is above the largest 4"),
-        ({"max_capacity": 1}, "capacity-range", "2 is above the largest 1"),
+        ({"min_capacity": 9, "max_capacity": 8}, "capacity-range", "9 is above the maximum 8"),
+        ({"min_capacity": 0}, "capacity-range", "the minimum capacity is 0"),
+        ({"min_capacity": 5}, "capacity-range", "5 is above the maximum 4"),
+        ({"max_capacity": 1}, "capacity-range", "2 is above the maximum 1"),
         (
             {"min_capacity": 3, "start": NEW_YEAR, "end": NEW_YEAR},
             "scheduled-capacity",
@@ -88,7 +88,7 @@ def test_a_schedule_may_fix_the_number_of_instances(
         (
             {"min_capacity": 3, "start": datetime(2027, 1, 1)},
             "scheduled-capacity",
-            "says no time zone",
+            "has no time zone",
         ),
         (
             {"min_capacity": 3, "schedule": Schedule.at(NEW_YEAR), "time_zone": TimeZone.EUROPE_BERLIN},

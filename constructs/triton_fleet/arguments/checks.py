@@ -24,30 +24,30 @@ NUMBER_RANGE = Check(
     id="number-range",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariant.html",
 )
-"""A number is in the range that the service accepts."""
+"""Each number is in the range that the service accepts."""
 
 WHOLE_TIME = Check(id="whole-time", source=FROM_ARGUMENTS)
-"""A time has no fraction of the unit in which the service counts."""
+"""Times are integers in the unit of the service."""
 
 WHOLE_SIZE = Check(id="whole-size", source=FROM_ARGUMENTS)
-"""A size has no fraction of the unit in which the service counts."""
+"""Sizes are integers in the unit of the service."""
 
 LITERAL_NEEDED = Check(id="literal-needed", source=FROM_ARGUMENTS)
-"""What the synthesis depends on is known at synthesis."""
+"""Values that the synthesis depends on are known at synthesis."""
 
 
 def number_range(
     value: float | None, *, least: float, most: float | None, name: str, where: str, unit: str = ""
 ) -> Iterator[Problem]:
-    """The problem with a number.
+    """Yield a problem if a number is out of its range.
 
     Args:
-        value: What was given; None is a number not known yet, or none at all.
-        least: The least that is taken.
-        most: The most; None if it has no bound.
+        value: The number; None if it is not given, or known only at deployment.
+        least: The smallest valid number.
+        most: The largest; None if there is no bound.
         name: The argument's name.
-        where: What the problem is reported for.
-        unit: What it is counted in, such as "s".
+        where: The place that the problem names.
+        unit: The unit, such as "s".
     """
     if value is None or (value >= least and (most is None or value <= most)):
         return
@@ -66,15 +66,15 @@ def number_range(
 def time_range(
     given: Duration | None, *, least: int, most: int, name: str, where: str, unit: Unit = "seconds"
 ) -> Iterator[Problem]:
-    """The problem with a time; one that is known only at deployment is let pass.
+    """Yield a problem if a time is out of its range; one that is known only at deployment is accepted.
 
     Args:
-        given: The time; None without one.
-        least: The shortest, in this unit.
+        given: The time; None if it is not given.
+        least: The shortest valid time, in this unit.
         most: The longest.
         name: The argument's name.
-        where: What the problem is reported for.
-        unit: What the service counts in.
+        where: The place that the problem names.
+        unit: The unit of the service.
     """
     if given is None:
         return
@@ -83,12 +83,12 @@ def time_range(
 
 
 def whole_time(given: Duration, *, name: str, where: str, unit: Unit = "seconds") -> Iterator[Problem]:
-    """The problem with a time that is not an integer number of units; arguments as of `time_range`."""
+    """Yield a problem if a time is not an integer in this unit; arguments as in `time_range`."""
     if not _is_whole(given, unit):
         yield WHOLE_TIME.problem(
-            what=f"{name} is not a whole number of {unit}",
+            what=f"{name} is not an integer number of {unit}",
             where=where,
-            expected=f"a Duration in whole {unit}",
+            expected=f"a Duration in full {unit}",
             why=f"the service counts in {unit}, and a token of another unit cannot be converted",
             fix=f"write it with Duration.{'millis' if unit == 'milliseconds' else unit}(...)",
         )
@@ -97,7 +97,7 @@ def whole_time(given: Duration, *, name: str, where: str, unit: Unit = "seconds"
 def size_range(
     given: Size | None, *, least: int, most: int, name: str, where: str, unit: SizeUnit
 ) -> Iterator[Problem]:
-    """The problem with a size; arguments as of `time_range`."""
+    """Yield a problem if a size is out of its range; arguments as in `time_range`."""
     if given is None:
         return
     yield from whole_size(given, name=name, where=where, unit=unit)
@@ -105,26 +105,26 @@ def size_range(
 
 
 def whole_size(given: Size, *, name: str, where: str, unit: SizeUnit) -> Iterator[Problem]:
-    """The problem with a size that is not an integer number of units; arguments as of `time_range`."""
+    """Yield a problem if a size is not an integer in this unit; arguments as in `time_range`."""
     if not _is_whole(given, unit):
         yield WHOLE_SIZE.problem(
-            what=f"{name} is not a whole number of {unit}",
+            what=f"{name} is not an integer number of {unit}",
             where=where,
-            expected=f"a Size in whole {unit}",
+            expected=f"a Size in full {unit}",
             why=f"the service counts in {unit}, and a token of another unit cannot be converted",
             fix=f"write it with Size.{unit}(...)",
         )
 
 
 def in_unit(given: Duration | Size, unit: Unit | SizeUnit) -> float | None:
-    """A time or a size in a unit; None if it is known only at deployment, or no whole number of them."""
+    """Convert a time or a size; None if it is known only at deployment, or is not an integer."""
     return known(_converted(given, unit)) if _is_whole(given, unit) else None
 
 
 def _is_whole(given: Duration | Size, unit: Unit | SizeUnit) -> bool:
     try:
         converted = _converted(given, unit)
-    except RuntimeError:  # the CDK's own: a part of a unit is left over, or a token of another unit
+    except RuntimeError:  # from the CDK: a fraction of a unit, or a token in another unit
         return False
     return known(converted) is None or converted.is_integer()
 
@@ -134,24 +134,24 @@ def _converted(given: Duration | Size, unit: Unit | SizeUnit) -> float:
 
 
 def literal_list(given: Sequence[str], *, name: str, where: str) -> Iterator[Problem]:
-    """The problem with a list that is known only at deployment: its length is needed now.
+    """Yield a problem if a list is known only at deployment, because its length is needed now.
 
     Args:
         given: The list; each of its strings may be a token.
         name: The argument's name.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if is_list_token(given):
-        yield not_literal(name, where=where, expected="a list written down; each string in it may be a token")
+        yield not_literal(name, where=where, expected="a literal list, whose strings may be tokens")
 
 
 def not_literal(name: str, *, where: str, expected: str) -> Problem:
-    """The problem with a value that is known only at deployment where it is needed now."""
+    """Return the problem with a value that is needed now, and known only at deployment."""
     return LITERAL_NEEDED.problem(
         what=f"{name} is known only when the stack is deployed",
         where=where,
         expected=expected,
-        why="what is synthesised depends on it",
+        why="the template depends on it",
         fix="give the value itself, from context instead of a CloudFormation parameter",
     )
 
@@ -161,13 +161,13 @@ class _Arn:
     """ARNs of one kind of resource.
 
     Attributes:
-        check: What finds the problems.
+        check: The check of these ARNs.
         name: The resource in a sentence.
-        pattern: Of the ARN; its first group is the region.
-        example: An ARN, with REGION in the place of the region.
-        why: Why the ARN matters.
-        fix: What to do about a string that is no such ARN.
-        longest: The most characters; None without a limit of its own.
+        pattern: The pattern of the ARN; its first group is the region.
+        example: An ARN, with REGION instead of the region.
+        why: The reason for the check.
+        fix: The fix for a string that is not such an ARN.
+        longest: The most characters; None without a limit.
     """
 
     check: Check
@@ -188,7 +188,7 @@ _KEY = _Arn(
     pattern=re.compile(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+"),
     example="arn:aws:kms:REGION:123456789012:key/1234abcd",
     why="permissions name a key's ARN, and S3 uses keys of its own region",
-    fix="copy the key's ARN; an alias or an id will not do",
+    fix="copy the key's ARN, not its alias or id",
 )
 _TOPIC = _Arn(
     check=Check(
@@ -203,7 +203,7 @@ _TOPIC = _Arn(
     fix="copy the ARN of the topic",
 )
 _SECRET = _Arn(
-    # Secrets Manager ends an ARN with a hyphen and six characters of its own.
+    # Secrets Manager appends a hyphen and six characters to the name.
     check=Check(
         id="secret-arn",
         source="2026-11-22: https://docs.aws.amazon.com/secretsmanager/latest/userguide/whats-in-a-secret.html",
@@ -213,7 +213,7 @@ _SECRET = _Arn(
         r"arn:aws[a-z-]*:secretsmanager:([a-z0-9-]+):[0-9]{12}:secret:[A-Za-z0-9_/+=.@-]+-[A-Za-z0-9]{6}"
     ),
     example="arn:aws:secretsmanager:REGION:123456789012:secret:hub-token-a1B2c3",
-    why="a permission for anything else would cover no secret, or others as well",
+    why="any other permission would cover no secret, or more than one",
     fix="give the full ARN that Secrets Manager shows, with the six characters at its end",
 )
 _RESERVATION = _Arn(
@@ -232,33 +232,33 @@ _RESERVATION = _Arn(
 
 
 def key_arn(arn: str | None, *, region: str | None, where: str) -> Iterator[Problem]:
-    """The problem with the ARN of a key that encrypts a bucket; see `_arn`."""
+    """Yield the problem with the ARN of a key that encrypts a bucket; see `_arn`."""
     yield from _arn(_KEY, arn, region=region, where=where)
 
 
 def topic_arn(arn: str | None, *, region: str | None, where: str) -> Iterator[Problem]:
-    """The problem with the ARN of a topic that alarms publish to; see `_arn`."""
+    """Yield the problem with the ARN of a topic that alarms publish to; see `_arn`."""
     yield from _arn(_TOPIC, arn, region=region, where=where)
 
 
 def secret_arn(arn: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with a secret's ARN; see `_arn`."""
+    """Yield the problem with a secret's ARN; see `_arn`."""
     yield from _arn(_SECRET, arn, region=None, where=where)
 
 
 def reservation_arn(arn: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with a reservation's ARN; see `_arn`."""
+    """Yield the problem with a reservation's ARN; see `_arn`."""
     yield from _arn(_RESERVATION, arn, region=None, where=where)
 
 
 def _arn(kind: _Arn, arn: str | None, *, region: str | None, where: str) -> Iterator[Problem]:
-    """The problem with an ARN.
+    """Yield the problem with an ARN.
 
     Args:
-        kind: What the ARN must name.
-        arn: The ARN; None if it is not known yet, or not given.
-        region: The region of what uses the resource; None if that is not known, or does not matter.
-        where: Where the ARN was given.
+        kind: The kind of resource.
+        arn: The ARN; None if it is not given, or known only at deployment.
+        region: The region that the resource must be in; None if it is not known, or does not matter.
+        where: The place that the problem names.
     """
     if arn is None:
         return
@@ -268,9 +268,9 @@ def _arn(kind: _Arn, arn: str | None, *, region: str | None, where: str) -> Iter
         return
     fix = kind.fix
     if parts is None and kind is _SECRET and not arn.startswith("arn:"):
-        what = "the secret is named by no ARN"  # it may be the secret itself, which belongs into no log
+        what = "the secret is not an ARN"  # it may be the secret itself, which must not be logged
     elif parts is None or too_long:
-        what = f"the {kind.name} is {arn[:80]!a}" + f" and goes on to {len(arn)} characters" * too_long
+        what = f"the {kind.name} is {arn[:80]!a}" + f"..., with {len(arn)} characters" * too_long
     else:
         what, fix = f"the {kind.name} is in {parts[1]}", f"name a {kind.name} in {region}"
     limit = f", of at most {kind.longest} characters" if kind.longest else ""

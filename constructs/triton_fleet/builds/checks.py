@@ -39,7 +39,7 @@ def build_weights(
     Args:
         weights: Addresses by environment variable.
         read: The variables that declarations read; None if they are not known here.
-        where: What the problems are reported for.
+        where: The place that the problems name.
     """
     for name, address in weights.items():
         yield from _weights_variable(name, read, where=where)
@@ -129,7 +129,7 @@ def build_runs(
         models_per_build: Models of one build.
         max_concurrency: Builds at a time.
         reserved: How many machines are reserved for them.
-        where: What the problems are reported for.
+        where: The place that the problems name.
     """
     yield from number_range(models_per_build, least=1, most=MOST_MODELS, name="models_per_build", where=where)
     yield from number_range(max_concurrency, least=1, most=MOST_BUILDS, name="max_concurrency", where=where)

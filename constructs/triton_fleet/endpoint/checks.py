@@ -1,4 +1,4 @@
-"""Checks of what every endpoint is given, and of a single-model endpoint's variants."""
+"""Checks of the arguments of endpoints, and of a single-model endpoint's variants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONTAINER_ENVIRONMENT = Check(
     id="container-environment",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
 )
-"""The container's environment: nothing is set twice, and it fits into what SageMaker passes on."""
+"""The container's environment sets nothing twice, and is within SageMaker's limits."""
 
 _VARIABLE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _LONGEST_VARIABLE = 1024
@@ -25,20 +25,20 @@ _LARGEST_ENVIRONMENT = 32 * 1024
 def container_environment(
     server: Mapping[str, str], extra: Mapping[str, str | None], *, where: str
 ) -> Iterator[Problem]:
-    """The problems with adding variables to those of the server's options.
+    """Yield the problems with adding variables to those of the server's options.
 
     Args:
-        server: What the server's options set.
-        extra: What is added; a value that is known only at deployment is None.
-        where: What the problems are reported for.
+        server: The variables of the server's options.
+        extra: The variables to add; None for a value that is known only at deployment.
+        where: The place that the problems name.
     """
     for name in sorted(set(server) & set(extra)):
         yield CONTAINER_ENVIRONMENT.problem(
             what=f"{name} is set to {extra[name]!r} here and to {server[name]!r} by the server's options",
             where=where,
             expected="a variable that TritonServer does not set",
-            why="one of the two would be lost",
-            fix="set it with the option of TritonServer",
+            why="one of the two values would be lost",
+            fix="use the option of TritonServer instead",
         )
     for name, value in extra.items():
         longest = max(len(name.encode()), len((value or "").encode()))
@@ -49,11 +49,11 @@ def container_environment(
                 else f"a variable is named {name!a}",
                 where=where,
                 expected=f"names and values of at most {_LONGEST_VARIABLE} bytes each; names of letters, "
-                "digits and underscores, beginning with no digit",
+                "digits and underscores that do not start with a digit",
                 why="SageMaker refuses the model",
-                fix="put what is long into a file of the artifact"
+                fix="put the long value into a file of the artifact"
                 if longest > _LONGEST_VARIABLE
-                else "write names like MODEL_OPTION",
+                else "use a name such as MODEL_OPTION",
             )
     variables = {**server, **extra}
     size = sum(len(name.encode()) + len((value or "").encode()) for name, value in variables.items())
@@ -61,12 +61,12 @@ def container_environment(
         yield CONTAINER_ENVIRONMENT.problem(
             what=f"the environment has {len(variables)} variables and {size} bytes",
             where=where,
-            expected=f"at most {_MOST_VARIABLES} variables and {_LARGEST_ENVIRONMENT} bytes, those of the "
-            "server's options included",
+            expected=f"at most {_MOST_VARIABLES} variables and {_LARGEST_ENVIRONMENT} bytes, including those "
+            "of the server's options",
             why="SageMaker refuses the model",
-            fix="put settings that belong together into one variable, or into a file of the artifact"
+            fix="combine related settings in one variable, or put them into a file of the artifact"
             if len(variables) > _MOST_VARIABLES
-            else "put what is long into a file of the artifact",
+            else "put long values into a file of the artifact",
         )
 
 
@@ -75,41 +75,41 @@ METRIC_INTERVAL = Check(
     id="metric-interval",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html",
 )
-"""Metrics are published as often as SageMaker can, and at least as often as alarms read them."""
+"""Metrics are published at an interval that SageMaker supports, and as often as alarms read them."""
 
 METRIC_INTERVALS = (10, 30, 60)
-"""Seconds. SageMaker also takes 120, 180, 240 and 300: with gaps of minutes, the alarms and targets here,
-which read every minute, would take an instance for dead."""
+"""Seconds. SageMaker also accepts 120, 180, 240 and 300. With gaps of minutes, the alarms and targets here,
+which read every minute, would consider an instance dead."""
 
 
 def metric_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
-    """The problem with publishing metrics at this interval; None is SageMaker's own, of a minute."""
+    """Yield a problem with the interval of metrics; None is SageMaker's default of a minute."""
     if seconds is None or seconds in METRIC_INTERVALS:
         return
     yield METRIC_INTERVAL.problem(
-        what=f"metrics are to be published every {seconds:g} s",
+        what=f"the interval of metrics is {seconds:g} s",
         where=where,
-        expected=f"every {', '.join(map(str, METRIC_INTERVALS[:-1]))} or {METRIC_INTERVALS[-1]} s",
-        why="SageMaker accepts no other; alarms and auto scaling read every minute",
-        fix="give one of these, or leave it out for a minute",
+        expected=f"{', '.join(map(str, METRIC_INTERVALS[:-1]))} or {METRIC_INTERVALS[-1]} s",
+        why="alarms and auto scaling read metrics every minute",
+        fix="use one of these, or omit it for a minute",
     )
 
 
 TAGS = Check(
     id="tags", source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Tag.html"
 )
-"""Tags are ones that AWS takes."""
+"""Tags are valid in AWS."""
 
 MOST_TAGS = 50
 _LONGEST_TAG_KEY = 128
 _LONGEST_TAG_VALUE = 256
-# Of Unicode: letters, numbers and separators, to which a tab or the end of a line do not belong.
+# Unicode's letters, numbers and separators, which exclude tabs and line ends.
 _TAG_CATEGORIES = "LNZ"
 _TAG_SIGNS = "_.:/=+-@"
 
 
 def tag_set(tags: Mapping[str, str | None], *, where: str) -> Iterator[Problem]:
-    """The problems with tags; a value that is known only at deployment is None."""
+    """Yield the problems with tags; None is a value that is known only at deployment."""
     if len(tags) > MOST_TAGS:
         yield _tags_problem(f"{len(tags)} tags", where)
     for key, value in tags.items():
@@ -131,14 +131,14 @@ def _tags_problem(what: str, where: str) -> Problem:
         what=what,
         where=where,
         expected=f"at most {MOST_TAGS} tags; keys of 1 to {_LONGEST_TAG_KEY} and values of up to "
-        f"{_LONGEST_TAG_VALUE} letters, digits, spaces and any of {_TAG_SIGNS}; no key that begins with aws:",
-        why="AWS refuses it, for some of the resources at least",
-        fix="leave the tag out, or write it with these characters",
+        f"{_LONGEST_TAG_VALUE} letters, digits, spaces and any of {_TAG_SIGNS}; no key that starts with aws:",
+        why="AWS refuses it, at least for some resources",
+        fix="omit the tag, or use only these characters",
     )
 
 
-# A session of SageMaker is pinned to an instance only where the container answers with a session's id, and
-# no branch of Triton's front end does (src/sagemaker_server.cc).
+# SageMaker pins a session to an instance only if the container answers with a session id, and no branch of
+# Triton's front end does (src/sagemaker_server.cc).
 SEQUENCES_SPREAD = Check(
     id="triton-fleet:sequences-spread",
     source=(
@@ -150,13 +150,13 @@ SEQUENCES_SPREAD = Check(
 
 
 def sequences(models: Sequence[str], *, instances: int | None, setting: str, where: str) -> Iterator[Problem]:
-    """The warning of models with sequences on several instances.
+    """Yield the warning about models with sequences on several instances.
 
     Args:
         models: The models whose declarations have sequence batching.
         instances: The most instances; None if that is known only at deployment.
-        setting: What makes it one instance.
-        where: What the warning is reported for.
+        setting: The setting that limits it to one instance.
+        where: The place that the warning names.
     """
     if not models or (instances is not None and instances <= 1):
         return
@@ -165,7 +165,7 @@ def sequences(models: Sequence[str], *, instances: int | None, setting: str, whe
         where=where,
         expected="one instance",
         why="nothing sends the requests of a sequence to the instance that has its state",
-        fix=f"serve these models from one instance, with {setting}, or elsewhere",
+        fix=f"serve these models from one instance with {setting}, or from another endpoint",
     )
 
 
@@ -173,13 +173,13 @@ SINGLE_MODEL_ARTIFACT = Check(
     id="single-model-artifact",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html",
 )
-"""A single-model endpoint serves one artifact, which is named as the repository names it."""
+"""A single-model endpoint serves one artifact, by its name in the repository."""
 
 _ARTIFACT = re.compile(r"[^/\s*]+\.tar\.gz")
 
 
 def single_model_artifact(artifact: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with serving this file of the repository; None is a name not known yet."""
+    """Yield a problem with the name of an artifact; None if it is known only at deployment."""
     if artifact is None or _ARTIFACT.fullmatch(artifact):
         return
     yield SINGLE_MODEL_ARTIFACT.problem(
@@ -187,7 +187,7 @@ def single_model_artifact(artifact: str | None, *, where: str) -> Iterator[Probl
         where=where,
         expected="a file name such as resnet50-0123456789ab.tar.gz",
         why="SageMaker reads one archive below the prefix, whose name ends in .tar.gz",
-        fix="give the name that `fleet publish` has shown, without the prefix",
+        fix="use the name that `fleet publish` printed, without the prefix",
     )
 
 
@@ -195,7 +195,7 @@ VARIANT_SET = Check(
     id="variant-set",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateEndpointConfig.html",
 )
-"""The variants of one endpoint: distinguished by their names, and at least one of them gets requests."""
+"""The variants of an endpoint have different names, and at least one of them gets requests."""
 
 MOST_VARIANTS = 10
 """Production variants of one endpoint."""
@@ -204,13 +204,13 @@ MOST_VARIANTS = 10
 def variant_set(
     names: Sequence[str], weights: Sequence[float | None], *, has_shadow: bool, where: str
 ) -> Iterator[Problem]:
-    """The problems with serving these production variants together.
+    """Yield the problems with serving these production variants together.
 
     Args:
         names: The variants' names, the shadow's last if there is one.
-        weights: The weights of the production variants; None is a number not known yet.
-        has_shadow: Whether the last name is the shadow's.
-        where: What the problems are reported for.
+        weights: The weights of the production variants; None if known only at deployment.
+        has_shadow: The last name is the shadow's.
+        where: The place that the problems name.
     """
     if not 1 <= len(weights) <= MOST_VARIANTS:
         yield VARIANT_SET.problem(
@@ -218,23 +218,23 @@ def variant_set(
             where=where,
             expected=f"1 to {MOST_VARIANTS}",
             why="SageMaker refuses the endpoint configuration",
-            fix="give each its own endpoint" if weights else "give a Variant with an artifact",
+            fix="give each variant its own endpoint" if weights else "add a Variant with an artifact",
         )
     for name in sorted({each for each in names if names.count(each) > 1}):
         yield VARIANT_SET.problem(
             what=f"{names.count(name)} variants are called {name!r}",
             where=where,
-            expected="a name for each",
-            why="metrics, scaling and invocations know a variant by its name",
-            fix="name them, such as name='Current' and name='Candidate'",
+            expected="a different name for each",
+            why="metrics, scaling and invocations identify a variant by its name",
+            fix="name them, for example name='Current' and name='Candidate'",
         )
     if weights and all(weight == 0 for weight in weights):
         yield VARIANT_SET.problem(
             what="every variant has weight 0",
             where=where,
             expected="at least one weight above 0",
-            why="no variant would get a request that names none",
-            fix="give the variant that is to serve the weight 1",
+            why="no variant would get requests that do not name one",
+            fix="set the weight of the serving variant to 1",
         )
     if has_shadow and len(weights) > 1:
         yield VARIANT_SET.problem(
@@ -242,7 +242,7 @@ def variant_set(
             where=where,
             expected="one production variant",
             why="SageMaker copies the requests of one variant only, to one other",
-            fix="leave the shadow out, or all variants but one",
+            fix="remove the shadow, or all variants but one",
         )
 
 
@@ -254,43 +254,43 @@ ASYNC_EXCLUDES = Check(
         " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html"
     ),
 )
-"""What SageMaker does not do for asynchronous endpoints, and what only those have."""
+"""Features that SageMaker does not have for asynchronous endpoints."""
 
 
 def async_features(*, variants: int, has_shadow: bool, has_capture: bool, where: str) -> Iterator[Problem]:
-    """The problems with what an asynchronous endpoint is asked for besides.
+    """Yield the problems with further features of an asynchronous endpoint.
 
     Args:
         variants: The number of its production variants.
-        has_shadow: Whether it has a shadow variant.
-        has_capture: Whether requests and answers are captured.
-        where: What the problems are reported for.
+        has_shadow: It has a shadow variant.
+        has_capture: Requests and answers are captured.
+        where: The place that the problems name.
     """
     for asked, argument, why, fix in (
         (
             variants > 1,
             f"{variants} variants",
             "an asynchronous endpoint has one production variant only",
-            "give each its own endpoint",
+            "give each variant its own endpoint",
         ),
         (
             has_shadow,
             "shadow_variant",
             "SageMaker copies no requests of an asynchronous endpoint to a shadow variant",
-            "leave shadow_variant out",
+            "remove shadow_variant",
         ),
         (
             has_capture,
             "data_capture",
             "SageMaker captures no data of asynchronous endpoints",
-            "leave data_capture out: requests and answers are in S3 anyway",
+            "remove data_capture: requests and answers are in S3 anyway",
         ),
     ):
         if asked:
             yield ASYNC_EXCLUDES.problem(
                 what=f"{argument} and async_inference are given",
                 where=where,
-                expected="only what an asynchronous endpoint can do",
+                expected="only features of asynchronous endpoints",
                 why=why,
                 fix=fix,
             )

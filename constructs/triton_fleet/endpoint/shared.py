@@ -152,7 +152,7 @@ class Shared:
             hosting: What is asked of it.
             instance: The instance type.
             release: The release, if it is known.
-            where: What the problems are reported for.
+            where: The place that the problems name.
         """
         yield from local_storage(
             instance,

@@ -1,4 +1,4 @@
-"""Checks of whole fleets: where their models come from."""
+"""Checks of the sources of a fleet's models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FLEET_MODELS = Check(id="fleet-models", source=FROM_ARGUMENTS)
 
 
 def built_from_source(models: Collection[str] | None, *, has_source: bool, where: str) -> Iterator[Problem]:
-    """Yield a problem if models are to be built from no source folder.
+    """Yield a problem if there are models to build, and no source folder.
 
     Args:
         models: The models to build; None for every model of the source folder.
@@ -21,7 +21,7 @@ def built_from_source(models: Collection[str] | None, *, has_source: bool, where
     """
     if models and not has_source:
         yield FLEET_MODELS.problem(
-            what=f"models without a source: {', '.join(models)}",
+            what=f"there is no source for models {', '.join(models)}",
             where=where,
             expected="source, the folder that holds models/",
             why="the source folder holds their declarations",
@@ -38,7 +38,7 @@ def one_library(given: Collection[str], *, where: str) -> Iterator[Problem]:
     """
     if given:
         yield FLEET_MODELS.problem(
-            what=f"library and {' and '.join(given)}",
+            what=f"library is given together with {' and '.join(given)}",
             where=where,
             expected="a library, or the source and the models of a new one",
             why="a library builds its own models",

@@ -8,20 +8,20 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
 
-# The page about inline code allows 4 MB, and the CDK 2.275 checks nothing; a template with all its resources
-# may have 1 MB, so that limit is met first.
+# The page about inline code allows 4 MB, and CDK 2.275 does not check the size. The limit of a template is
+# 1 MB, and applies first.
 INLINE_CODE = Check(
     id="inline-code",
     source="2026-11-21: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html",
 )
-"""A function whose code is in the template has to fit into one."""
+"""Inline code of a function must fit into a template."""
 
 LARGEST_TEMPLATE = 1_000_000
-"""Bytes of a template that CloudFormation reads from S3, as the CDK's command line deploys it."""
+"""Bytes of a template that CloudFormation reads from S3, where the CDK uploads it."""
 
 
 def inline_code(size: int, *, where: str) -> Iterator[Problem]:
-    """The problem with carrying code of so many bytes in a template."""
+    """Yield a problem if code of so many bytes does not fit into a template."""
     if 0 < size < LARGEST_TEMPLATE:
         return
     yield INLINE_CODE.problem(
@@ -29,7 +29,7 @@ def inline_code(size: int, *, where: str) -> Iterator[Problem]:
         where=where,
         expected=f"1 to {LARGEST_TEMPLATE - 1} bytes",
         why="CloudFormation refuses the template" if size else "a function without code does nothing",
-        fix="shorten the code, or deliver it as an archive" if size else "write the function into its file",
+        fix="shorten the code, or deliver it as an archive" if size else "write the function to its file",
     )
 
 
@@ -38,16 +38,16 @@ ARTIFACT_TIMEOUT = Check(
     id="artifact-timeout",
     source="2026-11-21: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-requests.html",
 )
-"""A deployment waits for an artifact no longer than CloudFormation waits for a custom resource."""
+"""A deployment waits for an artifact at most as long as CloudFormation waits for a custom resource."""
 
 SHORTEST_ARTIFACT_TIMEOUT = 60
-"""Seconds; to wait for less is not to wait."""
+"""Seconds."""
 LONGEST_ARTIFACT_TIMEOUT = 3600
 """Seconds that CloudFormation waits for a custom resource."""
 
 
 def artifact_timeout(seconds: float | None, *, where: str) -> Iterator[Problem]:
-    """The problem with waiting so long; None is a time that is known only at deployment."""
+    """Yield a problem with the time to wait for an artifact; None if it is known only at deployment."""
     if seconds is not None and SHORTEST_ARTIFACT_TIMEOUT <= seconds <= LONGEST_ARTIFACT_TIMEOUT:
         return
     given = "known only when the stack is deployed" if seconds is None else f"{seconds:g} s"
@@ -55,35 +55,35 @@ def artifact_timeout(seconds: float | None, *, where: str) -> Iterator[Problem]:
         what=f"artifact_timeout is {given}",
         where=where,
         expected=f"{SHORTEST_ARTIFACT_TIMEOUT} to {LONGEST_ARTIFACT_TIMEOUT} s",
-        why="CloudFormation gives a custom resource up after an hour",
-        fix="give a longer build its time before the deployment, with artifact_timeout=None"
+        why="CloudFormation gives up on a custom resource after an hour",
+        fix="finish longer builds before the deployment, and use artifact_timeout=None"
         if seconds is not None and seconds > LONGEST_ARTIFACT_TIMEOUT
-        else "give it in minutes, such as Duration.minutes(30), or None not to wait",
+        else "use minutes, such as Duration.minutes(30), or None to not wait",
     )
 
 
 DEPLOYED_MODEL = Check(id="deployed-model", source=FROM_ARGUMENTS)
-"""An artifact is asked for of a model that the build makes."""
+"""The requested artifact is of a model that the build makes."""
 
 
 def deployed_model(
     model: str, models: Collection[str] | None, *, declared: Collection[str], where: str
 ) -> Iterator[Problem]:
-    """The problem with asking for a model's artifact.
+    """Yield a problem if the build does not make the model of a requested artifact.
 
     Args:
         model: The model's name.
-        models: What the build makes; None is everything that is declared.
+        models: The models of the build; None for all that are declared.
         declared: The folders of all declared models.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     made = sorted(declared if models is None else models)
     if model in made or (models is None and model.partition(":")[0] in made):
         return
     yield DEPLOYED_MODEL.problem(
-        what=f"the build makes no model {model!r}",
+        what=f"the build has no model {model!r}",
         where=where,
         expected=f"one of {', '.join(made)}",
-        why="the deployment would wait for it until its time is up, and fail",
-        fix=did_you_mean(model, made, otherwise=f"give ModelBuildProject {model!r} among its models"),
+        why="the deployment would wait for it, time out and fail",
+        fix=did_you_mean(model, made, otherwise=f"add {model!r} to the models of ModelBuildProject"),
     )

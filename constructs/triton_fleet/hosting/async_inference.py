@@ -72,7 +72,7 @@ class AsyncInference:
         """Yield the problems with the values.
 
         Args:
-            where: What the problems are reported for.
+            where: The place that the problems name.
         """
         yield from number_range(
             known(self.max_concurrent_invocations),

@@ -129,7 +129,7 @@ class Deployment(ABC):
         """Yield the problems for which SageMaker would refuse it.
 
         Args:
-            where: What the problems are reported for.
+            where: The place that the problems name.
             capacity: The fewest instances that the variant has; None, or a token, is not checked.
         """
 
@@ -407,7 +407,7 @@ def deployment_problems(
         deployment: How; None is SageMaker's own way, which rolls back on nothing.
         rollback_alarms: Names of the alarms that undo a deployment.
         capacity: The fewest instances of the variant; None, or a token, is not checked.
-        where: What the problems are reported for.
+        where: The place that the problems name.
         variants: How many variants the endpoint has.
     """
     yield from rollback_alarm_problems(rollback_alarms, has_deployment=deployment is not None, where=where)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 
-# Canary, linear step and rolling batch each have a page; the bounds are on all of them.
+# The pages of canary, linear step and rolling batch all have these bounds.
 DEPLOYMENT_PORTION = Check(
     id="deployment-portion",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_RollingUpdatePolicy.html",
@@ -28,12 +28,12 @@ def deployment_portion(
     """The problem with moving this much of a fleet at a time.
 
     Args:
-        value: Percent of the fleet, or a number of instances; None is a number not known yet.
+        value: Percent of the fleet, or a number of instances; None if it is known only at deployment.
         by_percent: Which of the two it is.
         lowest_percent: The least that SageMaker accepts, of all instances.
         highest_percent: The most.
-        capacity: The fewest instances that the fleet has; None is a number not known yet.
-        where: What the problem is reported for.
+        capacity: The fewest instances that the fleet has; None if it is known only at deployment.
+        where: The place that the problem names.
     """
     if value is None:
         return
@@ -47,9 +47,9 @@ def deployment_portion(
             what=f"the size is {value:g}",
             where=where,
             expected=f"an integer, 1 or more; {expected}",
-            why="a deployment that moves nothing at a time would never end"
+            why="a deployment in steps of nothing would never end"
             if whole
-            else "SageMaker accepts no fractions of an instance or of a percent",
+            else "SageMaker does not accept fractions of an instance or of a percent",
             fix=fix,
         )
         return
@@ -65,7 +65,7 @@ def deployment_portion(
         what=f"the size is {given}",
         where=where,
         expected=expected,
-        why="SageMaker refuses the update, after everything else of the stack has been deployed",
+        why="SageMaker refuses the update, and the deployment fails part-way through",
         fix=fix,
     )
 
@@ -76,7 +76,7 @@ def _instances(lowest_percent: float, highest_percent: float, capacity: int) -> 
     most = math.floor(capacity * highest_percent / 100)
     if most < 1:
         return (
-            f"a fleet that may have {capacity} instance cannot be divided: use AllAtOnce, or more instances"
+            f"use AllAtOnce, or more instances: a fleet that may have {capacity} instance cannot be divided"
         )
     amount = f"{least} to {most} instances" if least < most else f"{most} instance{'s' * (most > 1)}"
     return f"give {amount}, or a percentage, which follows the fleet's size"
@@ -86,7 +86,7 @@ DEPLOYMENT_TIMES = Check(
     id="deployment-times",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_BlueGreenUpdatePolicy.html",
 )
-"""A deployment is given more time than it spends waiting, and waits no longer than SageMaker does."""
+"""The time limit of a deployment is longer than its waits, and SageMaker allows both."""
 
 LONGEST_WAIT = 3600
 """Seconds, for each wait."""
@@ -99,13 +99,13 @@ LONGEST_MAXIMUM = 28_800
 def deployment_times(
     *, waits: Mapping[str, float | None], maximum: float | None, total_wait: float | None, where: str
 ) -> Iterator[Problem]:
-    """The problems with these times, in seconds; None is a time not known yet.
+    """The problems with these times, in seconds; None if it is known only at deployment.
 
     Args:
         waits: Each wait by the argument's name.
         maximum: After which the deployment is given up.
         total_wait: What the waits of all steps add up to.
-        where: What the problems are reported for.
+        where: The place that the problems name.
     """
     for name, seconds in waits.items():
         if seconds is not None and seconds > LONGEST_WAIT:
@@ -113,8 +113,8 @@ def deployment_times(
                 what=f"{name} is {seconds:g} s",
                 where=where,
                 expected=f"0 to {LONGEST_WAIT} s",
-                why="SageMaker refuses the update, after everything else of the stack has been deployed",
-                fix="wait an hour at most; a second look at alarms belongs after the deployment",
+                why="SageMaker refuses the update, and the deployment fails part-way through",
+                fix="wait an hour at most",
             )
     if maximum is None:
         return
@@ -123,16 +123,16 @@ def deployment_times(
             what=f"maximum_time is {maximum:g} s",
             where=where,
             expected=f"{SHORTEST_MAXIMUM} to {LONGEST_MAXIMUM} s",
-            why="SageMaker refuses the update, after everything else of the stack has been deployed",
-            fix="leave maximum_time out: it then follows from the waits",
+            why="SageMaker refuses the update, and the deployment fails part-way through",
+            fix="remove maximum_time: it is then derived from the waits",
         )
     elif total_wait is not None and total_wait >= maximum:
         yield DEPLOYMENT_TIMES.problem(
-            what=f"all waits together take {total_wait:g} s, and maximum_time is {maximum:g} s",
+            what=f"maximum_time is {maximum:g} s, and the waits add up to {total_wait:g} s",
             where=where,
-            expected="a maximum above the sum of all waits",
-            why="every deployment would be given up and rolled back before its last step",
-            fix="shorten the waits, move more at a time, or raise maximum_time (28800 s at most)",
+            expected="a maximum_time longer than all waits together",
+            why="every deployment would be rolled back before its last step",
+            fix=f"shorten the waits, use larger steps, or raise maximum_time ({LONGEST_MAXIMUM} s at most)",
         )
 
 
@@ -140,7 +140,7 @@ ROLLBACK_ALARMS = Check(
     id="rollback-alarms",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AutoRollbackConfig.html",
 )
-"""A deployment names alarms that it can be rolled back on: at most ten, each once, none without a policy."""
+"""Rollback alarms belong to a deployment, which has at most ten, each named once."""
 
 MOST_ROLLBACK_ALARMS = 10
 """Alarms in one deployment."""
@@ -152,7 +152,7 @@ def rollback_alarms(names: Sequence[str], *, has_deployment: bool, where: str) -
     Args:
         names: The alarms' names.
         has_deployment: Whether the endpoint says how it is deployed.
-        where: What the problems are reported for.
+        where: The place that the problems name.
     """
     if len(names) > MOST_ROLLBACK_ALARMS:
         yield ROLLBACK_ALARMS.problem(
@@ -167,16 +167,17 @@ def rollback_alarms(names: Sequence[str], *, has_deployment: bool, where: str) -
             what=f"the alarm '{name}' is named {names.count(name)} times",
             where=where,
             expected="each alarm once",
-            why=f"a second mention only takes one of {MOST_ROLLBACK_ALARMS} places",
-            fix="name it once",
+            why=f"each mention counts towards the limit of {MOST_ROLLBACK_ALARMS}",
+            fix="keep one of them",
         )
     if names and not has_deployment:
         yield ROLLBACK_ALARMS.problem(
-            what=f"{len(names)} rollback alarm{'s' * (len(names) > 1)}, and no deployment",
+            what=f"{len(names)} rollback alarm{'s are' if len(names) > 1 else ' is'} given without a "
+            "deployment",
             where=where,
             expected="a deployment, such as Rolling() or AllAtOnce()",
-            why="the alarms would be watched by nothing: only a deployment rolls back",
-            fix="say how the endpoint is deployed, or leave the alarms out",
+            why="only a deployment watches alarms and rolls back",
+            fix="add a deployment, or remove the alarms",
         )
 
 
@@ -184,7 +185,7 @@ ROLLING_ONE_VARIANT = Check(
     id="rolling-one-variant",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-exclusions.html",
 )
-"""Only an endpoint with one variant is deployed batch by batch."""
+"""Only endpoints with one variant have rolling deployments."""
 
 
 def rolling_one_variant(variants: int, *, where: str) -> Iterator[Problem]:
@@ -192,9 +193,9 @@ def rolling_one_variant(variants: int, *, where: str) -> Iterator[Problem]:
     if variants <= 1:
         return
     yield ROLLING_ONE_VARIANT.problem(
-        what=f"a rolling deployment of {variants} variants",
+        what=f"the deployment is rolling, and the endpoint has {variants} variants",
         where=where,
         expected="one variant",
-        why="SageMaker excludes endpoints with several variants from rolling deployments",
+        why="SageMaker has no rolling deployments for several variants",
         fix="use Canary, Linear or AllAtOnce, or give each variant its own endpoint",
     )

@@ -16,7 +16,7 @@ def hosting_problems(hosting: Hosting, *, where: str) -> Iterator[Problem]:
 
     Args:
         hosting: The variant.
-        where: What the problems are reported for.
+        where: The place that the problems name.
     """
     yield from resource_name(known(hosting.name), what="the variant", where=where)
     reserved = hosting.capacity_reservation

@@ -26,7 +26,7 @@ OWN_IMAGE_LABEL = Check(
     id="own-image-label",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html",
 )
-"""An image of one's own is named exactly, is where SageMaker pulls from, and may serve many models."""
+"""A custom image has an exact name, is in the endpoint's region, and can serve many models."""
 
 MULTI_MODEL_LABEL = "com.amazonaws.sagemaker.capabilities.multi-models"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -38,7 +38,9 @@ def image_version(tag: str | None, digest: str | None, *, where: str) -> Iterato
     given = [value for value in (tag, digest) if value is not None]
     if len(given) != 1:
         what = (
-            "neither a tag nor a digest is given" if not given else f"both {tag!r} and {digest!r} are given"
+            "neither a tag nor a digest is given"
+            if not given
+            else f"both tag {tag!r} and digest {digest!r} are given"
         )
     elif tag is not None and not _TAG.fullmatch(tag):
         what = f"the tag is {tag!r}"
@@ -49,9 +51,10 @@ def image_version(tag: str | None, digest: str | None, *, where: str) -> Iterato
     yield OWN_IMAGE_VERSION.problem(
         what=what,
         where=where,
-        expected="a tag of up to 128 letters, digits, _ . and -, or a digest of sha256: and 64 hex digits",
-        why="every instance that is ever started pulls the image by this",
-        fix="give the digest, which always names the same image: docker inspect prints it as RepoDigests",
+        expected="either a tag of up to 128 letters, digits, _ . and -, or a digest of sha256: and 64 hex "
+        "digits",
+        why="every new instance pulls the image by it",
+        fix="use the digest, which always names the same image: docker inspect prints it as RepoDigests",
     )
 
 
@@ -63,8 +66,8 @@ def image_beside_endpoint(*, image: str | None, endpoint: str | None, where: str
         what=f"the image is in {image}",
         where=where,
         expected=f"an ECR repository in {endpoint}, the region of the endpoint",
-        why="SageMaker pulls images from its own region only",
-        fix=f"replicate the repository to {endpoint} and name that one",
+        why="SageMaker pulls images only from its own region",
+        fix=f"replicate the repository to {endpoint}, and use the replica",
     )
 
 
@@ -77,24 +80,26 @@ def multi_model_label(
         labels: The image's labels; None where nothing was given to read them from.
         source: What they were read from, for the message.
         stated: Whether the user says that the image has the label.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if labels is None:
         if stated:
             return
-        what = f"nothing says that the image has the label {MULTI_MODEL_LABEL}"
-        fix = "give described_by, or after docker inspect has shown the label, has_multi_model_label=True"
+        what = f"it is not known if the image has the label {MULTI_MODEL_LABEL}"
+        fix = "add described_by, or has_multi_model_label=True if docker inspect shows the label"
     else:
         value = labels.get(MULTI_MODEL_LABEL)
         if value == "true":
             return
-        what = f"{source} has {'no label ' + MULTI_MODEL_LABEL if value is None else f'it as {value!r}'}"
-        fix = f"add LABEL {MULTI_MODEL_LABEL}=true to the Dockerfile, and build and push the image again"
+        what = f"{source} does not have the label {MULTI_MODEL_LABEL}"
+        if value is not None:
+            what = f"{source} has {MULTI_MODEL_LABEL}={value!r}"
+        fix = f"add LABEL {MULTI_MODEL_LABEL}=true to the Dockerfile, then build and push the image"
     yield OWN_IMAGE_LABEL.problem(
         what=what,
         where=where,
         expected=f"{MULTI_MODEL_LABEL}=true",
-        why="SageMaker refuses a multi-model endpoint with an image without this label",
+        why="without this label SageMaker refuses the image for multi-model endpoints",
         fix=fix,
     )
 
@@ -122,7 +127,7 @@ GPU_GENERATION_SUPPORTED = Check(
     id="gpu-generation-supported",
     source="2026-11-21: https://docs.nvidia.com/deeplearning/tensorrt/latest/getting-started/release-notes-10/10.5.0.html",
 )
-"""The TensorRT of a release compiles for the generation of the GPU that serves."""
+"""The TensorRT of a release supports the generation of the GPU."""
 
 
 def gpu_generation(gpu: Gpu, release: Release, *, where: str) -> Iterator[Problem]:
@@ -130,12 +135,12 @@ def gpu_generation(gpu: Gpu, release: Release, *, where: str) -> Iterator[Proble
     if _supports(gpu, release):
         return
     fitting = [known.name for known in RELEASES.values() if known.on_sagemaker and _supports(gpu, known)]
-    older = f", or release {fitting[-1]}, the last for {gpu.name}" if fitting else ""
+    older = f", or release {fitting[-1]}, the last that supports {gpu.name}" if fitting else ""
     yield GPU_GENERATION_SUPPORTED.problem(
         what=f"{gpu.name} has compute capability {gpu.compute_capability}",
         where=where,
-        expected=f"{release.min_compute_capability} or newer, which release {release.name} needs",
-        why=f"TensorRT {release.tensorrt} compiles no plan for an older GPU",
+        expected=f"{release.min_compute_capability} or newer, for release {release.name}",
+        why=f"TensorRT {release.tensorrt} does not support older GPUs",
         fix=f"use {DEFAULT_INSTANCE_TYPE}{older}",
     )
 
@@ -148,13 +153,13 @@ def _capability(capability: str) -> tuple[int, ...]:
     return tuple(int(part) for part in capability.split("."))
 
 
-# Deep-learning-containers lists images for GPUs only since 23.12; AWS's SDK has the suffix for types without
-# a GPU.
+# Since 23.12, deep-learning-containers lists only images for GPUs; the suffix for types without a GPU is from
+# AWS's SDK.
 CPU_IMAGE = Check(
     id="cpu-image",
     source="2026-11-22: https://github.com/aws/deep-learning-containers/blob/master/available_images.md",
 )
-"""The image for CPUs serves, and builds for, instance types without a GPU alone."""
+"""The image for CPUs is only for instance types without a GPU."""
 
 
 def cpu_image(instance: InstanceType, *, asked: bool, own: bool = False, where: str) -> Iterator[Problem]:
@@ -164,15 +169,15 @@ def cpu_image(instance: InstanceType, *, asked: bool, own: bool = False, where: 
         instance: The instance type that is served on, or built for.
         asked: Whether that image was asked for.
         own: Whether an image of the user's own is given as well.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if not asked or (instance.gpu is None and not own):
         return
     if own:
-        what, expected = "cpu_image, and an image of your own", "one of the two"
+        what, expected = "both cpu_image and a custom image are given", "one of the two"
         why = "an endpoint runs one image"
     else:
         assert instance.gpu is not None  # noqa: S101 -- the other case was returned
-        what = f"cpu_image, and {instance.name} has a {instance.gpu.name}"
-        expected, why = "no cpu_image", "the image for CPUs has no CUDA: no plan would load"
+        what = f"cpu_image is given, and {instance.name} has a GPU ({instance.gpu.name})"
+        expected, why = "no cpu_image", "the image for CPUs has no CUDA, so no plan would load"
     yield CPU_IMAGE.problem(what=what, where=where, expected=expected, why=why, fix="remove cpu_image")

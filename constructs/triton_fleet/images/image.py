@@ -120,7 +120,7 @@ class CustomImage:
         """Yield the problems with serving from it.
 
         Args:
-            where: What the problems are reported for.
+            where: The place that the problems name.
             region: The endpoint's region; None or a token if it is not known yet.
             multi_model: Whether it is to serve a multi-model endpoint, which needs the label.
         """

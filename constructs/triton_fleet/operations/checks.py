@@ -15,7 +15,7 @@ ALARM_THRESHOLD = Check(
     id="alarm-threshold",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html",
 )
-"""A threshold is a value that its metric can pass."""
+"""A threshold is a value that its metric can exceed."""
 
 
 def alarm_threshold(
@@ -24,11 +24,11 @@ def alarm_threshold(
     """The problem with this threshold.
 
     Args:
-        value: The threshold; None is a number not known yet.
+        value: The threshold; None if it is known only at deployment.
         lowest: The least that makes sense.
         below: What it has to stay below; None if the metric has no bound.
         unit: What it is counted in.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if value is None or (value >= lowest and (below is None or value < below)):
         return
@@ -37,8 +37,8 @@ def alarm_threshold(
         what=f"the threshold is {value:g}",
         where=where,
         expected=expected,
-        why="the alarm would be in alarm always, or never whatever happens",
-        fix=f"give a threshold of {expected}",
+        why="the alarm would always fire, or never",
+        fix=f"set a threshold of {expected}",
     )
 
 
@@ -47,7 +47,7 @@ SAME_VARIANT = Check(
     id="same-variant",
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html",
 )
-"""What is shown or alarmed with an endpoint belongs to that endpoint."""
+"""Everything given for an endpoint's alarms or dashboard belongs to that endpoint."""
 
 
 def same_variant(*, watched: str, given: str, what: str, where: str) -> Iterator[Problem]:
@@ -57,21 +57,21 @@ def same_variant(*, watched: str, given: str, what: str, where: str) -> Iterator
         watched: Endpoint and variant that are watched.
         given: Endpoint and variant that the argument belongs to.
         what: What the argument is.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if watched == given:
         return
     yield SAME_VARIANT.problem(
-        what=f"{what} of {given} given for {watched}",
+        what=f"{what} is of {given}, not of {watched}",
         where=where,
         expected=f"{what} of {watched}",
-        why="limits and thresholds of one would be compared with the metrics of the other",
-        fix=f"give {what} of the same endpoint and variant, or leave it out",
+        why="its limits would be compared with the metrics of another variant",
+        fix=f"use {what} of the same endpoint and variant, or omit it",
     )
 
 
 HOURLY_PRICE = Check(id="hourly-price", source=FROM_ARGUMENTS)
-"""A price is one."""
+"""A price is a finite number above 0."""
 
 
 def hourly_price(usd: float | None, *, where: str) -> Iterator[Problem]:
@@ -81,9 +81,9 @@ def hourly_price(usd: float | None, *, where: str) -> Iterator[Problem]:
     yield HOURLY_PRICE.problem(
         what=f"the price is {usd:g}",
         where=where,
-        expected="a finite number above 0, in USD an hour",
+        expected="a finite number above 0, in USD per hour",
         why="every cost that is calculated from it would be wrong",
-        fix="give what AWS bills for the instance type in your region, or leave it out",
+        fix="use AWS's price for the instance type in your region, or omit it",
     )
 
 
@@ -97,7 +97,7 @@ _EMAIL_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 
 
 def email_address(address: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with an address; None is one not known yet."""
+    """The problem with an address; None if it is known only at deployment."""
     if address is None or _EMAIL_ADDRESS.fullmatch(address):
         return
     yield EMAIL_ADDRESS.problem(
@@ -105,21 +105,21 @@ def email_address(address: str | None, *, where: str) -> Iterator[Problem]:
         where=where,
         expected="an e-mail address such as oncall@example.com",
         why="SNS refuses the subscription, and no one would get an alarm",
-        fix="give the address of who is on call, or of a list",
+        fix="use the address of the person on call, or of a mailing list",
     )
 
 
-# A function lives 15 minutes, which is how long a warm-up lasts at most.
+# A function runs for 15 minutes at most, and so does a warm-up.
 WARM_UP_INTERVAL = Check(
     id="warm-up-interval",
     source="2026-11-21: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html",
 )
-"""A warm-up sends its requests often enough for a canary, and not so often that it is a load."""
+"""A warm-up sends its requests often enough for a canary, without loading the fleet."""
 
 SHORTEST_WARM_UP_INTERVAL = 1
 """Seconds."""
 LONGEST_WARM_UP_INTERVAL = 300
-"""Seconds: three rounds in the life of a function."""
+"""Seconds: three rounds in the run of a function."""
 
 
 def warm_up_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
@@ -131,8 +131,8 @@ def warm_up_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
         what=f"every is {given}",
         where=where,
         expected=f"{SHORTEST_WARM_UP_INTERVAL} to {LONGEST_WARM_UP_INTERVAL} s",
-        why="more often loads the fleet; less often, a canary gets hardly a request",
-        fix="leave it at 15 seconds",
+        why="shorter intervals load the fleet, and longer ones hardly reach a canary",
+        fix="keep the default of 15 seconds",
     )
 
 
@@ -141,7 +141,7 @@ WARM_UP_REQUESTS = Check(
     id="warm-up-requests",
     source="2026-11-21: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html",
 )
-"""What a new fleet is warmed up with: requests that can be sent, one for each model, small enough."""
+"""The requests of a warm-up are valid, small, and one per model."""
 
 LONGEST_INPUT = 8192
 """Characters that an EventBridge rule passes to its target."""
@@ -149,21 +149,21 @@ _JSON = "application/json"
 
 
 def warm_up_models(models: Sequence[str | None], *, where: str) -> Iterator[Problem]:
-    """The problems with warming up these models; None is a name that is known only at deployment."""
+    """The problems with warming up these models; None if it is known only at deployment."""
     if not models:
         yield WARM_UP_REQUESTS.problem(
             what="there is no request",
             where=where,
             expected="a request for at least one model",
-            why="a new fleet would be watched for minutes without a model",
-            fix="give a WarmUpRequest for each model that must not be slow",
+            why="the alarms would watch a new fleet that has no model loaded",
+            fix="add a WarmUpRequest for each model that must not be slow",
         )
     for name in sorted({each for each in models if each is not None and models.count(each) > 1}):
         yield WARM_UP_REQUESTS.problem(
             what=f"{models.count(name)} requests for the model {name!r}",
             where=where,
-            expected="one request for each model",
-            why="the first request loads the model, so a second one warms up nothing",
+            expected="one request per model",
+            why="the first request loads the model",
             fix="keep one of them",
         )
 
@@ -171,23 +171,23 @@ def warm_up_models(models: Sequence[str | None], *, where: str) -> Iterator[Prob
 def warm_up_request(
     *, model: str | None, body: str | None, content_type: str | None, where: str
 ) -> Iterator[Problem]:
-    """The problems with one request; None is a text that is known only at deployment."""
+    """Yield the problems with one request; None is a string that is known only at deployment."""
     for name, value in {"model": model, "body": body, "content_type": content_type}.items():
         if value is None:
             yield WARM_UP_REQUESTS.problem(
                 what=f"{name} is known only when the stack is deployed",
                 where=where,
                 expected="a literal string",
-                why="it cannot be checked, and its length decides whether it can be sent",
-                fix="give the value itself",
+                why="its length is checked at synthesis",
+                fix="use the literal value",
             )
         elif not value:
             yield WARM_UP_REQUESTS.problem(
                 what=f"{name} is empty",
                 where=where,
-                expected="the name of a model in the repository, and a request as an application sends it",
+                expected="the name of a model in the repository, and a valid request",
                 why="SageMaker would refuse every request",
-                fix=f"give the {name}",
+                fix=f"set {name}",
             )
     if body and content_type and content_type.partition(";")[0].strip().lower() == _JSON:
         yield from _not_json(body, where)
@@ -201,9 +201,9 @@ def warm_up_size(characters: int, *, where: str) -> Iterator[Problem]:
         what=f"the requests have {characters} characters together, as JSON",
         where=where,
         expected=f"at most {LONGEST_INPUT}",
-        why="they travel in the EventBridge rule, which passes no more",
-        fix="send the smallest input that each model takes, such as a batch of one: any request loads the "
-        "model, which is what takes long. Or split the models over two WarmUps",
+        why="an EventBridge rule, which carries them, passes no more",
+        fix="send the smallest input that each model accepts, such as a batch of one, or split the models "
+        "between two warm-ups",
     )
 
 
@@ -215,6 +215,6 @@ def _not_json(body: str, where: str) -> Iterator[Problem]:
             what=f"the body is not JSON: {error}",
             where=where,
             expected="a JSON document, as content_type says",
-            why="the model would be loaded, but every request would fail",
-            fix="make it with json.dumps(), or name its content_type",
+            why="the model would load, but every request would fail",
+            fix="create it with json.dumps(), or set another content_type",
         )

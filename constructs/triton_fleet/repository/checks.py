@@ -13,7 +13,7 @@ EXISTING_BUCKET = Check(
     id="existing-bucket",
     source="2026-11-22: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html",
 )
-"""An existing bucket is named like a bucket, and comes with the key that encrypts it."""
+"""An existing bucket has a valid name, and comes with the key that encrypts it."""
 
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -25,23 +25,23 @@ def existing_bucket(*, bucket: bool, key: bool, access_logs: bool, where: str) -
         bucket: Whether a bucket is given.
         key: Whether its key is.
         access_logs: Whether access logs are asked for.
-        where: What the problems are reported for.
+        where: The place that the problems name.
     """
     if bucket and not key:
         yield EXISTING_BUCKET.problem(
             what="a bucket is given without its key",
             where=where,
             expected="bucket and encryption_key together",
-            why="whoever reads or publishes a model needs a permission for the key",
-            fix="give the key that the bucket's default encryption names",
+            why="reading and publishing models needs permissions for the key",
+            fix="add the key of the bucket's default encryption",
         )
     if bucket and access_logs:
         yield EXISTING_BUCKET.problem(
-            what="access logs are asked for, of a bucket that exists",
+            what="access_logs is given for an existing bucket",
             where=where,
             expected="no access_logs",
-            why="a stack changes nothing about a bucket that it does not own",
-            fix="configure the logs where the bucket is made, and leave access_logs out",
+            why="a stack cannot change a bucket that it does not own",
+            fix="configure the logs where the bucket is created, and remove access_logs",
         )
 
 
@@ -53,17 +53,17 @@ def bucket_name(name: str | None, *, where: str) -> Iterator[Problem]:
         what=f"the bucket is {name[:80]!a}",
         where=where,
         expected="the name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens",
-        why="S3 has no bucket of another name",
-        fix="give the name alone, without s3:// and without a prefix",
+        why="",
+        fix="use only the name, without s3:// and without a prefix",
     )
 
 
-# Characters that are safe in keys; a star or a dollar means something else in a policy.
+# Characters that are safe in keys; a star or a dollar has another meaning in a policy.
 REPOSITORY_PREFIX = Check(
     id="repository-prefix",
     source="2026-11-21: https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html",
 )
-"""The prefix of a model repository is one that names of objects and policies take as it is."""
+"""The prefix of a model repository is valid in keys and policies without escaping."""
 
 _PREFIX = re.compile(r"[A-Za-z0-9!_.()'/-]*")
 # A key has 1024 bytes; the other half is left to the names of artifacts.
@@ -72,7 +72,7 @@ _ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
 def repository_prefix(prefix: str | None, *, where: str) -> Iterator[Problem]:
-    """The problem with a prefix; None is one not known yet."""
+    """The problem with a prefix; None if it is known only at deployment."""
     if prefix is None:
         return
     if prefix.strip("/").lower().endswith(_ARCHIVES):
@@ -80,8 +80,8 @@ def repository_prefix(prefix: str | None, *, where: str) -> Iterator[Problem]:
             what=f"the prefix {prefix[:60]!a} names an archive",
             where=where,
             expected="the folder that holds the artifacts, such as models/",
-            why="a prefix gets a final slash: the repository would be empty",
-            fix="leave the file name out; a model's artifact is named by whoever invokes it",
+            why="a prefix ends with a slash, so the repository would be empty",
+            fix="remove the file name",
         )
         return
     folders = prefix.strip("/")
@@ -89,14 +89,14 @@ def repository_prefix(prefix: str | None, *, where: str) -> Iterator[Problem]:
     if _PREFIX.fullmatch(prefix) and folders and "//" not in folders and not too_long:
         return
     yield REPOSITORY_PREFIX.problem(
-        what=f"the prefix is {prefix[:60]!a}" + f" and goes on to {len(prefix)} characters" * too_long,
+        what=f"the prefix is {prefix[:60]!a}" + f"..., with {len(prefix)} characters" * too_long,
         where=where,
-        expected="folders such as models/ or search/models/, of letters, digits and any of !_.()'-, at most "
-        f"{_LONGEST_PREFIX} characters together",
-        why="every model's URL and every policy for reading one holds it",
+        expected="folders such as models/ or search/models/, with letters, digits and any of !_.()'-, and at "
+        f"most {_LONGEST_PREFIX} characters",
+        why="the URLs of models and the policies for reading them contain it",
         fix=f"shorten it to {_LONGEST_PREFIX} characters"
         if too_long
-        else "write it with these characters, without an empty folder",
+        else "use only these characters, and no empty folder",
     )
 
 
@@ -104,7 +104,7 @@ INSTANCE_POOLS = Check(
     id="instance-pools",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html",
 )
-"""Instance types that stand in for each other: at most five, each once, all able to run the model."""
+"""The instance types of a pool can all run the model."""
 
 
 def same_gpu(preferred: InstanceType, other: InstanceType, *, where: str) -> Iterator[Problem]:
@@ -116,11 +116,11 @@ def same_gpu(preferred: InstanceType, other: InstanceType, *, where: str) -> Ite
         where=where,
         expected=f"instance types that all have {gpu_named(preferred.gpu)}",
         why="a TensorRT plan is for one GPU model: on another, every load would fail",
-        fix=f"choose sizes of the family of {preferred.name}; a single-model endpoint may give each type an "
-        "artifact of its own",
+        fix=f"use other sizes from the family of {preferred.name}, or a single-model endpoint with an "
+        "artifact for each type",
     )
 
 
 def gpu_named(gpu: Gpu | None) -> str:
-    """A GPU in an error."""
+    """Name a GPU in an error."""
     return "no GPU" if gpu is None else f"GPU {gpu.name}"

@@ -1,13 +1,13 @@
-"""An endpoint can load what the build jobs of its repository publish, each model by itself.
+"""Checks that an endpoint can load each model that the build jobs of its repository publish.
 
-A name stands for an artifact per target, so that build jobs for several GPUs or releases share a repository;
-all instance types of one endpoint load what one of them makes. What ties an artifact to a GPU is a TensorRT
-plan: it loads with the same TensorRT and on the same GPU model only, or on the GPUs for which its `hardware`
-asks, and never on an instance type without a GPU. On another GPU model of the same compute capability
-TensorRT warns. A DALI pipeline of a build for GPUs decodes on one, of whatever model, and loads in a DALI
-that is not older. ONNX and Python models run on a CPU as well as on any GPU, where ONNX Runtime uses what it
-finds; so does all that a build for instance types without a GPU makes. What every model still shares with the
-release is Python: packages next to a Python model are built for one version of it.
+A name refers to one artifact per target, so that build jobs for several GPUs or releases share a repository.
+All instance types of an endpoint load the artifacts of one of these jobs.
+
+- A TensorRT plan loads only with the same TensorRT and on the same GPU model, or on the GPUs that `hardware`
+  declares, and never without a GPU. On another GPU model of the same compute capability, TensorRT warns.
+- A DALI pipeline of a build for GPUs needs any GPU, and a DALI that is not older.
+- ONNX and Python models run on any hardware, and so does everything that is built for types without a GPU.
+- Packages next to a Python model are built for one version of Python, that of the release.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import LEVELS
 
-# Of what is true of models without a plan: instance groups and Python's version.
+# For models without a plan: instance groups and the version of Python.
 PLAN_FITS_ENDPOINT = Check(
     id="plan-fits-endpoint",
     source=(
@@ -62,12 +62,12 @@ class PlanTarget:
 def endpoint_fits(
     *, models: Mapping[str, Sequence[PlanTarget]], endpoint: Sequence[PlanTarget], where: str
 ) -> Iterator[Problem]:
-    """The problems with an endpoint for which no build job makes some of its models.
+    """Yield the problems with models of an endpoint that no build job makes for it.
 
     Args:
-        models: The models that it serves, by name, each as one build job or several make it.
-        endpoint: What it serves with, for each of its instance types.
-        where: What the problems are reported about.
+        models: The targets of the build jobs, by model.
+        endpoint: The targets of the endpoint, one per instance type.
+        where: The place that the problems name.
     """
     alike: dict[tuple[PlanTarget, ...], list[str]] = {}
     for name, builds in models.items():
@@ -81,7 +81,7 @@ def endpoint_fits(
 
 
 def _misfit(builds: Sequence[PlanTarget], endpoint: Sequence[PlanTarget], *, where: str) -> Iterator[Problem]:
-    """The first build job's problem, if none makes what all instance types can load."""
+    """Yield the first build job's problem, if no job makes artifacts that all instance types can load."""
     found: list[Problem] = []
     for build in builds:
         problems = (plan_portability(build=build, endpoint=each, where=where) for each in endpoint)
@@ -93,7 +93,7 @@ def _misfit(builds: Sequence[PlanTarget], endpoint: Sequence[PlanTarget], *, whe
 
 
 def plan_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """The problem with an endpoint loading a model that a build job publishes: the first that there is."""
+    """Yield the first problem with loading a model of a build job on an endpoint."""
     compiled = build.gpu is not None and bool(build.plans)
     if endpoint.gpu is None and (compiled or build.any_gpu):
         yield _no_gpu(build=build, endpoint=endpoint, where=where)
@@ -113,13 +113,13 @@ def _plans(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[P
     yield PLAN_FITS_ENDPOINT.problem(
         what=f"{build.path} compiles for {_named(build)}, {endpoint.path} serves with {_named(endpoint)}",
         where=where,
-        expected="the same GPU model and the same TensorRT on both sides of a repository",
+        expected="the same GPU model and the same TensorRT for the builds and the endpoint",
         why=_refused(build.gpu, endpoint.gpu)
         if build.release.tensorrt == endpoint.release.tensorrt
-        else "TensorRT refuses plans of another version when they are first invoked",
-        fix="give both the same instance_type and release, add a ModelBuildProject for the endpoint's, "
-        'declare TensorRt(hardware="same-compute-capability") or "ampere+", or publish what this endpoint '
-        "does not serve to a repository of its own",
+        else "TensorRT refuses plans of another version, at the first invocation",
+        fix="use the same instance_type and release for both, add a ModelBuildProject for the endpoint, "
+        'declare TensorRt(hardware="same-compute-capability") or "ampere+", or publish models that this '
+        "endpoint does not serve to another repository",
     )
 
 
@@ -129,8 +129,8 @@ def _runs_on(plan: str, *, build: Gpu, endpoint: Gpu) -> bool:
 
 def _refused(build: Gpu, endpoint: Gpu) -> str:
     if build.compute_capability == endpoint.compute_capability:
-        return "TensorRT warns of a plan of another GPU: it may be slower there, or fail"
-    return "TensorRT refuses plans of another compute capability when they are first invoked"
+        return "TensorRT warns about plans for another GPU: they may be slower, or fail"
+    return "TensorRT refuses plans of another compute capability, at the first invocation"
 
 
 def _no_gpu(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem:
@@ -138,14 +138,14 @@ def _no_gpu(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Problem:
         what=f"{build.path} builds for {_named(build)}, {endpoint.path} serves without a GPU",
         where=where,
         expected="a build job for instance types without a GPU",
-        why="plans, and the DALI pipelines of such a build, need a GPU to load",
-        fix="give the build job the instance_type of the endpoint, add a ModelBuildProject for it, or "
-        "publish what this endpoint does not serve to a repository of its own",
+        why="plans, and DALI pipelines that are built for GPUs, need a GPU",
+        fix="use the endpoint's instance_type for the build job, add a ModelBuildProject for it, or publish "
+        "models that this endpoint does not serve to another repository",
     )
 
 
 def _python_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """The problem with serving what was built without a plan: any hardware will do, not any Python."""
+    """Yield a problem with a model without a plan: it runs on any hardware, but not with any Python."""
     another_image = build.environments and build.release.tensorrt != endpoint.release.tensorrt
     if build.release.python == endpoint.release.python and not another_image:
         return
@@ -153,23 +153,23 @@ def _python_portability(*, build: PlanTarget, endpoint: PlanTarget, where: str) 
         what=f"{build.path} builds for Python {build.release.python} (release {build.release.name}), "
         f"{endpoint.path} serves with Python {endpoint.release.python} (release {endpoint.release.name})",
         where=where,
-        expected="releases with the same Python on both sides of a repository",
-        why="packages next to a Python model are for one version of Python",
-        fix="give both the same release, or add a ModelBuildProject for the endpoint's",
+        expected="releases with the same Python for the builds and the endpoint",
+        why="packages of a Python model are built for one version of Python",
+        fix="use the same release for both, or add a ModelBuildProject for the endpoint's release",
     )
 
 
 def _dali(*, build: PlanTarget, endpoint: PlanTarget, where: str) -> Iterator[Problem]:
-    """The problem with pipelines of a newer DALI than the one that loads them."""
+    """Yield a problem if a pipeline's DALI is newer than the one that loads it."""
     if not build.pipelines or loads_pipelines_of(build.release, served=endpoint.release):
         return
     yield PLAN_FITS_ENDPOINT.problem(
-        what=f"{build.path} makes DALI pipelines for release {build.release.name}, {endpoint.path} serves "
+        what=f"{build.path} builds DALI pipelines for release {build.release.name}, {endpoint.path} serves "
         f"with release {endpoint.release.name}",
         where=where,
-        expected="a release whose DALI is not older than the one that made the pipeline",
+        expected="a release with the same DALI as the build's, or a newer one",
         why="an older DALI may not read the file of a newer one",
-        fix="give both the same release, or add a ModelBuildProject for the endpoint's",
+        fix="use the same release for both, or add a ModelBuildProject for the endpoint's release",
     )
 
 

@@ -15,38 +15,36 @@ CAPACITY_RANGE = Check(
         " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html"
     ),
 )
-"""The range that auto scaling may move in is a range, and starts above zero."""
+"""The range of auto scaling is valid, and starts above zero."""
 
 
 def capacity(
     minimum: float | None, maximum: float | None, *, where: str, has_queue: bool = False
 ) -> Iterator[Problem]:
-    """The problem with scaling between these numbers of instances; None is a number not known yet.
+    """The problem with scaling between these numbers of instances; None if it is known only at deployment.
 
     Args:
         minimum: The fewest instances.
         maximum: The most.
-        where: What the problem is reported for.
+        where: The place that the problem names.
         has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
     """
     fewest = 0 if has_queue else 1
     if minimum is not None and minimum < fewest:
         yield CAPACITY_RANGE.problem(
-            what=f"the smallest capacity is {minimum}",
+            what=f"the minimum capacity is {minimum}",
             where=where,
             expected=f"{fewest} or more",
-            why="capacity cannot be negative"
-            if has_queue
-            else "only an asynchronous endpoint scales to zero: nothing could answer a request",
+            why="capacity cannot be negative" if has_queue else "only asynchronous endpoints scale to zero",
             fix=f"set the minimum to {fewest}",
         )
         return
     if minimum is not None and maximum is not None and minimum > maximum:
         yield CAPACITY_RANGE.problem(
-            what=f"the smallest capacity {minimum} is above the largest {maximum}",
+            what=f"the minimum capacity {minimum} is above the maximum {maximum}",
             where=where,
             expected="a minimum that is at most the maximum",
-            why="Application Auto Scaling refuses the target, after the endpoint has been created",
+            why="Application Auto Scaling refuses it, and the deployment fails part-way through",
             fix=f"set the maximum to {minimum} or more",
         )
         return
@@ -56,7 +54,7 @@ SCHEDULED_CAPACITY = Check(
     id="scheduled-capacity",
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html",
 )
-"""A scheduled action sets a range that is one, at a time that comes."""
+"""A scheduled action sets a valid range, at a time that comes."""
 
 
 def scheduled_range(
@@ -71,7 +69,7 @@ def scheduled_range(
     Args:
         bounds: The minimum and the maximum that the action sets; None is not set, or not known yet.
         standing: Those of the scaling, which go on to hold for what the action does not set.
-        where: What the problem is reported for.
+        where: The place that the problem names.
         has_queue: Whether requests wait in a queue while there is no instance.
     """
     minimum, maximum = (
@@ -88,8 +86,8 @@ def scheduled_something(*, sets_any: bool, where: str) -> Iterator[Problem]:
         what="neither min_capacity nor max_capacity is set",
         where=where,
         expected="one of them, or both",
-        why="the action would come due and change nothing",
-        fix="set the capacity that the fleet shall have from then on",
+        why="the action would change nothing",
+        fix="set the capacity of the fleet from then on",
     )
 
 
@@ -98,19 +96,19 @@ def scheduled_period(start: datetime | None, end: datetime | None, *, where: str
     naive = [moment for moment in (start, end) if moment is not None and moment.tzinfo is None]
     for moment in naive:
         yield SCHEDULED_CAPACITY.problem(
-            what=f"{moment.isoformat()} says no time zone",
+            what=f"{moment.isoformat()} has no time zone",
             where=where,
             expected="a datetime with tzinfo",
-            why="the same hour is another moment in each time zone",
-            fix=f"give datetime({moment.year}, {moment.month}, {moment.day}, ..., tzinfo=timezone.utc)",
+            why="an hour is a different moment in each time zone",
+            fix=f"write datetime({moment.year}, {moment.month}, {moment.day}, ..., tzinfo=timezone.utc)",
         )
     if start is not None and end is not None and not naive and start >= end:
         yield SCHEDULED_CAPACITY.problem(
             what=f"it starts at {start.isoformat()} and ends at {end.isoformat()}",
             where=where,
             expected="a start before the end",
-            why="the action would never come due",
-            fix="give a later end, or leave one of them out" if start == end else "exchange them",
+            why="the action would never run",
+            fix="use a later end, or omit one of them" if start == end else "swap them",
         )
 
 
@@ -118,9 +116,9 @@ def scheduled_zone(expression: str | None, *, zoned: bool, where: str) -> Iterat
     """The problem with a time zone on this schedule.
 
     Args:
-        expression: The schedule, such as "cron(0 7 ? * MON-FRI *)"; None is one not known yet.
+        expression: The schedule, such as "cron(0 7 ? * MON-FRI *)"; None if it is known only at deployment.
         zoned: Whether a time zone is set.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if not zoned or expression is None or expression.startswith("cron("):
         return
@@ -128,8 +126,8 @@ def scheduled_zone(expression: str | None, *, zoned: bool, where: str) -> Iterat
         what=f"a time zone is set for {expression}",
         where=where,
         expected="a time zone with Schedule.cron only",
-        why="a rate has no hour, and Schedule.at is in UTC already",
-        fix="leave time_zone out",
+        why="a rate has no time of day, and Schedule.at is already in UTC",
+        fix="remove time_zone",
     )
 
 
@@ -140,8 +138,8 @@ def scheduled_names(names: list[str], *, where: str) -> Iterator[Problem]:
             what=f"{names.count(name)} scheduled actions are named {name!r}",
             where=where,
             expected="each name once",
-            why="the second replaces the first silently",
-            fix="name them after what they are for, such as Morning and Evening",
+            why="the second silently replaces the first",
+            fix="name them after their purpose, such as Morning and Evening",
         )
 
 
@@ -153,7 +151,7 @@ SCALING_STEPS = Check(
         " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html"
     ),
 )
-"""The steps of a step scaling policy say one thing for each value of the metric, and change something."""
+"""The steps of a policy do not overlap, and each changes something."""
 
 EXACT = "ExactCapacity"
 
@@ -171,10 +169,10 @@ def scaling_steps(
 
     Args:
         bounds: Where each step begins, in the metric's unit.
-        changes: What each step does, in instances or percent; None is a number not known yet.
+        changes: What each step does, in instances or percent; None if it is known only at deployment.
         grows: Whether a step is for values at and above its bound (True), or at and below it.
         adjustment: Application Auto Scaling's word for what a change is.
-        where: What the problem is reported for.
+        where: The place that the problem names.
         has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
     """
     if not bounds:
@@ -209,9 +207,7 @@ def _too_few(bound: float, change: float, *, fewest: int, where: str) -> Problem
         what=f"the step at {bound:g} sets the fleet to {change:g} instances",
         where=where,
         expected=f"{fewest} or more",
-        why="only an asynchronous endpoint scales to zero: nothing could answer a request"
-        if fewest
-        else "capacity cannot be negative",
+        why="only asynchronous endpoints scale to zero" if fewest else "capacity cannot be negative",
         fix=f"set it to {fewest}",
     )
 
@@ -221,6 +217,6 @@ def _wrong_way(bound: float, change: float, *, grows: bool, where: str) -> Probl
         what=f"the step at {bound:g} changes the fleet by {change:g}",
         where=where,
         expected="more than 0 for values above" if grows else "less than 0 for values below",
-        why="each policy goes one way: the further the metric is off, the more it does",
-        fix="turn the sign round, or put the step into a policy of its own for the other direction",
+        why="a policy only adds instances, or only removes them",
+        fix="reverse the sign, or put the step into a separate policy for the other direction",
     )

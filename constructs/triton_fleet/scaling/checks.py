@@ -14,7 +14,7 @@ ONE_SCALING_A_VARIANT = Check(
     id="one-scaling-a-variant",
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_RegisterScalableTarget.html",
 )
-"""A variant is scaled once."""
+"""Each variant has one scalable target."""
 
 
 def one_scaling(resource: str, *, already: str | None, where: str) -> Iterator[Problem]:
@@ -23,16 +23,16 @@ def one_scaling(resource: str, *, already: str | None, where: str) -> Iterator[P
     Args:
         resource: What is scaled, as Application Auto Scaling names it.
         already: Where the same is scaled already, if it is.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if already is None:
         return
     yield ONE_SCALING_A_VARIANT.problem(
-        what=f"{resource} is scaled by {already} already",
+        what=f"{resource} is already scaled by {already}",
         where=where,
-        expected="one scaling for each variant",
-        why="registering it again overwrites the bounds of the first, and removing either removes both",
-        fix="give the first one all targets, steps and schedules, or name another variant",
+        expected="one EndpointScaling per variant",
+        why="a second one overwrites the first one's bounds, and removing either removes both",
+        fix="move all targets, steps and schedules to the first one, or scale another variant",
     )
 
 
@@ -40,7 +40,7 @@ ONE_TARGET_A_METRIC = Check(
     id="one-target-a-metric",
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html",
 )
-"""What scales a fleet has a name of its own."""
+"""Policies of a fleet have different names."""
 
 FROM_ZERO = "FromZero"
 """The policy of an asynchronous endpoint that brings the first instance back."""
@@ -54,16 +54,16 @@ def scaling_names(names: Sequence[str], *, where: str) -> Iterator[Problem]:
         yield ONE_TARGET_A_METRIC.problem(
             what=f"{names.count(name)} targets for {name}",
             where=where,
-            expected="each metric once, each under its own name",
+            expected="one target per metric, each with its own name",
             why="two targets for one metric pull the fleet in two directions",
-            fix="keep one of them, or name them differently if their metrics differ",
+            fix="keep one of them, or use different names if their metrics differ",
         )
     for name in sorted(RESERVED_NAMES.intersection(names)):
         yield ONE_TARGET_A_METRIC.problem(
             what=f"a policy is named {name!r}",
             where=where,
-            expected=f"any other name than {', '.join(sorted(RESERVED_NAMES))}",
-            why="scaling has a construct of that id already",
+            expected=f"any name except {', '.join(sorted(RESERVED_NAMES))}",
+            why="EndpointScaling already has a construct with this id",
             fix="name it after its metric, such as QueueDepth",
         )
 
@@ -73,27 +73,27 @@ POLICY_NAME = Check(
     id="policy-name",
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScheduledAction.html",
 )
-"""The name of a scaling policy or of a scheduled action, which is the id of a construct as well."""
+"""Names of scaling policies and scheduled actions are valid, and literal."""
 
 _POLICY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 def policy_name(name: str, *, where: str) -> Iterator[Problem]:
-    """The problem with a name; a token is not valid either, because ids of constructs are written down."""
+    """Yield the problem with a name; tokens are not valid, because the name is the id of a construct."""
     if _POLICY_NAME.fullmatch(name):
         return
     yield POLICY_NAME.problem(
         what=f"the name is {name[:60]!a}",
         where=where,
-        expected="1 to 100 letters, digits, hyphens, dots and underscores, known when the app is synthesised",
-        why="it is part of the policy's name and the id of its construct",
+        expected="1 to 100 letters, digits, hyphens, dots and underscores, known at synthesis",
+        why="it is part of the policy's name, and the id of its construct",
         fix="name it after its metric or its hour, such as QueueDepth or Morning",
     )
 
 
-# With the API models in botocore 1.44.5: Application Auto Scaling takes any statistic of CloudWatch in a
-# query of a customized metric (TargetTrackingMetricStat), and CloudWatch writes its grammar down as
-# AnomalyDetectorMetricStat. The o, the u and the endings _E, _L and _H in that are explained nowhere.
+# From the API models in botocore 1.44.5: Application Auto Scaling accepts any statistic of CloudWatch in a
+# query of a customized metric (TargetTrackingMetricStat), and AnomalyDetectorMetricStat has the grammar. Its
+# o, u and the endings _E, _L and _H are not documented.
 STATISTIC_NAME = Check(
     id="statistic-name",
     source=(
@@ -111,7 +111,7 @@ _NUMBER = rf"\d+{_DECIMALS}([Ee][+-]?\d+)?"
 
 
 def _between(bound: str) -> str:
-    """Two bounds, of which one may be left out."""
+    """Return the pattern of two bounds, one of which may be missing."""
     return rf"\(({bound}:({bound})?|:{bound})\)"
 
 
@@ -135,10 +135,10 @@ def statistic_name(statistic: str, *, where: str) -> Iterator[Problem]:
     yield STATISTIC_NAME.problem(
         what=f"the statistic is {statistic[:40]!a}",
         where=where,
-        expected=f"{', '.join(_STATISTICS)}; a percentile such as p90 or p99.9, and likewise tm, wm, tc or "
-        "ts; or a range such as TM(10%:90%), also of WM, TC and TS, or PR(:300)",
+        expected=f"{', '.join(_STATISTICS)}; a percentile such as p90 or p99.9, or the same with tm, wm, tc "
+        "or ts; or a range such as TM(10%:90%), the same with WM, TC or TS, or PR(:300)",
         why="CloudWatch does not support this statistic",
-        fix="write Average, or a percentile such as p90",
+        fix="use Average, or a percentile such as p90",
     )
 
 
@@ -146,7 +146,7 @@ SCALING_NUMBER = Check(
     id="scaling-number",
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_Operations.html",
 )
-"""The numbers of auto scaling are numbers, known where others are computed from them."""
+"""Numbers of auto scaling are finite, and known if others are computed from them."""
 
 
 def is_number(value: object, *, whole: bool = False) -> bool:
@@ -166,7 +166,7 @@ def scaling_number(
         deferred: Whether it is known only when the stack is deployed.
         whole: Whether only an integer will do.
         name: What it is called.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if deferred or is_number(value, whole=whole):
         return
@@ -175,8 +175,8 @@ def scaling_number(
         what=f"{name} is {value!r}",
         where=where,
         expected=kind,
-        why="Application Auto Scaling accepts nothing else, and refuses it only at deployment",
-        fix=f"give {kind}{_number_instead(value)}",
+        why="Application Auto Scaling refuses anything else, at deployment",
+        fix=f"use {kind}{_number_instead(value)}",
     )
 
 
@@ -197,7 +197,7 @@ def scaling_number_now(*, deferred: bool, name: str, where: str) -> Iterator[Pro
     Args:
         deferred: Whether it is known only when the stack is deployed.
         name: What it is called.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if not deferred:
         return
@@ -205,8 +205,8 @@ def scaling_number_now(*, deferred: bool, name: str, where: str) -> Iterator[Pro
         what=f"{name} is known only when the stack is deployed",
         where=where,
         expected="a number",
-        why="what Application Auto Scaling takes is computed from it at synthesis",
-        fix="give the number itself, from context instead of a CloudFormation parameter",
+        why="other numbers are computed from it at synthesis",
+        fix="use the number itself, from context instead of a CloudFormation parameter",
     )
 
 
@@ -214,7 +214,7 @@ SCALING_TARGET_REACHABLE = Check(
     id="scaling-target-reachable",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html",
 )
-"""A target that auto scaling keeps is a value that the metric can have."""
+"""The target of a metric is a value that the metric can reach."""
 
 
 def scaling_target(
@@ -223,21 +223,21 @@ def scaling_target(
     """The problem with keeping a metric at this value.
 
     Args:
-        value: The target for one GPU, vCPU or instance; None is a number not known yet.
+        value: The target for one GPU, vCPU or instance; None if it is known only at deployment.
         limit: The most that the metric can reach for one; None if it has no bound.
-        where: What the problem is reported for.
+        where: The place that the problem names.
         per: What the target is given for.
     """
     if value is None or (value > 0 and (limit is None or value <= limit)):
         return
-    fix = "give the target for one instance"
+    fix = "set the target for one instance"
     if per != "instance":
-        fix = f"give the target for one {per}; it is multiplied by the number of {per}s"
+        fix = f"set the target for one {per}; it is multiplied by the number of {per}s"
     yield SCALING_TARGET_REACHABLE.problem(
         what=f"the target is {value:g}",
         where=where,
-        expected="more than 0" if limit is None else f"more than 0 and at most {limit:g}, for each {per}",
-        why="the metric never gets there, so the fleet would only grow or only shrink",
+        expected="more than 0" if limit is None else f"more than 0 and at most {limit:g}, per {per}",
+        why="the metric never reaches it, so the fleet would only grow or only shrink",
         fix=fix,
     )
 
@@ -246,7 +246,7 @@ SCALING_TARGET_HARDWARE = Check(
     id="scaling-target-hardware",
     source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html",
 )
-"""A target that is given for a GPU scales instances that have one."""
+"""A target per GPU scales only instances with GPUs."""
 
 
 def scaling_hardware(instance: InstanceType, *, per_gpu: bool, policy: str, where: str) -> Iterator[Problem]:
@@ -256,15 +256,15 @@ def scaling_hardware(instance: InstanceType, *, per_gpu: bool, policy: str, wher
         instance: The type of the scaled instances.
         per_gpu: Whether the target is given for a GPU.
         policy: The target's name.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if not per_gpu or instance.gpu_count > 0:
         return
     yield SCALING_TARGET_HARDWARE.problem(
-        what=f"the target {policy} is for each GPU, and {instance.name} has no GPU",
+        what=f"the target {policy} is per GPU, and {instance.name} has no GPU",
         where=where,
-        expected="a target that the instances can have, such as CpuUtilization(percent=60)",
-        why="nothing is published about GPUs there, so the fleet would never change its size",
+        expected="a target without GPUs, such as CpuUtilization(percent=60)",
+        why="without GPU metrics, the fleet would never change its size",
         fix="use CpuUtilization or InvocationsPerInstance, or an instance type with a GPU",
     )
 
@@ -277,7 +277,7 @@ SCALING_TARGET_PUBLISHED = Check(
         " https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html"
     ),
 )
-"""What SageMaker does not do for asynchronous endpoints, and what only those have."""
+"""The metrics of targets are published, which differs between asynchronous endpoints and others."""
 
 
 def target_published(
@@ -290,24 +290,23 @@ def target_published(
         of_queue: Whether its metric is of the queue of an asynchronous endpoint.
         of_answers: Whether its metric counts requests as only other endpoints publish them.
         has_queue: Whether the endpoint is asynchronous.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if of_queue and not has_queue:
         yield SCALING_TARGET_PUBLISHED.problem(
-            what=f"the target {policy} is of a queue, and the endpoint has no queue",
+            what=f"the target {policy} needs a queue, and the endpoint has no queue",
             where=where,
             expected="an endpoint with async_inference",
-            why="no backlog is published otherwise, so the fleet would never change its size",
-            fix="use InvocationsPerGpu or a utilisation, or give the endpoint async_inference",
+            why="without a backlog metric, the fleet would never change its size",
+            fix="use InvocationsPerGpu or a utilization, or give the endpoint async_inference",
         )
         return
     if of_answers and has_queue:
         yield SCALING_TARGET_PUBLISHED.problem(
             what=f"the target {policy} counts requests, and the endpoint is asynchronous",
             where=where,
-            expected="BacklogPerInstance, or a utilisation",
-            why="SageMaker publishes no Invocations for asynchronous endpoints: the fleet would never change "
-            "its size",
+            expected="BacklogPerInstance, or a utilization",
+            why="SageMaker publishes no Invocations for asynchronous endpoints",
             fix="use BacklogPerInstance(requests=5)",
         )
         return
@@ -329,7 +328,7 @@ def alias_endpoint_name(name: str, *, expected: str, where: str) -> Iterator[Pro
     Args:
         name: The endpoint's name.
         expected: What its fleet, its instance types and its release make of it.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if name == expected:
         return
@@ -337,8 +336,8 @@ def alias_endpoint_name(name: str, *, expected: str, where: str) -> Iterator[Pro
         what=f"the endpoint is named {name!r}",
         where=where,
         expected=f"the name {expected!r}",
-        why="another type or release needs another endpoint, so that what serves today keeps its plans",
-        fix="give the endpoint endpoint_name=endpoint_name_for(fleet, instance_type, release=release)",
+        why="another type or release needs another endpoint, next to the current one",
+        fix="use endpoint_name=endpoint_name_for(fleet, instance_type, release=release) for the endpoint",
     )
 
 
@@ -348,7 +347,7 @@ def alias_name_length(name: str, *, fleet: str, where: str) -> Iterator[Problem]
     Args:
         name: The name that fleet, instance types and release make.
         fleet: The fleet's part of it.
-        where: What the problem is reported for.
+        where: The place that the problem names.
     """
     if len(name) <= LONGEST_ENDPOINT_NAME:
         return
@@ -356,6 +355,6 @@ def alias_name_length(name: str, *, fleet: str, where: str) -> Iterator[Problem]
         what=f"the endpoint's name {name!r} has {len(name)} characters",
         where=where,
         expected=f"at most {LONGEST_ENDPOINT_NAME}",
-        why="SageMaker limits names to 63 characters, the type and the release among them",
-        fix=f"give the fleet a name of at most {LONGEST_ENDPOINT_NAME - len(name) + len(fleet)} characters",
+        why="SageMaker limits names to 63 characters, including the type and the release",
+        fix=f"shorten the fleet's name to {LONGEST_ENDPOINT_NAME - len(name) + len(fleet)} characters",
     )

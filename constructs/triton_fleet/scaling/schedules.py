@@ -65,7 +65,7 @@ class ScheduledCapacity:
 
         Args:
             standing: The minimum and the maximum of the scaling itself.
-            where: What the problems are reported for.
+            where: The place that the problems name.
             has_queue: Whether the endpoint is asynchronous.
         """
         where = f"{self.name}, {where}"

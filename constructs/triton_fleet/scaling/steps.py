@@ -87,7 +87,7 @@ class StepScaling:
         """Yield the problems between the values.
 
         Args:
-            where: What the problems are reported for.
+            where: The place that the problems name.
             has_queue: Whether the endpoint is asynchronous.
         """
         where = f"{self.name}, {where}"
