@@ -7,7 +7,7 @@ import sys
 from aws_cdk import App
 
 from stacks import policy
-from stacks.config import FleetConfig
+from stacks.context import fleet_config
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet import FleetError
@@ -22,7 +22,7 @@ def main() -> int:
     """
     app = App(stack_traces=False)  # of a Python app they name temporary folders, and differ every time
     try:
-        config = FleetConfig.read(app.node)
+        config = fleet_config(app.node)
         models = ModelsStack(app, f"{config.name}Models", config=config)
         InferenceStack(app, f"{config.name}Inference", config=config, library=models.library)
         policy.attach(app)

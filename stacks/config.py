@@ -1,27 +1,24 @@
-"""The configuration of the app, read from CDK context and the environment: here and nowhere else.
-
-`cdk.json` holds it under one key, `tritonFleet`. On the command line every entry can be given on its own:
-`cdk deploy --all -c instance_type=ml.g5.4xlarge -c max_capacity=8`.
-"""
+"""The configuration of the app: the settings under the key tritonFleet in `cdk.json`, or `-c KEY=VALUE`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from aws_cdk import Duration
-from constructs import Node
 
-from stacks.config_checks import EVERY_MODEL, problems
-from stacks.config_values import CONTEXT_KEY, DECLARED, Requests, values
 from triton_fleet import CapacitySize, Thresholds
-from triton_fleet.arguments.collector import ProblemCollector
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
 from triton_models.facts.releases import DEFAULT_RELEASE
 
-__all__ = ["EVERY_MODEL", "FleetConfig"]
+EVERY_MODEL = "*"
+DECLARED: Literal["declared"] = "declared"
+"""The warm-up with a request for each model that is built, derived from its declaration."""
+
+Requests: TypeAlias = Mapping[str, str] | Literal["declared"]
+"""The body of a request for each model, or where those come from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,28 +127,6 @@ class FleetConfig:
     alarm_topic: str = ""
     hourly_price_usd: float | None = None
     deployed_in: str | None = field(default=None, metadata={"key": False})
-
-    @classmethod
-    def read(cls, node: Node, *, environment: Mapping[str, str] = os.environ) -> FleetConfig:
-        """The configuration in the app's context.
-
-        Args:
-            node: The app's node.
-            environment: The process environment. Only CDK_DEFAULT_REGION is read: the CLI sets it to where it
-                would deploy, so a region that cannot work is found before that.
-
-        Raises:
-            FleetError: Unknown keys, values of the wrong kind, unknown or unfitting instance type, release or
-                region, and an impossible capacity range: all of them together.
-        """
-        collector = ProblemCollector(f"the context {CONTEXT_KEY!r} (cdk.json, or -c KEY=VALUE)")
-        keys = (each for each in fields(cls) if each.metadata.get("key", True))
-        types = {each.name: str(each.type) for each in keys}
-        config = cls(**values(node, types, collector))
-        config = replace(config, deployed_in=config.region or environment.get("CDK_DEFAULT_REGION"))
-        collector.add(problems(config, collector, region=config.deployed_in))
-        collector.raise_if_any()
-        return config
 
     @property
     def thresholds(self) -> Thresholds:

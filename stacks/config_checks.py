@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from stacks.config import EVERY_MODEL, FleetConfig
 from stacks.updates import update_problems
 from triton_fleet.arguments.checks import key_arn, number_range, secret_arn, topic_arn
 from triton_fleet.arguments.collector import ProblemCollector
@@ -23,9 +23,6 @@ from triton_models.base.errors import Problem
 from triton_models.facts.instances import InstanceType, instance_type
 from triton_models.facts.releases import release
 
-if TYPE_CHECKING:
-    from stacks.config import FleetConfig
-
 EVERY_MODEL_ALONE = Check(id="every-model", source=FROM_ARGUMENTS)
 ALARM_DESTINATION = Check(id="alarm-destination", source=FROM_ARGUMENTS)
 RETIRED_MODEL = Check(id="retired-model", source=FROM_ARGUMENTS)
@@ -35,7 +32,6 @@ FLEET_NAME = Check(
 )
 
 
-EVERY_MODEL = "*"
 _NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9])*")
 _LONGEST_NAME = 63
 

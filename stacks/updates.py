@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from aws_cdk import Duration
 
+from stacks.config import FleetConfig
 from triton_fleet import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
 from triton_fleet.arguments.checks import number_range
 from triton_fleet.hosting.deployment_checks import DEPLOYMENT_PORTION
@@ -16,9 +16,6 @@ from triton_fleet.operations.checks import alarm_threshold, warm_up_request
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
-
-if TYPE_CHECKING:
-    from stacks.config import FleetConfig
 
 UNKNOWN_DEPLOYMENT = Check(id="unknown-deployment", source=FROM_ARGUMENTS)
 DEPLOYMENT_SIZE = Check(id="deployment-size", source=FROM_ARGUMENTS)

@@ -10,7 +10,7 @@ import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
 
-from stacks.config import FleetConfig
+from stacks.context import fleet_config
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "recipes.md").read_text()
 SECTIONS = re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", PAGE, flags=re.DOTALL | re.MULTILINE)
@@ -30,7 +30,7 @@ def test_the_configuration_in_it_is_one() -> None:
 
     assert found
     for each in found:
-        FleetConfig.read(App(context={"tritonFleet": json.loads(each)}).node, environment={})
+        fleet_config(App(context={"tritonFleet": json.loads(each)}).node, environment={})
 
 
 def test_each_way_of_the_library_has_a_recipe() -> None:

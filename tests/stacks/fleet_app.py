@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
-from stacks.config import FleetConfig
+from stacks.context import fleet_config
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from stacks.policy import PACKS
@@ -48,7 +48,7 @@ class FleetApp:
 def fleet_app(*, environment: Mapping[str, str] = MappingProxyType({}), **context: object) -> FleetApp:
     """The app with the context of cdk.json, and what `-c KEY=VALUE` and the CDK's environment add to it."""
     app = App(context=CONTEXT | context)
-    config = FleetConfig.read(app.node, environment=environment)
+    config = fleet_config(app.node, environment=environment)
     models = ModelsStack(app, f"{config.name}Models", config=config)
     inference = InferenceStack(app, f"{config.name}Inference", config=config, library=models.library)
     return FleetApp(app=app, models=models, inference=inference)

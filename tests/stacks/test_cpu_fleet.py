@@ -12,7 +12,7 @@ from aws_cdk.assertions import Template
 from cfnlint.api import ManualArgs, lint
 from fleet_app import CONTEXT, FleetApp, findings, fleet_app, run_app
 
-from stacks.config import FleetConfig
+from stacks.context import fleet_config
 from triton_fleet import FleetError
 from triton_models.base.errors import Problem
 from triton_models.facts.instances import INSTANCE_TYPES
@@ -50,13 +50,13 @@ def _policies(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _problems(**given: object) -> list[Problem]:
     with pytest.raises(FleetError) as raised:
-        FleetConfig.read(App(context={"tritonFleet": given}).node, environment={})
+        fleet_config(App(context={"tritonFleet": given}).node, environment={})
     return list(raised.value.problems)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_cpu_family_is_an_ordinary_configuration(family: str) -> None:
-    config = FleetConfig.read(App(context=CONTEXT | {"instance_type": f"ml.{family}.xlarge"}).node)
+    config = fleet_config(App(context=CONTEXT | {"instance_type": f"ml.{family}.xlarge"}).node)
 
     assert INSTANCE_TYPES[config.instance_type].gpu is None
     assert config.models == ("minilm", "resnet50")
@@ -192,7 +192,7 @@ def test_a_target_of_the_other_hardware_is_reported(instance_type: str, key: str
 def test_a_default_spelt_out_for_the_other_hardware_is_nobodys_wish() -> None:
     context = {"tritonFleet": {"instance_type": CPU, "gpu_utilization_percent": 60}}
 
-    assert FleetConfig.read(App(context=context).node, environment={}).instance_type == CPU
+    assert fleet_config(App(context=context).node, environment={}).instance_type == CPU
 
 
 @pytest.mark.parametrize("key", ["invocations_per_instance_per_minute", "cpu_utilization_percent"])

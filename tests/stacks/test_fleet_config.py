@@ -7,6 +7,7 @@ from aws_cdk import App
 from fleet_app import CONTEXT
 
 from stacks.config import FleetConfig
+from stacks.context import fleet_config
 from triton_fleet import CapacitySize
 from triton_models.base.errors import FleetError, Problem
 
@@ -15,7 +16,7 @@ TOPIC = "arn:aws:sns:eu-west-1:123456789012:alarms"
 
 def _read(nested: object = None, *, environment: dict[str, str] | None = None, **flat: Any) -> FleetConfig:
     context = flat if nested is None else flat | {"tritonFleet": nested}
-    return FleetConfig.read(App(context=context).node, environment=environment or {})
+    return fleet_config(App(context=context).node, environment=environment or {})
 
 
 def _problems(*arguments: Any, **keywords: Any) -> list[Problem]:
@@ -31,7 +32,7 @@ def test_an_empty_context_gives_the_defaults() -> None:
 def test_cdk_json_spells_the_defaults_out_and_names_the_models() -> None:
     expected = FleetConfig(models=("minilm", "resnet50"))
 
-    assert FleetConfig.read(App(context=CONTEXT).node, environment={}) == expected
+    assert fleet_config(App(context=CONTEXT).node, environment={}) == expected
 
 
 def test_the_command_line_wins_over_cdk_json() -> None:

@@ -8,7 +8,7 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_ec2 as ec2
 from fleet_app import CONTEXT, FleetApp
 
-from stacks.config import FleetConfig
+from stacks.context import fleet_config
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint
@@ -44,6 +44,6 @@ def vpc_fleet() -> FleetApp:
     """The models of cdk.json, served from a VPC."""
     context: dict[str, Any] = dict(CONTEXT)
     app = App(context=context)
-    models = ModelsStack(app, "PrivateModels", config=FleetConfig.read(app.node, environment={}))
+    models = ModelsStack(app, "PrivateModels", config=fleet_config(app.node, environment={}))
     inference = VpcInferenceStack(app, "PrivateInference", repository=models.library.repository)
     return FleetApp(app=app, models=models, inference=cast("InferenceStack", inference))

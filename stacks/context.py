@@ -1,15 +1,23 @@
-"""Values of the configuration, read from JSON or from `-c KEY=VALUE`, which gives strings for everything."""
+"""The configuration, read from CDK context and the environment: here and nowhere else.
+
+`cdk.json` holds it under one key, `tritonFleet`. On the command line every entry can be given on its own:
+`cdk deploy --all -c instance_type=ml.g5.4xlarge -c max_capacity=8`. There every value is a string.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from dataclasses import fields, replace
+from typing import Any
 
 from constructs import Node
 
+from stacks.config import DECLARED, FleetConfig, Requests
+from stacks.config_checks import problems
 from triton_fleet import CapacitySize
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_models.base.checks import FROM_ARGUMENTS, Check
@@ -21,11 +29,6 @@ CONFIG_VALUE_KIND = Check(id="config-value-kind", source=FROM_ARGUMENTS)
 
 
 CONTEXT_KEY = "tritonFleet"
-DECLARED: Literal["declared"] = "declared"
-"""The warm-up with a request for each model that is built, derived from its declaration."""
-
-Requests: TypeAlias = Mapping[str, str] | Literal["declared"]
-"""The body of a request for each model, or where those come from."""
 
 _PORTION = re.compile(r"([0-9]+)( ?%)?")
 
@@ -121,7 +124,29 @@ _READERS: Mapping[str, tuple[Callable[[object], Any], str]] = {
 }
 
 
-def values(node: Node, types: Mapping[str, str], collector: ProblemCollector) -> dict[str, Any]:
+def fleet_config(node: Node, *, environment: Mapping[str, str] = os.environ) -> FleetConfig:
+    """Read the configuration from the context of the app.
+
+    Args:
+        node: The app's node.
+        environment: The process environment. Only CDK_DEFAULT_REGION is read: the CLI sets it to where it
+            would deploy, so a region that cannot work is found before that.
+
+    Raises:
+        FleetError: Unknown keys, values of the wrong kind, unknown or unfitting instance type, release or
+            region, and an impossible capacity range: all of them together.
+    """
+    collector = ProblemCollector(f"the context {CONTEXT_KEY!r} (cdk.json, or -c KEY=VALUE)")
+    keys = (each for each in fields(FleetConfig) if each.metadata.get("key", True))
+    types = {each.name: str(each.type) for each in keys}
+    config = FleetConfig(**_values(node, types, collector))
+    config = replace(config, deployed_in=config.region or environment.get("CDK_DEFAULT_REGION"))
+    collector.add(problems(config, collector, region=config.deployed_in))
+    collector.raise_if_any()
+    return config
+
+
+def _values(node: Node, types: Mapping[str, str], collector: ProblemCollector) -> dict[str, Any]:
     """Return the context's value of each key; a missing key keeps its default.
 
     Args:
