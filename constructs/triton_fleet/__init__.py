@@ -26,7 +26,7 @@ from triton_fleet.hosting.s3_folder import S3Folder
 from triton_fleet.hosting.server import TritonMetrics, TritonServer
 from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
 from triton_fleet.images.image import CustomImage
-from triton_fleet.metrics.published import EndpointMetrics, InvocationMetrics
+from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
 from triton_fleet.operations.alarm_declarations import Severity
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.dashboard import EndpointDashboard
@@ -88,7 +88,6 @@ __all__ = [
     "GreenFleetAlarms",
     "ImportedEndpoint",
     "InstancePool",
-    "InvocationMetrics",
     "InvocationsPerGpu",
     "InvocationsPerInstance",
     "Linear",
@@ -117,6 +116,7 @@ __all__ = [
     "TritonMetrics",
     "TritonServer",
     "Variant",
+    "VariantMetrics",
     "VpcService",
     "WarmUpRequest",
     "endpoint_name_for",

@@ -9,7 +9,6 @@ from pathlib import Path
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet.metrics.published import EndpointMetrics
-from triton_fleet.metrics.queue import QueueMetrics
 from triton_fleet.operations.alarm_declarations import (
     AlarmDeclaration,
     Severity,
@@ -24,7 +23,7 @@ from triton_fleet.operations.alarm_declarations import (
 )
 from triton_fleet.operations.queue_alarms import queueing
 from triton_fleet.operations.thresholds import Thresholds
-from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, INSTANCE_TYPES
+from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
 
 PAGE = Path(__file__).resolve().parents[1] / "alarms.md"
 
@@ -78,9 +77,7 @@ that look at requests or latency.
 def page() -> str:
     """The page as it should be."""
     thresholds = Thresholds()
-    metrics = EndpointMetrics(
-        endpoint_name="fleet", variant_name="AllTraffic", instance=INSTANCE_TYPES[DEFAULT_INSTANCE_TYPE]
-    )
+    metrics = EndpointMetrics(endpoint_name="fleet", instance_type=DEFAULT_INSTANCE_TYPE)
     failures = cloudwatch.Metric(
         namespace="TritonFleet/fleet", metric_name="ModelLoadFailures", statistic="Sum"
     )
@@ -100,10 +97,7 @@ def page() -> str:
         _ROLLBACK,
         *(_section(each, rollback=True) for each in rolling_back(metrics, thresholds)),
         _QUEUE,
-        *(
-            _section(each)
-            for each in queueing(QueueMetrics(endpoint_name="fleet"), thresholds, variant_name="AllTraffic")
-        ),
+        *(_section(each) for each in queueing(metrics, thresholds)),
     ]
     return "\n".join(parts)
 

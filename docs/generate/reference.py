@@ -5,7 +5,7 @@ Read statically, without importing the CDK.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def pages() -> Mapping[str, str]:
     first = (
         f"# Reference of `triton_fleet`\n\n{_summary(package)}\n\n| name | what it is |\n|---|---|\n{index}\n"
     )
-    return {"README.md": first, **{f"{name}.md": _page(name, each) for name, each in classes.items()}}
+    return {"README.md": first, **{f"{name}.md": _page(name, each, names) for name, each in classes.items()}}
 
 
 def write() -> None:
@@ -42,11 +42,24 @@ def write() -> None:
         (REFERENCE / name).write_text(content, encoding="utf-8")
 
 
-def _page(name: str, documented: griffe.Object) -> str:
-    parts = [f"# {name}", _prose(documented), *_arguments(documented), *_attributes(documented)]
+def _page(name: str, documented: griffe.Object, names: Sequence[str]) -> str:
+    parts = [
+        f"# {name}",
+        _prose(documented),
+        *_bases(documented, names),
+        *_arguments(documented),
+        *_attributes(documented),
+    ]
     parts += _methods(documented)
     parts.append(f"Source: [{documented.relative_filepath.name}]({_source(documented)})")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _bases(documented: griffe.Object, names: Sequence[str]) -> Iterator[str]:
+    """Link to the pages of the public base classes."""
+    inherited = [str(each) for each in getattr(documented, "bases", ()) if str(each) in names]
+    if inherited:
+        yield f"Has everything of {' and '.join(f'[{each}]({each}.md)' for each in inherited)} as well."
 
 
 def _arguments(documented: griffe.Object) -> Iterator[str]:

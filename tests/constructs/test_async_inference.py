@@ -347,7 +347,7 @@ def test_a_step_may_set_a_fleet_with_a_queue_to_nothing(
 ) -> None:
     idle = StepScaling(
         name="Idle",
-        metric=endpoint.metrics.cpu_percent(),
+        metric=endpoint.metric_cpu_utilization(),
         steps=[ScalingStep(at=5, change=0)],
         direction="in",
         adjustment="ExactCapacity",
@@ -360,7 +360,7 @@ def test_a_step_may_set_a_fleet_with_a_queue_to_nothing(
 
 def test_a_policy_of_ones_own_cannot_take_the_name(stack: Stack, endpoint: SingleModelEndpoint) -> None:
     mine = StepScaling(
-        name="FromZero", metric=endpoint.metrics.cpu_percent(), steps=[ScalingStep(at=1, change=1)]
+        name="FromZero", metric=endpoint.metric_cpu_utilization(), steps=[ScalingStep(at=1, change=1)]
     )
 
     assert [

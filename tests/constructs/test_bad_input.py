@@ -194,6 +194,13 @@ def test_a_misspelt_argument_remains_pythons_own_mistake() -> None:
         Thresholds(**wrong)
 
 
+def test_an_option_of_a_metric_is_guarded_as_well(endpoint: MultiModelEndpoint) -> None:
+    wrong: Any = {"period": 300}
+
+    with pytest.raises(FleetError, match="period of metric, Fleet/Endpoint"):
+        endpoint.metric_invocations(**wrong)
+
+
 def test_what_implements_an_interface_is_taken_however_it_was_made() -> None:
     stack = Stack(App(), "Fleet")
     vpc = ec2.Vpc.from_vpc_attributes(
@@ -346,7 +353,7 @@ def test_a_value_that_scaling_refuses_is_refused_here(
 def test_a_value_that_steps_refuse_is_refused_here(
     stack: Stack, endpoint: MultiModelEndpoint, given: dict[str, Any], rules: list[str]
 ) -> None:
-    metric = endpoint.metrics.metric("ModelLatency")
+    metric = endpoint.metric("ModelLatency")
     steps = StepScaling(**{"name": "Busy", "metric": metric, "steps": [ScalingStep(at=1, change=1)], **given})
 
     with reported(*rules):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, Duration, Size, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
@@ -102,8 +103,10 @@ def test_a_cpu_type_gets_the_image_that_aws_lists_and_no_gpu_driver(
 def test_how_busy_a_cpu_is_counts_all_its_cores(stack: Stack) -> None:
     endpoint = _create(stack, instance_type="ml.c5.2xlarge")
 
-    expression = stack.resolve(endpoint.metrics.cpu_percent().to_metric_config().math_expression.expression)
-    assert expression.endswith("/ 8")
+    metric = endpoint.metric_cpu_utilization()
+
+    assert isinstance(metric, cloudwatch.MathExpression)
+    assert metric.expression.endswith("/ 8")
 
 
 def test_a_key_and_a_size_are_of_the_volume(stack: Stack, resources: Resources) -> None:
@@ -341,7 +344,7 @@ def test_the_only_variant_is_found_with_and_without_its_name(stack: Stack) -> No
 
     assert endpoint.variant() == endpoint.variant("AllTraffic") == endpoint.variants["AllTraffic"]
     assert endpoint.variant().initial_instance_count == 3
-    assert endpoint.variant().metrics is endpoint.metrics
+    assert endpoint.variant().metric_invocations().dimensions == endpoint.metric_invocations().dimensions
 
 
 def test_an_unknown_variant_is_a_mistake_that_names_the_known_ones(stack: Stack) -> None:

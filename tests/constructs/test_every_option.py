@@ -171,7 +171,7 @@ def _steps(stack: Stack) -> None:
     endpoint = _single(stack)
     scaling = StepScaling(
         name="Busy",
-        metric=endpoint.metrics.gpu_percent(),
+        metric=endpoint.metric_gpu_utilization(),
         steps=[ScalingStep(at=80, change=20), ScalingStep(at=95, change=50)],
         adjustment="PercentChangeInCapacity",
         minimum_change=1,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from aws_cdk import CfnParameter, Stack
 from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 
@@ -88,11 +89,23 @@ def test_api_gateway_accepts_it_as_an_endpoint(stack: Stack) -> None:
 
 def test_it_has_the_metrics_of_a_variant_whose_instance_type_is_known(stack: Stack) -> None:
     endpoint = MultiModelEndpoint.from_endpoint_name(stack, "Imported", "search")
-    metrics = endpoint.variant_metrics(instance_type="ml.g5.xlarge")
+    variant = endpoint.variant(instance_type="ml.g5.12xlarge")
 
-    assert metrics.metric("Invocations").dimensions == {
+    utilization = variant.metric_gpu_utilization()
+
+    assert isinstance(utilization, cloudwatch.MathExpression)
+    assert utilization.expression == "raw_GPUUtilization_Average / 4"
+    assert endpoint.metric_invocations().dimensions == {
         "EndpointName": "search",
         "VariantName": "AllTraffic",
     }
     with pytest.raises(FleetError, match="unknown instance type"):
-        endpoint.variant_metrics(instance_type="ml.g5.xlrage")
+        endpoint.variant(instance_type="ml.g5.xlrage")
+
+
+def test_a_utilization_needs_the_instance_type(stack: Stack) -> None:
+    endpoint = MultiModelEndpoint.from_endpoint_name(stack, "Imported", "search")
+
+    with pytest.raises(FleetError) as raised:
+        endpoint.variant("Second").metric_cpu_utilization()
+    assert [problem.rule for problem in raised.value.problems] == ["unknown-hardware"]

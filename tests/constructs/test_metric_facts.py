@@ -1,20 +1,22 @@
 from __future__ import annotations
 
+import inspect
+import re
 from typing import Any
 
 import pytest
+from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from triton_fleet import EndpointMetrics
 from triton_fleet.arguments.collector import FleetError
-from triton_fleet.metrics.published import METRICS
-from triton_models.facts.instances import INSTANCE_TYPES
+from triton_fleet.metrics.facts import METRICS
+from triton_fleet.metrics.published import MetricOptions
+from triton_fleet.operations.alarm_metrics import missing_instances, thrashing
 
 
 def _metrics(instance: str = "ml.g5.2xlarge") -> EndpointMetrics:
-    return EndpointMetrics(
-        endpoint_name="fleet", variant_name="AllTraffic", instance=INSTANCE_TYPES[instance]
-    )
+    return EndpointMetrics(endpoint_name="fleet", instance_type=instance)
 
 
 def _expression(metric: Any) -> str:
@@ -22,11 +24,18 @@ def _expression(metric: Any) -> str:
     return metric.expression
 
 
+def _using(metric: Any) -> dict[str, Any]:
+    return dict(metric.using_metrics)
+
+
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_has_the_dimensions_under_which_sagemaker_publishes_it(name: str) -> None:
     metric = _metrics().metric(name)
+    of_queue = name.startswith(("Approximate", "HasBacklog"))
 
-    assert metric.dimensions == {"EndpointName": "fleet", "VariantName": "AllTraffic"}
+    assert metric.dimensions == {"EndpointName": "fleet"} | (
+        {} if of_queue else {"VariantName": "AllTraffic"}
+    )
     assert metric.metric_name == name
     assert metric.period.to_seconds() == 60
 
@@ -68,34 +77,35 @@ def test_no_metric_filters_by_unit() -> None:
 
 
 def test_a_duration_is_turned_from_microseconds_into_milliseconds() -> None:
-    metric = _metrics().milliseconds("ModelLatency", statistic="p90")
+    metric = _metrics().metric_model_latency(statistic="p99.9")
 
-    assert _expression(metric) == "raw_ModelLatency_p90 / 1000"
+    assert _expression(metric) == "raw_ModelLatency_p99_9 / 1000"
 
 
 def test_errors_and_hits_are_ratios_in_percent() -> None:
     metrics = _metrics()
 
     assert (
-        _expression(metrics.error_percent("Invocation5XXErrors")) == "raw_Invocation5XXErrors_Average * 100"
+        _expression(metrics.metric_error_rate("Invocation5XXErrors"))
+        == "raw_Invocation5XXErrors_Average * 100"
     )
-    assert _expression(metrics.cache_hit_percent()) == "raw_ModelCacheHit_Average * 100"
+    assert _expression(metrics.metric_model_cache_hit()) == "raw_ModelCacheHit_Average * 100"
 
 
 def test_percentages_of_several_gpus_and_cpus_are_divided_among_them() -> None:
     four_gpus = _metrics("ml.g5.12xlarge")
 
-    assert _expression(four_gpus.gpu_percent()).endswith(" / 4")
-    assert _expression(four_gpus.gpu_memory_percent()).endswith(" / 4")
-    assert _expression(four_gpus.cpu_percent()).endswith(" / 48")
+    assert _expression(four_gpus.metric_gpu_utilization()).endswith(" / 4")
+    assert _expression(four_gpus.metric_gpu_memory_utilization()).endswith(" / 4")
+    assert _expression(four_gpus.metric_cpu_utilization()).endswith(" / 48")
 
 
 def test_the_percentage_of_a_single_gpu_is_the_metric_itself() -> None:
-    assert isinstance(_metrics().gpu_percent(), cloudwatch.Metric)
+    assert isinstance(_metrics().metric_gpu_utilization(), cloudwatch.Metric)
 
 
 def test_the_number_of_instances_follows_from_two_sums() -> None:
-    instances = _metrics().instances()
+    instances = _metrics().metric_instance_count()
 
     assert instances.expression == "requests / requests_an_instance"
     statistics = {metric.statistic for metric in instances.using_metrics.values()}  # type: ignore[attr-defined]
@@ -103,44 +113,39 @@ def test_the_number_of_instances_follows_from_two_sums() -> None:
 
 
 def test_thrash_counts_evictions_while_hits_are_few() -> None:
-    thrashing = _metrics().thrashing(below_hit_percent=80)
+    metric = thrashing(_metrics(), below_hit_percent=80)
 
-    assert thrashing.expression == "IF(FILL(hit_ratio, 1) * 100 < 80, FILL(evicted, 0), 0)"
-    assert thrashing.using_metrics["evicted"].statistic == "SampleCount"  # type: ignore[attr-defined]
-    assert thrashing.using_metrics["evicted"].metric_name == "ModelUnloadingTime"  # type: ignore[attr-defined]
+    assert metric.expression == "IF(FILL(hit_ratio, 1) * 100 < 80, FILL(evicted, 0), 0)"
+    assert metric.using_metrics["evicted"].statistic == "SampleCount"  # type: ignore[attr-defined]
+    assert metric.using_metrics["evicted"].metric_name == "ModelUnloadingTime"  # type: ignore[attr-defined]
 
 
 def test_a_share_counts_only_where_there_are_enough_requests() -> None:
-    share = _metrics().error_percent_of_many("Invocation5XXErrors", minimum_requests=10)
+    share = _metrics().metric_error_rate("Invocation5XXErrors", min_requests=10)
 
-    assert share.expression == "IF(FILL(requests, 0) >= 10, FILL(failed, 0) / requests * 100, 0)"
-    assert {name: _name(metric) for name, metric in share.using_metrics.items()} == {
+    assert _expression(share) == "IF(FILL(requests, 0) >= 10, FILL(failed, 0) / requests * 100, 0)"
+    assert {name: _name(metric) for name, metric in _using(share).items()} == {
         "requests": ("Invocations", "Sum"),
         "failed": ("Invocation5XXErrors", "Sum"),
     }
 
 
 def test_a_percentile_counts_only_where_there_are_enough_requests() -> None:
-    slow = _metrics().milliseconds_of_many("ModelLatency", statistic="p99", minimum_requests=25)
+    slow = _metrics().metric_model_latency(min_requests=25)
 
-    assert slow.expression == "IF(FILL(requests, 0) >= 25, slow / 1000, 0)"
-    assert _name(slow.using_metrics["slow"]) == ("ModelLatency", "p99")
+    assert _expression(slow) == "IF(FILL(requests, 0) >= 25, slow / 1000, 0)"
+    assert _name(_using(slow)["slow"]) == ("ModelLatency", "p99")
 
 
 def test_busy_is_of_all_gpus_or_without_any_of_all_vcpus() -> None:
     def expression(instance: str) -> str:
-        return _metrics(instance).missing_instances(fewest=2, most=4, busy_percent=90).expression
+        return missing_instances(_metrics(instance), fewest=2, most=4, busy_percent=90).expression
 
     assert "busy > 90 * 4 AND" in expression("ml.g5.12xlarge")
 
 
-def test_loads_and_evictions_are_counted_by_how_often_they_were_timed() -> None:
-    assert _name(_metrics().loads()) == ("ModelLoadingTime", "SampleCount")
-    assert _name(_metrics().evictions()) == ("ModelUnloadingTime", "SampleCount")
-
-
 def test_instances_are_reported_apart_by_a_search() -> None:
-    search = _metrics().by_instance("GPUUtilization")
+    search = _metrics().metric_per_instance("GPUUtilization")
 
     assert search.expression == (
         'SEARCH(\'Namespace="/aws/sagemaker/Endpoints" MetricName="GPUUtilization"'
@@ -148,10 +153,31 @@ def test_instances_are_reported_apart_by_a_search() -> None:
     )
 
 
-def test_only_the_concurrency_comes_more_often_than_every_minute() -> None:
-    assert {name: fact.every_seconds for name, fact in METRICS.items() if fact.every_seconds != 60} == {
-        "ConcurrentRequestsPerModel": 10
-    }
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_has_a_method_of_its_name(name: str) -> None:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    given = getattr(_metrics(), f"metric_{words}")(statistic="SampleCount")
+
+    assert _name(given) == (name, "SampleCount")
+
+
+def test_the_options_are_those_of_the_cdk() -> None:
+    taken = inspect.signature(cloudwatch.MetricOptions).parameters
+
+    assert MetricOptions.__optional_keys__ == set(taken)
+
+
+def test_options_are_passed_on_to_a_metric_and_to_what_is_computed_from_it() -> None:
+    given: MetricOptions = {"period": Duration.minutes(5), "color": "#123456", "account": "123456789012"}
+    rate = _metrics().metric_error_rate(period=given["period"], color="#123456", account="123456789012")
+    latency = _metrics().metric_model_latency(**given, unit=cloudwatch.Unit.MICROSECONDS)
+
+    for each in (rate, latency):
+        assert isinstance(each, cloudwatch.MathExpression)
+        assert (each.period.to_minutes(), each.color) == (5, "#123456")
+        assert {metric.account for metric in _using(each).values()} == {"123456789012"}
+    (metric,) = _using(latency).values()
+    assert metric.unit is cloudwatch.Unit.MICROSECONDS
 
 
 def test_a_metric_that_nobody_publishes_is_reported_with_the_one_that_was_meant() -> None:

@@ -19,7 +19,6 @@ from triton_fleet import (
     ModelRepository,
     MultiModelEndpoint,
 )
-from triton_fleet.metrics.published import EndpointMetrics
 from triton_fleet.scaling.steps import ScalingStep, StepScaling
 from triton_fleet.scaling.target import ScalingTarget
 from triton_fleet.scaling.tracking import (
@@ -42,7 +41,6 @@ def two_variants(endpoint: MultiModelEndpoint) -> MultiModelEndpoint:
         endpoint.variant(),
         name="Second",
         instance=instance,
-        metrics=EndpointMetrics(endpoint_name="fleet", variant_name="Second", instance=instance),
     )
     endpoint.variants = MappingProxyType({**endpoint.variants, second.name: second})
     return endpoint
@@ -254,7 +252,7 @@ def test_several_targets_each_have_a_policy_and_cooldowns_of_their_own(
     targets: list[ScalingTarget] = [
         GpuUtilization(),
         CpuUtilization(cooldowns=slow),
-        MetricTarget(name="Models", metric=endpoint.metrics.loaded_models(), target=50),
+        MetricTarget(name="Models", metric=endpoint.metric_loaded_model_count(), target=50),
     ]
     EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=targets)
 
@@ -267,7 +265,7 @@ def test_several_targets_each_have_a_policy_and_cooldowns_of_their_own(
 
 @pytest.mark.parametrize("name", ["GpuUtilization", "Target"])
 def test_a_name_that_is_taken_is_refused(stack: Stack, endpoint: MultiModelEndpoint, name: str) -> None:
-    own = MetricTarget(name=name, metric=endpoint.metrics.loaded_models(), target=50)
+    own = MetricTarget(name=name, metric=endpoint.metric_loaded_model_count(), target=50)
 
     with pytest.raises(FleetError, match=name) as raised:
         EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuUtilization(), own])
@@ -277,14 +275,14 @@ def test_a_name_that_is_taken_is_refused(stack: Stack, endpoint: MultiModelEndpo
 def test_every_kind_of_policy_is_one_that_its_service_accepts(
     stack: Stack, endpoint: MultiModelEndpoint
 ) -> None:
-    models = endpoint.metrics.loaded_models()
+    models = endpoint.metric_loaded_model_count()
     targets: list[ScalingTarget] = [
         InvocationsPerGpu(),
         ConcurrentRequests(per_model=4, disable_scale_in=True),
         ModelLatency(latency=Duration.millis(80), statistic="p90"),
         CpuUtilization(),
         MetricTarget(name="Models", metric=models, target=50),
-        MetricTarget(name="Instances", metric=endpoint.metrics.instances(), target=2),
+        MetricTarget(name="Instances", metric=endpoint.metric_instance_count(), target=2),
     ]
     steps = [
         StepScaling(

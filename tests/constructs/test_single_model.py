@@ -160,7 +160,7 @@ def test_each_variant_has_its_model_type_and_metrics(stack: Stack, resources: Re
     assert list(endpoint.variants) == ["Gpu", "Cpu"]
     assert endpoint.variant() is endpoint.variant("Gpu")
     assert endpoint.variant("Gpu").initial_instance_count == 2
-    assert endpoint.variant("Cpu").metrics.metric("Invocations").dimensions == {
+    assert endpoint.variant("Cpu").metric_invocations().dimensions == {
         "EndpointName": endpoint.literal_name,
         "VariantName": "Cpu",
     }

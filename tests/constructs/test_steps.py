@@ -17,7 +17,7 @@ IN = (ScalingStep(at=100, change=-1), ScalingStep(at=20, change=-3))
 
 
 def latency(endpoint: MultiModelEndpoint) -> cloudwatch.IMetric:
-    return endpoint.metrics.milliseconds("ModelLatency", statistic="p90")
+    return endpoint.metric_model_latency(statistic="p90")
 
 
 def policy(resources: Resources) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from synthesised import Resources
 
-from triton_fleet import EndpointMetrics
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.scaling.target import Cooldowns, ScalingTarget
 from triton_fleet.scaling.tracking import (
@@ -30,9 +29,12 @@ Tracked = Callable[..., dict[str, Any]]
 
 
 def variant(name: str = "ml.g5.2xlarge") -> DeployedVariant:
-    instance = instance_type(name)
-    metrics = EndpointMetrics(endpoint_name="fleet", variant_name="AllTraffic", instance=instance)
-    return DeployedVariant(name="AllTraffic", instance=instance, metrics=metrics, initial_instance_count=1)
+    return DeployedVariant(
+        name="AllTraffic",
+        literal_endpoint_name="fleet",
+        instance=instance_type(name),
+        initial_instance_count=1,
+    )
 
 
 @pytest.fixture
@@ -162,7 +164,7 @@ def test_an_expression_is_tracked_with_everything_it_is_made_of_and_returns_one_
     tracked: Tracked,
 ) -> None:
     waiting = cloudwatch.Metric(namespace="Shop", metric_name="Waiting", statistic="Sum")
-    instances = variant().metrics.instances()
+    instances = variant().metric_instance_count()
     backlog = cloudwatch.MathExpression(
         expression="waiting / instances", using_metrics={"waiting": waiting, "instances": instances}
     )

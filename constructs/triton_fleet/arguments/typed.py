@@ -14,9 +14,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from constructs import Construct
+from typing_extensions import Unpack
 
 from triton_fleet.arguments.match import fits, mismatches
 from triton_fleet.arguments.words import advice, described, with_kind
@@ -75,7 +76,8 @@ def type_problems(name: str, value: object, wanted: Any, *, of: str) -> Iterator
 
 def _guarded(function: Callable[Parameters, Result], hints: Hints) -> Callable[Parameters, Result]:
     signature = inspect.signature(function)
-    resolved = cache(hints)  # when it is first called: then every module that an annotation names is there
+    # When it is first called: then every module that an annotation names is there.
+    resolved = cache(lambda: _with_options(hints()))
 
     @wraps(function)
     def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -96,13 +98,21 @@ def _guarded(function: Callable[Parameters, Result], hints: Hints) -> Callable[P
     return guarded
 
 
+def _with_options(hints: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The annotations, with those of the options that `**` gathers."""
+    gathered = (get_args(each)[0] for each in hints.values() if get_origin(each) is Unpack)
+    return {**hints, **{name: hint for each in gathered for name, hint in get_type_hints(each).items()}}
+
+
 def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Every argument; those that a star gathers one by one, and what `**` gathers not at all."""
+    """Every argument; those that a star gathers one by one."""
     for name, value in given.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
             yield from ((name, each) for each in value)
-        elif kind is not inspect.Parameter.VAR_KEYWORD:
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            yield from value.items()
+        else:
             yield name, value
 
 

@@ -31,7 +31,7 @@ from triton_fleet.hosting.deployment import WITHOUT_ROLLBACK, deployment_advice
 from triton_fleet.hosting.deployment_checks import rollback_alarms as rollback_alarm_problems
 from triton_fleet.hosting.variants import DeployedVariant, Hosting
 from triton_fleet.images.image import TritonImage
-from triton_fleet.metrics.published import EndpointMetrics
+from triton_fleet.metrics.published import VariantMetrics
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.repository.usage import ServedModels
 from triton_models.artifact.targets import ArtifactTarget
@@ -47,10 +47,12 @@ _LONGEST_NAME = 63
 
 
 @jsii.implements(sagemaker.IEndpoint)
-class Endpoint(Resource):
+class Endpoint(Resource, VariantMetrics):
     """A SageMaker endpoint: use `MultiModelEndpoint` or `SingleModelEndpoint`, which are one.
 
     It is an `aws_sagemaker.IEndpoint`: whatever takes one, such as the API Gateway integration, takes this.
+    The metrics of its first variant are its own, such as `endpoint.metric_gpu_utilization()`. Those of
+    another are its variant's: `endpoint.variant("b").metric_gpu_utilization()`. See `VariantMetrics`.
 
     Attributes:
         literal_name: The endpoint's name as a string. Use it where nothing may wait for the endpoint, such as
@@ -59,7 +61,6 @@ class Endpoint(Resource):
         variants: Its variants by name, in the order in which they were given.
         variant_name: The name of the first variant, of most endpoints the only one.
         instance: The first variant's instance type with its facts.
-        metrics: Everything that the first variant publishes to CloudWatch.
         release: The Triton release with its facts.
         repository: Where its models come from.
         server: How Triton is started.
@@ -73,7 +74,6 @@ class Endpoint(Resource):
     variants: Mapping[str, DeployedVariant]
     variant_name: str
     instance: InstanceType
-    metrics: EndpointMetrics
     release: Release
     image: TritonImage
     role: iam.Role
@@ -171,6 +171,10 @@ class Endpoint(Resource):
         return self.variants[name]
 
     @property
+    def _dimensions(self) -> Mapping[str, str]:
+        return self.variant()._dimensions
+
+    @property
     def endpoint_config_name(self) -> str:
         """The name of its configuration, another with every change of that.
 
@@ -223,9 +227,7 @@ class Endpoint(Resource):
             DeployedVariant(
                 name=hosting.name,
                 instance=instance,
-                metrics=EndpointMetrics(
-                    endpoint_name=self.literal_name, variant_name=hosting.name, instance=instance
-                ),
+                literal_endpoint_name=self.literal_name,
                 initial_instance_count=hosting.initial_instance_count,
                 asynchronous=asynchronous,
             )
@@ -234,7 +236,6 @@ class Endpoint(Resource):
         self.variants = MappingProxyType({variant.name: variant for variant in deployed})
         self.variant_name = deployed[0].name
         self.instance = deployed[0].instance
-        self.metrics = deployed[0].metrics
         counts = [known(variant.initial_instance_count) for variant in deployed]
         SequenceAdvice(
             self,

@@ -11,7 +11,7 @@ from constructs import Construct
 from triton_fleet.endpoint.shared import Shared
 from triton_fleet.hosting.compliance import acknowledge_network_interfaces
 from triton_fleet.images.image import TritonImage
-from triton_fleet.metrics.published import HOST_NAMESPACE, INVOCATION_NAMESPACE
+from triton_fleet.metrics.facts import HOST_NAMESPACE, INVOCATION_NAMESPACE
 
 
 def execution_role(

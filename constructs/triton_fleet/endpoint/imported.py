@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jsii
 from aws_cdk import Arn, ArnFormat, Resource, Stack, Token
@@ -14,11 +14,10 @@ from constructs import Construct
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.hosting.checks import resource_name
-from triton_fleet.hosting.variants import DEFAULT_VARIANT
-from triton_fleet.metrics.published import EndpointMetrics
+from triton_fleet.metrics.facts import DEFAULT_VARIANT
+from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
 from triton_models.base.checks import Check
 from triton_models.base.errors import raise_if_any
-from triton_models.facts.instances import instance_type as find_instance_type
 
 ENDPOINT_ARN = Check(id="endpoint-arn", source="assumption: the form of SageMaker's ARNs")
 
@@ -42,8 +41,10 @@ def invocation_grant(
 
 
 @jsii.implements(sagemaker.IEndpoint)
-class ImportedEndpoint(Resource):
+class ImportedEndpoint(Resource, VariantMetrics):
     """An endpoint that is not created here. It is an `aws_sagemaker.IEndpoint`.
+
+    Its metrics are those of a variant with the default name, as of `VariantMetrics`.
 
     Attributes:
         endpoint_arn: Its ARN.
@@ -63,6 +64,7 @@ class ImportedEndpoint(Resource):
         super().__init__(scope, construct_id, environment_from_arn=endpoint_arn)
         self._arn = endpoint_arn
         self._name = endpoint_name
+        self.instance = None
 
     @classmethod
     @typed
@@ -131,21 +133,23 @@ class ImportedEndpoint(Resource):
         return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
 
     @typed
-    def variant_metrics(self, *, instance_type: str, variant_name: str = DEFAULT_VARIANT) -> EndpointMetrics:
-        """The metrics of one of its variants in CloudWatch.
+    def variant(self, name: str = DEFAULT_VARIANT, *, instance_type: str | None = None) -> EndpointMetrics:
+        """The metrics of one of its variants.
 
         Args:
-            instance_type: The variant's instance type: its GPUs and vCPUs scale the percentages.
-            variant_name: The variant.
+            name: The variant's name.
+            instance_type: Its instance type, which utilization is computed with.
 
         Raises:
             FleetError: The instance type is unknown.
         """
         return EndpointMetrics(
-            endpoint_name=self.endpoint_name,
-            variant_name=variant_name,
-            instance=find_instance_type(instance_type),
+            endpoint_name=self.endpoint_name, variant_name=name, instance_type=instance_type
         )
+
+    @property
+    def _dimensions(self) -> Mapping[str, str]:
+        return self.variant()._dimensions
 
 
 _ARN_PARTS = 6

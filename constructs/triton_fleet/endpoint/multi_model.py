@@ -34,8 +34,9 @@ from triton_fleet.hosting.deployment import Deployment
 from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.server import TritonServer
 from triton_fleet.hosting.values import hosting_problems
-from triton_fleet.hosting.variants import DEFAULT_VARIANT, Hosting, InstancePool, Routing, production_variant
+from triton_fleet.hosting.variants import Hosting, InstancePool, Routing, production_variant
 from triton_fleet.images.image import CustomImage
+from triton_fleet.metrics.facts import DEFAULT_VARIANT
 from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.instances import instance_type as find_instance_type
@@ -72,7 +73,6 @@ class MultiModelEndpoint(Endpoint):
         deployment: How a new configuration takes over; None is SageMaker's own way.
         log_group: Where the containers log. It belongs to no stack, and outlives the endpoint.
         start: What makes the log group, and the manifest of an empty repository, before the endpoint.
-        metrics: Everything it publishes to CloudWatch.
     """
 
     @typed

@@ -69,7 +69,6 @@ class SingleModelEndpoint(Endpoint):
         server: How Triton is started.
         deployment: How a new configuration takes over; None is SageMaker's own way.
         log_group: Where the containers log.
-        metrics: Everything that the first variant publishes to CloudWatch.
         data_capture: What is kept of requests and answers; None if nothing is.
         async_inference: How requests are queued; None if they are answered at once.
         shadow_variant: What gets copies of requests; None if nothing does.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -12,12 +12,11 @@ from aws_cdk import aws_sagemaker as sagemaker
 from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
-from triton_fleet.metrics.published import EndpointMetrics
+from triton_fleet.metrics.facts import DEFAULT_VARIANT
+from triton_fleet.metrics.published import VariantMetrics
 from triton_models.facts.host_amis import default_ami
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE, InstanceType
 from triton_models.facts.releases import Release
-
-DEFAULT_VARIANT = "AllTraffic"
 
 
 class Routing(str, Enum):
@@ -35,22 +34,28 @@ class Routing(str, Enum):
 
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeployedVariant:
+class DeployedVariant(VariantMetrics):
     """A variant as an endpoint serves it: what scaling, alarms and dashboards are made for.
+
+    Its metrics are those of `VariantMetrics`, such as `metric_invocations()`.
 
     Attributes:
         name: The variant's name, one of a kind on its endpoint.
         instance: Its instance type with its facts; of several in a pool, the preferred one.
-        metrics: Everything that it publishes to CloudWatch.
+        literal_endpoint_name: The endpoint's name.
         initial_instance_count: Its instances at the first deployment.
         asynchronous: Whether its requests wait in a queue, see `AsyncInference`.
     """
 
     name: str
     instance: InstanceType
-    metrics: EndpointMetrics
+    literal_endpoint_name: str
     initial_instance_count: int
     asynchronous: bool = False
+
+    @property
+    def _dimensions(self) -> Mapping[str, str]:
+        return {"EndpointName": self.literal_endpoint_name, "VariantName": self.name}
 
 
 @typed_fields

@@ -4,6 +4,7 @@ Sources, read on 2026-11-21:
 
 * https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html
 * https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoint-cloudwatch-metrics.html
+* https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html
 
 No metric here says which model it is about: SageMaker has no metric by model on a multi-model endpoint.
 """
@@ -21,22 +22,23 @@ from triton_models.base.suggest import did_you_mean
 UNKNOWN_METRIC = Check(id="unknown-metric", source="the table of triton_fleet.metrics.facts")
 
 INVOCATION_NAMESPACE = "AWS/SageMaker"
+DEFAULT_VARIANT = "AllTraffic"
 HOST_NAMESPACE = "/aws/sagemaker/Endpoints"  # with a slash in front, in lower case
 
-MetricUnit = Literal["None", "Microseconds", "Percent"]
+MetricUnit = Literal["None", "Microseconds", "Seconds", "Percent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricFact:
-    """One metric as SageMaker publishes it, with the dimensions EndpointName and VariantName.
+    """One metric as SageMaker publishes it, by the minute unless said otherwise.
 
     Attributes:
         name: The metric's name.
         namespace: Where it is.
         unit: The unit of its values. Alarms do not filter on it: a filter that misses silences them.
         statistic: The statistic that means something.
-        label: What a chart calls it.
-        every_seconds: How often it is published.
+        label: What a chart calls it; empty for the metric's name.
+        of_variant: Whether it has the dimension VariantName besides EndpointName.
     """
 
     name: str
@@ -44,11 +46,18 @@ class MetricFact:
     unit: MetricUnit
     statistic: str
     label: str
-    every_seconds: int = 60
+    of_variant: bool = True
 
 
-# Published more often than every minute.
-_EVERY_SECONDS = {"ConcurrentRequestsPerModel": 10}
+# Of the queue of an asynchronous endpoint.
+_OF_ENDPOINT = frozenset(
+    {
+        "ApproximateBacklogSize",
+        "ApproximateBacklogSizePerInstance",
+        "ApproximateAgeOfOldestRequest",
+        "HasBacklogWithoutCapacity",
+    }
+)
 
 
 def _facts(*rows: tuple[str, str, MetricUnit, str, str]) -> Mapping[str, MetricFact]:
@@ -60,7 +69,7 @@ def _facts(*rows: tuple[str, str, MetricUnit, str, str]) -> Mapping[str, MetricF
                 unit=unit,
                 statistic=statistic,
                 label=label,
-                every_seconds=_EVERY_SECONDS.get(name, 60),
+                of_variant=name not in _OF_ENDPOINT,
             )
             for name, namespace, unit, statistic, label in rows
         }
@@ -78,6 +87,7 @@ METRICS: Mapping[str, MetricFact] = _facts(
     ("InvocationModelErrors", _INVOCATION, "None", "Sum", "model errors"),
     ("ModelLatency", _INVOCATION, "Microseconds", "p99", "model"),
     ("OverheadLatency", _INVOCATION, "Microseconds", "p99", "SageMaker overhead"),
+    # Published every ten seconds.
     ("ConcurrentRequestsPerModel", _INVOCATION, "None", "Maximum", "concurrent requests"),
     ("ModelLoadingWaitTime", _INVOCATION, "Microseconds", "Average", "a request's wait"),
     ("ModelDownloadingTime", _INVOCATION, "Microseconds", "Average", "download from S3"),
@@ -85,6 +95,13 @@ METRICS: Mapping[str, MetricFact] = _facts(
     ("ModelUnloadingTime", _INVOCATION, "Microseconds", "Average", "unload from Triton"),
     # 1 if the model was loaded when the request came, else 0: Average is the hit ratio.
     ("ModelCacheHit", _INVOCATION, "None", "Average", "hits"),
+    # Of asynchronous endpoints, which publish no Invocations.
+    ("InvocationFailures", _INVOCATION, "None", "Sum", ""),
+    ("ApproximateBacklogSize", _INVOCATION, "None", "Average", ""),
+    ("ApproximateBacklogSizePerInstance", _INVOCATION, "None", "Average", ""),
+    ("ApproximateAgeOfOldestRequest", _INVOCATION, "Seconds", "Maximum", ""),
+    # 1 while requests wait and there is no instance, else 0.
+    ("HasBacklogWithoutCapacity", _INVOCATION, "None", "Average", ""),
     # Each instance publishes its own count: Average is a typical instance, Sum the fleet.
     ("LoadedModelCount", _HOST, "None", "Average", "models an instance"),
     ("CPUUtilization", _HOST, "Percent", "Average", "CPU"),  # 0 to 100 times the vCPUs

@@ -6,87 +6,102 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch-enhanced-m
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypedDict
+
 from aws_cdk import Duration, Tokenization
 from aws_cdk import aws_cloudwatch as cloudwatch
+from typing_extensions import Unpack
 
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed
-from triton_fleet.metrics.facts import (
-    HOST_NAMESPACE,
-    INVOCATION_NAMESPACE,
-    METRICS,
-    MetricFact,
-    metric_fact,
-)
+from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.metrics.facts import DEFAULT_VARIANT, METRICS, metric_fact
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.facts.instances import InstanceType
+from triton_models.facts.instances import instance_type as find_instance_type
 
-__all__ = [
-    "HOST_NAMESPACE",
-    "INVOCATION_NAMESPACE",
-    "METRICS",
-    "MINUTE",
-    "EndpointMetrics",
-    "InvocationMetrics",
-    "MetricFact",
-    "math_number",
-]
+UNKNOWN_HARDWARE = Check(id="unknown-hardware", source=FROM_ARGUMENTS)
 
 MINUTE = Duration.minutes(1)
-_MICROSECONDS_PER_MILLISECOND = 1000
+AnyMetric: TypeAlias = "cloudwatch.Metric | cloudwatch.MathExpression"
+Failure = Literal["Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors"]
+# These statistics are numbers of samples or shares of them, whatever the unit of the metric.
+_WITHOUT_UNIT = ("SampleCount", "PR", "TC", "tc")
 
 
-class InvocationMetrics:
-    """The metrics of one variant of an endpoint, known by its literal name.
+class MathOptions(TypedDict, total=False):
+    """The options of a metric that is computed from others; each as in `MetricOptions`."""
 
-    Pure: it creates nothing in a stack and needs no endpoint, so an alarm can exist before the endpoint does.
+    account: str
+    color: str
+    label: str
+    period: Duration
+    region: str
 
-    Attributes:
-        endpoint_name: The endpoint's literal name.
+
+class MetricOptions(MathOptions, total=False):
+    """The options of a metric: the arguments of `aws_cloudwatch.MetricOptions`."""
+
+    dimensions_map: Mapping[str, str]
+    id: str
+    stack_account: str
+    stack_region: str
+    statistic: str
+    unit: cloudwatch.Unit
+    visible: bool
+
+
+class VariantMetrics:
+    """The metrics of a variant of an endpoint: of an endpoint itself, those of its first variant.
+
+    Every method takes the options of `aws_cloudwatch.MetricOptions`, and a minute is the period of each
+    without one. Times are in milliseconds, shares in percent, and utilization is 0 to 100 for any number of
+    GPUs or vCPUs. `metric` gives each metric as SageMaker publishes it.
+
+    Nothing is created in a stack, and the endpoint is named by its literal name. So an alarm on a metric can
+    exist before the endpoint does.
     """
 
-    @typed
-    def __init__(self, *, endpoint_name: str, variant_name: str) -> None:
-        """Name the variant.
+    __slots__ = ()
 
-        Args:
-            endpoint_name: The endpoint's literal name.
-            variant_name: The variant's name.
-        """
-        self.endpoint_name = endpoint_name
-        self._dimensions = {"EndpointName": endpoint_name, "VariantName": variant_name}
+    instance: InstanceType | None
+
+    @property
+    def _dimensions(self) -> Mapping[str, str]:
+        """The dimensions of the variant's metrics."""
+        raise NotImplementedError
 
     @typed
-    def metric(
-        self,
-        name: str,
-        *,
-        statistic: str | None = None,
-        label: str | None = None,
-        period: Duration = MINUTE,
-    ) -> cloudwatch.Metric:
-        """A metric just as SageMaker publishes it.
+    def metric(self, metric_name: str, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """A metric as SageMaker publishes it.
 
         Args:
-            name: A name in `METRICS`.
-            statistic: Another statistic than the one that usually means something.
-            label: Another label.
-            period: A minute shows everything but ConcurrentRequestsPerModel, which comes every ten seconds.
+            metric_name: Such as "Invocations".
+            **options: As of `aws_cloudwatch.MetricOptions`.
 
         Raises:
             FleetError: SageMaker publishes no metric of that name.
         """
-        fact = metric_fact(name)
-        return cloudwatch.Metric(
-            metric_name=fact.name,
-            namespace=fact.namespace,
-            dimensions_map=self._dimensions,
-            statistic=statistic or fact.statistic,
-            label=label or fact.label,
-            period=period,
-        )
+        fact = metric_fact(metric_name)
+        dimensions = dict(self._dimensions)
+        if not fact.of_variant:
+            del dimensions["VariantName"]
+        usual: MetricOptions = {
+            "dimensions_map": dimensions,
+            "statistic": fact.statistic,
+            "period": MINUTE,
+        }
+        if fact.label:
+            usual["label"] = fact.label
+        merged: MetricOptions = {**usual, **options}
+        return cloudwatch.Metric(metric_name=fact.name, namespace=fact.namespace, **merged)
 
     @typed
-    def by_instance(self, name: str, *, statistic: str | None = None) -> cloudwatch.MathExpression:
+    def metric_per_instance(
+        self, metric_name: str, *, statistic: str | None = None
+    ) -> cloudwatch.MathExpression:
         """A metric with a line for each instance: a search for the dimension InstanceId.
 
         Finds something only where the endpoint's configuration enables enhanced metrics. AWS documents them
@@ -94,13 +109,13 @@ class InvocationMetrics:
         CloudWatch allows no search in an alarm.
 
         Args:
-            name: A name in `METRICS`.
-            statistic: Another statistic than the one that usually means something.
+            metric_name: Such as "GPUUtilization".
+            statistic: Another statistic than the usual one.
 
         Raises:
             FleetError: SageMaker publishes no metric of that name.
         """
-        fact = metric_fact(name)
+        fact = metric_fact(metric_name)
         named = " ".join(f'{key}="{value}"' for key, value in self._dimensions.items())
         return cloudwatch.MathExpression(
             expression=(
@@ -112,214 +127,249 @@ class InvocationMetrics:
             period=MINUTE,
         )
 
-    @typed
-    def error_percent(self, name: str) -> cloudwatch.IMetric:
-        """The share of requests that failed, in percent: "Invocation4XXErrors", "Invocation5XXErrors", ..."""
-        return self._scaled(name, factor=100, statistic="Average", label=f"{METRICS[name].label}, %")
+    def metric_invocations(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests."""
+        return self.metric("Invocations", **options)
+
+    def metric_invocations_per_instance(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests, each counted as one divided by the number of instances."""
+        return self.metric("InvocationsPerInstance", **options)
+
+    def metric_invocation_4xx_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests that were answered with 4XX; 429 among them means that a model was being loaded."""
+        return self.metric("Invocation4XXErrors", **options)
+
+    def metric_invocation_5xx_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests that were answered with 5XX."""
+        return self.metric("Invocation5XXErrors", **options)
+
+    def metric_invocation_model_errors(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests that the container did not answer with success, bad input of clients included."""
+        return self.metric("InvocationModelErrors", **options)
 
     @typed
-    def error_percent_of_many(self, name: str, *, minimum_requests: float) -> cloudwatch.MathExpression:
-        """The share of requests that failed, in percent, in minutes with enough requests to speak of a share.
-
-        One failure of two requests is half of them, and nothing to be woken up for. Zero in other minutes.
+    def metric_error_rate(
+        self,
+        error: Failure = "Invocation5XXErrors",
+        *,
+        min_requests: float = 0,
+        **options: Unpack[MathOptions],
+    ) -> AnyMetric:
+        """The share of requests that failed, in percent.
 
         Args:
-            name: "Invocation4XXErrors", "Invocation5XXErrors" or "InvocationModelErrors".
-            minimum_requests: How many requests in a minute are enough.
+            error: The failures that count.
+            min_requests: The fewest requests in a period that a share is given for; 0 in other periods. One
+                failure of two requests is half of them, and no reason to page anyone.
+            **options: As of `aws_cloudwatch.MetricOptions`.
         """
-        return cloudwatch.MathExpression(
-            expression=(
-                f"IF(FILL(requests, 0) >= {math_number(minimum_requests)}, "
-                "FILL(failed, 0) / requests * 100, 0)"
-            ),
-            using_metrics={"requests": self.metric("Invocations"), "failed": self.metric(name)},
-            label=f"{METRICS[name].label}, %",
-            period=MINUTE,
-        )
-
-    @typed
-    def milliseconds(self, name: str, *, statistic: str, label: str | None = None) -> cloudwatch.IMetric:
-        """A duration in milliseconds; SageMaker publishes microseconds."""
-        return self._scaled(
-            name, divisor=_MICROSECONDS_PER_MILLISECOND, statistic=statistic, label=label or statistic
-        )
-
-    @typed
-    def milliseconds_of_many(
-        self, name: str, *, statistic: str, minimum_requests: float
-    ) -> cloudwatch.MathExpression:
-        """A duration in milliseconds, in minutes with enough requests for the statistic; else zero.
-
-        Args:
-            name: The duration's name in `METRICS`.
-            statistic: Such as "p99", which of few requests is the slowest one.
-            minimum_requests: How many requests in a minute are enough.
-        """
-        return cloudwatch.MathExpression(
-            expression=(
-                f"IF(FILL(requests, 0) >= {math_number(minimum_requests)}, "
-                f"slow / {_MICROSECONDS_PER_MILLISECOND}, 0)"
-            ),
-            using_metrics={
-                "requests": self.metric("Invocations"),
-                "slow": self.metric(name, statistic=statistic),
+        label = options.get("label", f"{METRICS[error].label}, %")
+        if known(min_requests) == 0:
+            share = self.metric(error, **inner_options(options, statistic="Average", label=label))
+            return _in_unit(share, "* 100", options)
+        return _math(
+            f"IF(FILL(requests, 0) >= {math_number(min_requests)}, FILL(failed, 0) / requests * 100, 0)",
+            {
+                "requests": self._requests_counted(error, options),
+                "failed": self.metric(error, **inner_options(options)),
             },
-            label=statistic,
-            period=MINUTE,
+            options,
+            label=label,
         )
 
-    def cache_hit_percent(self) -> cloudwatch.IMetric:
+    @typed
+    def metric_model_latency(self, *, min_requests: float = 0, **options: Unpack[MetricOptions]) -> AnyMetric:
+        """The container's time for a request, in milliseconds, without loading the model; p99 by default.
+
+        Args:
+            min_requests: The fewest requests in a period that a time is given for; 0 in other periods. The
+                slowest hundredth of a few requests is the slowest of them.
+            **options: As of `aws_cloudwatch.MetricOptions`.
+        """
+        if known(min_requests) == 0:
+            return self._scaled("ModelLatency", "/ 1000", options)
+        slow = self.metric("ModelLatency", **options)
+        return _math(
+            f"IF(FILL(requests, 0) >= {math_number(min_requests)}, slow / 1000, 0)",
+            {"requests": self.metric("Invocations", **inner_options(options)), "slow": slow},
+            options,
+            label=slow.statistic,
+        )
+
+    def metric_overhead_latency(self, **options: Unpack[MetricOptions]) -> AnyMetric:
+        """SageMaker's time for a request, in milliseconds, the wait for a model included; p99 by default."""
+        return self._scaled("OverheadLatency", "/ 1000", options)
+
+    def metric_concurrent_requests_per_model(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests that are in a model at one time, queued ones included; published every ten seconds."""
+        return self.metric("ConcurrentRequestsPerModel", **options)
+
+    def metric_model_cache_hit(self, **options: Unpack[MetricOptions]) -> AnyMetric:
         """The share of requests that found their model loaded, in percent."""
-        return self._scaled("ModelCacheHit", factor=100, statistic="Average", label="hits, %")
+        return self._scaled("ModelCacheHit", "* 100", {"label": "hits, %", **options})
 
-    def loaded_models(self) -> cloudwatch.Metric:
-        """Loaded models over all instances; a model on two instances counts twice."""
-        return self.metric("LoadedModelCount", statistic="Sum", label="models, all instances")
+    def metric_loaded_model_count(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Loaded models on an instance; with the statistic "Sum" on all, and one on two counts twice."""
+        return self.metric("LoadedModelCount", **options)
 
-    def evictions(self) -> cloudwatch.Metric:
-        """The number of unloaded models."""
-        return self.metric("ModelUnloadingTime", statistic="SampleCount", label="evictions")
+    def metric_model_loading_wait_time(self, **options: Unpack[MetricOptions]) -> AnyMetric:
+        """A request's wait for its model, in milliseconds."""
+        return self._scaled("ModelLoadingWaitTime", "/ 1000", options)
 
-    def loads(self) -> cloudwatch.Metric:
-        """The number of loaded models."""
-        return self.metric("ModelLoadingTime", statistic="SampleCount", label="loads")
+    def metric_model_downloading_time(self, **options: Unpack[MetricOptions]) -> AnyMetric:
+        """The time of a download of a model from S3, in milliseconds."""
+        return self._scaled("ModelDownloadingTime", "/ 1000", options)
 
-    def instances(self) -> cloudwatch.MathExpression:
-        """The number of serving instances; no data without traffic.
+    def metric_model_loading_time(self, **options: Unpack[MetricOptions]) -> AnyMetric:
+        """The time of a load into Triton, in milliseconds; the statistic "SampleCount" counts the loads."""
+        return self._scaled("ModelLoadingTime", "/ 1000", options)
+
+    def metric_model_unloading_time(self, **options: Unpack[MetricOptions]) -> AnyMetric:
+        """The time of an unload, in milliseconds; the statistic "SampleCount" counts the evictions."""
+        return self._scaled("ModelUnloadingTime", "/ 1000", options)
+
+    def metric_gpu_utilization(self, **options: Unpack[MetricOptions]) -> AnyMetric:
+        """The utilization of the GPUs, 0 to 100; no data on a type without a GPU."""
+        return self._scaled("GPUUtilization", _divided_by(self._hardware.gpu_count), options)
+
+    def metric_gpu_memory_utilization(self, **options: Unpack[MetricOptions]) -> AnyMetric:
+        """The used memory of the GPUs, 0 to 100; no data on a type without a GPU."""
+        return self._scaled("GPUMemoryUtilization", _divided_by(self._hardware.gpu_count), options)
+
+    def metric_cpu_utilization(self, **options: Unpack[MetricOptions]) -> AnyMetric:
+        """The utilization of the vCPUs, 0 to 100."""
+        return self._scaled("CPUUtilization", _divided_by(self._hardware.vcpus), options)
+
+    def metric_memory_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """The used memory of the containers, 0 to 100."""
+        return self.metric("MemoryUtilization", **options)
+
+    def metric_disk_utilization(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """The used space of the disk that keeps downloaded models, 0 to 100."""
+        return self.metric("DiskUtilization", **options)
+
+    def metric_instance_count(self, **options: Unpack[MathOptions]) -> cloudwatch.MathExpression:
+        """The number of serving instances; no data without requests.
 
         SageMaker publishes no such number. In InvocationsPerInstance it counts each request as one divided by
-        the number of instances, so the ratio of the two sums is it.
+        the number of instances, so it is the ratio of two sums.
         """
-        return cloudwatch.MathExpression(
-            expression="requests / requests_an_instance",
-            using_metrics=self._requests(),
-            label="instances",
-            period=MINUTE,
-        )
-
-    @typed
-    def thrashing(self, *, below_hit_percent: float) -> cloudwatch.MathExpression:
-        """Evictions in minutes in which the cache hit ratio is below a bound, else 0.
-
-        Evicting is what a full cache does all day. Evicting while requests miss means that models push each
-        other out: the working set no longer fits.
-
-        Args:
-            below_hit_percent: The bound of the hit ratio, in percent.
-        """
-        return cloudwatch.MathExpression(
-            expression=(
-                f"IF(FILL(hit_ratio, 1) * 100 < {math_number(below_hit_percent)}, FILL(evicted, 0), 0)"
-            ),
-            using_metrics={"hit_ratio": self.metric("ModelCacheHit"), "evicted": self.evictions()},
-            label="evictions while requests miss",
-            period=MINUTE,
-        )
-
-    def hosts_not_reporting(self) -> cloudwatch.MathExpression:
-        """1 in minutes in which requests arrive and no instance reports, else 0.
-
-        The newest minute may be a false 1, for requests and hosts are reported by different ways: ask for
-        several.
-        """
-        return cloudwatch.MathExpression(
-            expression="IF(FILL(requests, 0) > 0 AND FILL(reports, 0) == 0, 1, 0)",
-            using_metrics={
-                "requests": self.metric("Invocations"),
-                "reports": self.metric("MemoryUtilization", statistic="SampleCount"),
+        return _math(
+            "requests / requests_an_instance",
+            {
+                "requests": self.metric("Invocations", **inner_options(options)),
+                "requests_an_instance": self.metric("InvocationsPerInstance", **inner_options(options)),
             },
-            label="requests arrive, no instance reports",
-            period=MINUTE,
+            options,
+            label="instances",
         )
 
-    def _requests(self) -> dict[str, cloudwatch.IMetric]:
-        return {
-            "requests": self.metric("Invocations"),
-            "requests_an_instance": self.metric("InvocationsPerInstance"),
-        }
+    def metric_invocation_failures(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests of an asynchronous endpoint that failed for whatever reason."""
+        return self.metric("InvocationFailures", **options)
 
-    def _scaled(
-        self,
-        name: str,
-        *,
-        factor: int = 1,
-        divisor: int = 1,
-        statistic: str | None = None,
-        label: str | None = None,
-    ) -> cloudwatch.IMetric:
-        metric = self.metric(name, statistic=statistic, label=label)
-        operation = f" * {factor}" if factor != 1 else f" / {divisor}" if divisor != 1 else ""
-        if not operation:
-            return metric
-        # Named after metric and statistic, so that one chart can hold several.
-        variable = f"raw_{name}_{metric.statistic}"
-        return cloudwatch.MathExpression(
-            expression=f"{variable}{operation}",
-            using_metrics={variable: metric},
-            label=label or METRICS[name].label,
-            period=MINUTE,
-        )
+    def metric_approximate_backlog_size(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """Requests in the queue of an asynchronous endpoint, those being worked on included."""
+        return self.metric("ApproximateBacklogSize", **options)
+
+    def metric_approximate_backlog_size_per_instance(
+        self, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric:
+        """The same divided by the instances; no data without instances."""
+        return self.metric("ApproximateBacklogSizePerInstance", **options)
+
+    def metric_approximate_age_of_oldest_request(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """The age of the oldest request in the queue of an asynchronous endpoint, in seconds."""
+        return self.metric("ApproximateAgeOfOldestRequest", **options)
+
+    def metric_has_backlog_without_capacity(self, **options: Unpack[MetricOptions]) -> cloudwatch.Metric:
+        """1 while requests wait in the queue and there is no instance, else 0."""
+        return self.metric("HasBacklogWithoutCapacity", **options)
+
+    @property
+    def _hardware(self) -> InstanceType:
+        if self.instance is None:
+            raise UNKNOWN_HARDWARE.error(
+                what="the instance type of the endpoint is not known",
+                where=f"the metrics of {self._dimensions['EndpointName']}",
+                expected="an instance type",
+                why="SageMaker adds the percentages of an instance's GPUs or vCPUs up",
+                fix='name it, as in endpoint.variant(instance_type="ml.g5.2xlarge")',
+            )
+        return self.instance
+
+    def _requests_counted(self, error: Failure, options: MathOptions) -> cloudwatch.Metric:  # noqa: ARG002
+        """The number of requests that the failures are a share of."""
+        return self.metric("Invocations", **inner_options(options))
+
+    def _scaled(self, name: str, operation: str, options: MetricOptions) -> AnyMetric:
+        return _in_unit(self.metric(name, **options), operation, options)
 
 
-class EndpointMetrics(InvocationMetrics):
-    """The metrics of one variant of an endpoint, and what they mean on its instance type.
+@typed_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointMetrics(VariantMetrics):
+    """The metrics of an endpoint that is known by its name only; see `VariantMetrics`.
 
-    SageMaker adds the percentages of an instance's GPUs up, and those of its vCPUs.
+    Attributes:
+        endpoint_name: The endpoint's name, as a literal string.
+        variant_name: The variant's name.
+        instance_type: Its instance type, which utilization is computed with.
     """
 
-    @typed
-    def __init__(self, *, endpoint_name: str, variant_name: str, instance: InstanceType) -> None:
-        """Name the variant.
+    endpoint_name: str
+    variant_name: str = DEFAULT_VARIANT
+    instance_type: str | None = None
 
-        Args:
-            endpoint_name: The endpoint's literal name.
-            variant_name: The variant's name.
-            instance: Its instance type.
-        """
-        super().__init__(endpoint_name=endpoint_name, variant_name=variant_name)
-        self._instance = instance
+    def __post_init__(self) -> None:
+        """Refuse an unknown instance type."""
+        _ = self.instance
 
-    def gpu_percent(self) -> cloudwatch.IMetric:
-        """The utilization of the GPUs, 0 to 100 for any number of them; no data on a type without a GPU."""
-        return self._scaled("GPUUtilization", divisor=max(self._instance.gpu_count, 1))
+    @property
+    def instance(self) -> InstanceType | None:  # type: ignore[override] # nothing sets it
+        """The instance type with its facts."""
+        return find_instance_type(self.instance_type) if self.instance_type else None
 
-    def gpu_memory_percent(self) -> cloudwatch.IMetric:
-        """The used memory of the GPUs, 0 to 100 for any number of them; no data on a type without a GPU."""
-        return self._scaled("GPUMemoryUtilization", divisor=max(self._instance.gpu_count, 1))
-
-    def cpu_percent(self) -> cloudwatch.IMetric:
-        """The utilization of the vCPUs, 0 to 100 for any number of them."""
-        return self._scaled("CPUUtilization", divisor=self._instance.vcpus)
-
-    @typed
-    def missing_instances(
-        self, *, fewest: float, most: float, busy_percent: float
-    ) -> cloudwatch.MathExpression:
-        """1 in minutes in which there are fewer instances than there should be, else 0.
-
-        That is fewer than the smallest capacity; or fewer than the largest although the GPUs, or on a type
-        without any the vCPUs, are so busy that auto scaling must have asked for more.
-
-        Args:
-            fewest: The smallest capacity.
-            most: The largest.
-            busy_percent: How busy is too busy, 0 to 100.
-        """
-        gpus = self._instance.gpu_count
-        name, units = ("GPUUtilization", gpus) if gpus else ("CPUUtilization", self._instance.vcpus)
-        instances = "requests / requests_an_instance"
-        # Half an instance of room: the number of instances is a ratio of two sums, so not quite an integer.
-        too_few = f"{instances} < {math_number(fewest)} - 0.5"
-        busy, below = math_number(busy_percent), f"{instances} < {math_number(most)} - 0.5"
-        not_growing = f"busy > {busy} * {units} AND {below}"
-        return cloudwatch.MathExpression(
-            expression=f"IF({too_few} OR ({not_growing}), 1, 0)",
-            using_metrics={**self._requests(), "busy": self.metric(name)},
-            label="instances are missing",
-            period=MINUTE,
-        )
+    @property
+    def _dimensions(self) -> Mapping[str, str]:
+        return {"EndpointName": self.endpoint_name, "VariantName": self.variant_name}
 
 
 def math_number(value: float) -> str:
     """A number inside an expression; one that is known only at deployment as a reference."""
     return f"{value:g}" if known(value) is not None else Tokenization.stringify_number(value)
+
+
+def _divided_by(units: int) -> str:
+    return f"/ {units}" if units > 1 else ""
+
+
+def inner_options(options: MathOptions, **more: Unpack[MetricOptions]) -> MetricOptions:
+    """The options of a computed metric that hold for the metrics in it, and further ones."""
+    inner: MetricOptions = {**more}
+    if "account" in options:
+        inner["account"] = options["account"]
+    if "region" in options:
+        inner["region"] = options["region"]
+    return inner
+
+
+def _in_unit(metric: cloudwatch.Metric, operation: str, options: MathOptions) -> AnyMetric:
+    """A metric in another unit; the operation is empty if that is the same."""
+    if not operation or metric.statistic.startswith(_WITHOUT_UNIT):
+        return metric
+    # Named after metric and statistic, so that one chart can hold several.
+    variable = re.sub(r"\W", "_", f"raw_{metric.metric_name}_{metric.statistic}")
+    return _math(f"{variable} {operation}", {variable: metric}, options, label=metric.label)
+
+
+def _math(
+    expression: str, using: Mapping[str, cloudwatch.IMetric], options: MathOptions, *, label: str | None
+) -> cloudwatch.MathExpression:
+    return cloudwatch.MathExpression(
+        expression=expression,
+        using_metrics=using,
+        label=options.get("label", label),
+        color=options.get("color"),
+        period=options.get("period", MINUTE),
+    )

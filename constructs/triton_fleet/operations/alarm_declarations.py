@@ -12,7 +12,8 @@ from enum import Enum
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from triton_fleet.metrics.published import EndpointMetrics, InvocationMetrics
+from triton_fleet.metrics.published import VariantMetrics
+from triton_fleet.operations.alarm_metrics import hosts_not_reporting, missing_instances, thrashing
 from triton_fleet.operations.thresholds import Thresholds
 
 
@@ -79,14 +80,12 @@ class AlarmDeclaration:
         )
 
 
-def serving(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
+def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
     """Requests fail, or are slow."""
     yield AlarmDeclaration(
         name="ServerErrors",
         severity=Severity.PAGE,
-        metric=metrics.error_percent_of_many(
-            "Invocation5XXErrors", minimum_requests=thresholds.minimum_requests
-        ),
+        metric=metrics.metric_error_rate("Invocation5XXErrors", min_requests=thresholds.minimum_requests),
         threshold=thresholds.server_error_percent,
         minutes=5,
         out_of=3,
@@ -104,9 +103,7 @@ def serving(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[Alar
     yield AlarmDeclaration(
         name="ModelErrors",
         severity=Severity.PAGE,
-        metric=metrics.error_percent_of_many(
-            "InvocationModelErrors", minimum_requests=thresholds.minimum_requests
-        ),
+        metric=metrics.metric_error_rate("InvocationModelErrors", min_requests=thresholds.minimum_requests),
         threshold=thresholds.model_error_percent,
         minutes=5,
         out_of=5,
@@ -124,9 +121,7 @@ def serving(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[Alar
     yield AlarmDeclaration(
         name="Latency",
         severity=Severity.PAGE,
-        metric=metrics.milliseconds_of_many(
-            "ModelLatency", statistic="p99", minimum_requests=thresholds.minimum_requests
-        ),
+        metric=metrics.metric_model_latency(statistic="p99", min_requests=thresholds.minimum_requests),
         threshold=thresholds.latency_p99.to_milliseconds(),
         minutes=5,
         out_of=3,
@@ -143,12 +138,12 @@ def serving(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[Alar
     )
 
 
-def hosting(metrics: InvocationMetrics) -> Iterator[AlarmDeclaration]:
+def hosting(metrics: VariantMetrics) -> Iterator[AlarmDeclaration]:
     """Instances say nothing."""
     yield AlarmDeclaration(
         name="Silent",
         severity=Severity.TICKET,
-        metric=metrics.hosts_not_reporting(),
+        metric=hosts_not_reporting(metrics),
         threshold=0,
         minutes=15,
         out_of=15,
@@ -166,12 +161,12 @@ def hosting(metrics: InvocationMetrics) -> Iterator[AlarmDeclaration]:
     )
 
 
-def caching(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
+def caching(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
     """The cache of a multi-model endpoint does not work."""
     yield AlarmDeclaration(
         name="Thrash",
         severity=Severity.TICKET,
-        metric=metrics.thrashing(below_hit_percent=thresholds.cache_hit_percent),
+        metric=thrashing(metrics, below_hit_percent=thresholds.cache_hit_percent),
         threshold=0,
         minutes=15,
         out_of=10,
@@ -189,7 +184,7 @@ def caching(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[Alar
     yield AlarmDeclaration(
         name="Disk",
         severity=Severity.TICKET,
-        metric=metrics.metric("DiskUtilization", statistic="Maximum"),
+        metric=metrics.metric_disk_utilization(statistic="Maximum"),
         threshold=thresholds.disk_percent,
         minutes=15,
         out_of=15,
@@ -232,12 +227,12 @@ def load_failures(failures: cloudwatch.IMetric) -> AlarmDeclaration:
     )
 
 
-def gpu_memory(metrics: EndpointMetrics, thresholds: Thresholds) -> AlarmDeclaration:
+def gpu_memory(metrics: VariantMetrics, thresholds: Thresholds) -> AlarmDeclaration:
     """GPUs that are full; for an instance type that has some."""
     return AlarmDeclaration(
         name="GpuMemory",
         severity=Severity.TICKET,
-        metric=metrics.gpu_memory_percent(),
+        metric=metrics.metric_gpu_memory_utilization(),
         threshold=thresholds.gpu_memory_percent,
         minutes=15,
         out_of=15,
@@ -253,12 +248,12 @@ def gpu_memory(metrics: EndpointMetrics, thresholds: Thresholds) -> AlarmDeclara
     )
 
 
-def ceiling(metrics: InvocationMetrics, *, max_capacity: float) -> AlarmDeclaration:
+def ceiling(metrics: VariantMetrics, *, max_capacity: float) -> AlarmDeclaration:
     """A fleet that cannot grow any more."""
     return AlarmDeclaration(
         name="ScaledToMaximum",
         severity=Severity.TICKET,
-        metric=metrics.instances(),
+        metric=metrics.metric_instance_count(),
         threshold=max_capacity
         - 0.5,  # the number of instances is a ratio of two sums, so not quite an integer
         minutes=15,
@@ -276,13 +271,13 @@ def ceiling(metrics: InvocationMetrics, *, max_capacity: float) -> AlarmDeclarat
 
 
 def no_capacity(
-    metrics: EndpointMetrics, thresholds: Thresholds, *, fewest: float, most: float
+    metrics: VariantMetrics, thresholds: Thresholds, *, fewest: float, most: float
 ) -> AlarmDeclaration:
     """Instances that should be there and are not."""
     return AlarmDeclaration(
         name="NoCapacity",
         severity=Severity.TICKET,
-        metric=metrics.missing_instances(fewest=fewest, most=most, busy_percent=thresholds.busy_percent),
+        metric=missing_instances(metrics, fewest=fewest, most=most, busy_percent=thresholds.busy_percent),
         threshold=0,
         minutes=20,
         out_of=20,
@@ -302,7 +297,7 @@ def no_capacity(
     )
 
 
-def rolling_back(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
+def rolling_back(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
     """Return the alarms that undo a deployment: failures, and nothing that an instance without models causes.
 
     A new instance has no model loaded, so right after a deployment requests miss and wait, models load, and a
@@ -312,9 +307,7 @@ def rolling_back(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator
     yield AlarmDeclaration(
         name="ServerErrors",
         severity=Severity.TICKET,
-        metric=metrics.error_percent_of_many(
-            "Invocation5XXErrors", minimum_requests=thresholds.minimum_requests
-        ),
+        metric=metrics.metric_error_rate("Invocation5XXErrors", min_requests=thresholds.minimum_requests),
         threshold=thresholds.server_error_percent,
         minutes=5,
         out_of=2,
@@ -328,9 +321,7 @@ def rolling_back(metrics: InvocationMetrics, thresholds: Thresholds) -> Iterator
     yield AlarmDeclaration(
         name="ModelErrors",
         severity=Severity.TICKET,
-        metric=metrics.error_percent_of_many(
-            "InvocationModelErrors", minimum_requests=thresholds.minimum_requests
-        ),
+        metric=metrics.metric_error_rate("InvocationModelErrors", min_requests=thresholds.minimum_requests),
         threshold=thresholds.model_error_percent,
         minutes=5,
         out_of=3,

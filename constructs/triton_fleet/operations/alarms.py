@@ -18,7 +18,6 @@ from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.metrics.published import MINUTE
-from triton_fleet.metrics.queue import QueueMetrics
 from triton_fleet.metrics.server_log import LOAD_FAILURE_PATTERN
 from triton_fleet.operations.alarm_declarations import (
     AlarmDeclaration,
@@ -156,32 +155,30 @@ def _declared(
     scaling: EndpointScaling | None,
 ) -> Iterator[AlarmDeclaration]:
     """The alarms that make sense for the variant: none for a cache or a GPU that it does not have."""
-    metrics = variant.metrics
     if variant.asynchronous:
         yield from _declared_of_queue(variant, thresholds)
         return
-    yield from serving(metrics, thresholds)
+    yield from serving(variant, thresholds)
     if multi_model:
-        yield from caching(metrics, thresholds)
+        yield from caching(variant, thresholds)
     if variant.instance.gpu_count:
-        yield gpu_memory(metrics, thresholds)
-    yield from hosting(metrics)
+        yield gpu_memory(variant, thresholds)
+    yield from hosting(variant)
     if scaling is not None:
         if known(scaling.max_capacity) is not None:  # a threshold next to it cannot be computed otherwise
-            yield ceiling(metrics, max_capacity=scaling.max_capacity)
-        yield no_capacity(metrics, thresholds, fewest=scaling.min_capacity, most=scaling.max_capacity)
+            yield ceiling(variant, max_capacity=scaling.max_capacity)
+        yield no_capacity(variant, thresholds, fewest=scaling.min_capacity, most=scaling.max_capacity)
         return
     count = known(variant.initial_instance_count)
     if count is not None and count > 1:  # one that is missing of one is an endpoint that serves nothing
-        yield no_capacity(metrics, thresholds, fewest=count, most=count)
+        yield no_capacity(variant, thresholds, fewest=count, most=count)
 
 
 def _declared_of_queue(variant: DeployedVariant, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
     """Those of an asynchronous endpoint, of which SageMaker publishes no number of requests."""
-    queue = QueueMetrics(endpoint_name=variant.metrics.endpoint_name)
-    yield from queueing(queue, thresholds, variant_name=variant.name)
+    yield from queueing(variant, thresholds)
     if variant.instance.gpu_count:
-        yield gpu_memory(variant.metrics, thresholds)
+        yield gpu_memory(variant, thresholds)
 
 
 def _notify(topic: sns.ITopic | None, alarms: Sequence[cloudwatch.AlarmBase]) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from aws_cdk import aws_cloudwatch as cloudwatch
-
-from triton_fleet.metrics.published import EndpointMetrics
 
 FULL_WIDTH = 24
 PERCENT = cloudwatch.YAxisProps(min=0, max=100, label="%", show_units=False)
@@ -52,12 +50,12 @@ def chart(
     return Chart(title=title, metrics=metrics, axis=axis, lines=lines)
 
 
-def durations(title: str, name: str, metrics: EndpointMetrics) -> Chart:
+def durations(title: str, metric: Callable[..., cloudwatch.IMetric]) -> Chart:
     """A chart of the average and the slowest of a duration, in milliseconds."""
     return chart(
         title,
-        metrics.milliseconds(name, statistic="Average", label="average"),
-        metrics.milliseconds(name, statistic="Maximum", label="slowest"),
+        metric(statistic="Average", label="average"),
+        metric(statistic="Maximum", label="slowest"),
         axis=MILLISECONDS,
     )
 

@@ -14,8 +14,7 @@ from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.metrics.published import MINUTE, math_number
-from triton_fleet.metrics.queue import QueueMetrics
+from triton_fleet.metrics.published import MINUTE, Failure, math_number
 from triton_fleet.metrics.server_log import FAILED_LOADS, LOADS_AND_UNLOADS, MOST_LOADED, SLOWEST_UNLOADS
 from triton_fleet.operations.alarms import EndpointAlarms
 from triton_fleet.operations.charts import (
@@ -116,7 +115,6 @@ class EndpointDashboard(Construct):
             )
         )
         collector.raise_if_any()
-        self._metrics = self._variant.metrics
         self._multi_model = isinstance(endpoint, MultiModelEndpoint)
         self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.literal_name}"
         self._alarms = alarms
@@ -150,9 +148,7 @@ class EndpointDashboard(Construct):
     def _queue_sections(self) -> Iterator[Row]:
         """Those of an asynchronous endpoint, of which SageMaker publishes no number of requests."""
         yield from queue_sections(
-            self._metrics,
-            QueueMetrics(endpoint_name=self._metrics.endpoint_name),
-            variant_name=self._variant.name,
+            self._variant,
             waiting=self._thresholds("Waiting"),
             targets=self._targets("Backlog"),
         )
@@ -171,20 +167,20 @@ class EndpointDashboard(Construct):
         ]
 
     def _at_a_glance(self) -> Iterator[Row]:
-        metrics = self._metrics
+        metrics = self._variant
         serving = (
-            ("Requests", metrics.metric("Invocations")),
-            ("Server errors, %", metrics.error_percent("Invocation5XXErrors")),
+            ("Requests", metrics.metric_invocations()),
+            ("Server errors, %", metrics.metric_error_rate("Invocation5XXErrors")),
         )
         caching = (
-            ("Loaded models per instance", metrics.metric("LoadedModelCount")),
-            ("Requests whose model was loaded, %", metrics.cache_hit_percent()),
+            ("Loaded models per instance", metrics.metric_loaded_model_count()),
+            ("Requests whose model was loaded, %", metrics.metric_model_cache_hit()),
         )
         yield numbers(*(caching if self._multi_model else ()), *serving)
 
     def _serving(self) -> Iterator[Row]:
-        metrics = self._metrics
-        errors = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors")
+        metrics = self._variant
+        errors: tuple[Failure, ...] = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors")
         yield question(
             "Is it serving?",
             "5XX are SageMaker's failures: containers, instances. Model errors are what Triton did not "
@@ -192,18 +188,18 @@ class EndpointDashboard(Construct):
             "and 429 among them means that a model was still being loaded.",
         )
         yield row(
-            chart("Requests per minute", metrics.metric("Invocations")),
+            chart("Requests per minute", metrics.metric_invocations()),
             chart("Failed requests per minute", *(metrics.metric(name) for name in errors)),
             chart(
                 "Failed requests, % of all",
-                *(metrics.error_percent(name) for name in errors),
+                *(metrics.metric_error_rate(name) for name in errors),
                 axis=SHARE,
                 lines=self._thresholds("ServerErrors", "ModelErrors"),
             ),
         )
 
     def _fast(self) -> Iterator[Row]:
-        metrics = self._metrics
+        metrics = self._variant
         yield question(
             "Is it fast?",
             "Model latency is Triton's time for a request, without loading. The overhead is SageMaker's, and "
@@ -214,36 +210,39 @@ class EndpointDashboard(Construct):
         yield row(
             chart(
                 "Model latency",
-                *(metrics.milliseconds("ModelLatency", statistic=each) for each in ("p50", "p90", "p99")),
+                *(metrics.metric_model_latency(statistic=each, label=each) for each in ("p50", "p90", "p99")),
                 axis=MILLISECONDS,
                 lines=self._thresholds("Latency"),
             ),
             chart(
                 "SageMaker's overhead, loading included",
-                *(metrics.milliseconds("OverheadLatency", statistic=each) for each in ("p50", "p99")),
+                *(metrics.metric_overhead_latency(statistic=each, label=each) for each in ("p50", "p99")),
                 axis=MILLISECONDS,
             ),
-            chart("Concurrent requests", metrics.metric("ConcurrentRequestsPerModel")),
+            chart("Concurrent requests", metrics.metric_concurrent_requests_per_model()),
         )
 
     def _caching(self) -> Iterator[Row]:
-        metrics = self._metrics
+        metrics = self._variant
         yield question(
             "Is the cache working?",
             "Loaded models rise after a deployment and then stay: a full cache. Evictions with many hits are "
             "its ordinary work; evictions while hits fall are thrash, and the models at the top of the table "
             "are those that push each other out.",
         )
+        all_models = metrics.metric_loaded_model_count(statistic="Sum", label="models, all instances")
+        loads = metrics.metric_model_loading_time(statistic="SampleCount", label="loads")
+        evictions = metrics.metric_model_unloading_time(statistic="SampleCount", label="evictions")
         yield row(
-            chart("Loaded models", metrics.metric("LoadedModelCount"), metrics.loaded_models()),
-            chart("Requests whose model was loaded", metrics.cache_hit_percent(), axis=PERCENT),
-            chart("Loads and evictions per minute", metrics.loads(), metrics.evictions()),
+            chart("Loaded models", metrics.metric_loaded_model_count(), all_models),
+            chart("Requests whose model was loaded", metrics.metric_model_cache_hit(), axis=PERCENT),
+            chart("Loads and evictions per minute", loads, evictions),
         )
         yield row(
-            durations("Wait for a model", "ModelLoadingWaitTime", metrics),
-            durations("Download from S3", "ModelDownloadingTime", metrics),
-            durations("Load into Triton", "ModelLoadingTime", metrics),
-            durations("Unload from Triton", "ModelUnloadingTime", metrics),
+            durations("Wait for a model", metrics.metric_model_loading_wait_time),
+            durations("Download from S3", metrics.metric_model_downloading_time),
+            durations("Load into Triton", metrics.metric_model_loading_time),
+            durations("Unload from Triton", metrics.metric_model_unloading_time),
         )
         group, half = self._log_group_name, FULL_WIDTH // 2
         yield [
@@ -262,7 +261,7 @@ class EndpointDashboard(Construct):
         ]
 
     def _full(self) -> Iterator[Row]:
-        metrics = self._metrics
+        metrics = self._variant
         cache = "GPU memory" if self._variant.instance.gpu_count else "Memory"
         yield question(
             "Is it full?",
@@ -273,20 +272,22 @@ class EndpointDashboard(Construct):
         charts = [
             chart(
                 "Disk",
-                metrics.metric("DiskUtilization", statistic="Maximum", label="fullest instance"),
+                metrics.metric_disk_utilization(statistic="Maximum", label="fullest instance"),
                 axis=PERCENT,
                 lines=self._thresholds("Disk"),
             ),
-            chart("Host", metrics.metric("MemoryUtilization"), metrics.cpu_percent(), axis=PERCENT),
+            chart(
+                "Host", metrics.metric_memory_utilization(), metrics.metric_cpu_utilization(), axis=PERCENT
+            ),
         ]
         if self._variant.instance.gpu_count:
             memory = chart(
                 "GPU memory",
-                metrics.gpu_memory_percent(),
+                metrics.metric_gpu_memory_utilization(),
                 axis=PERCENT,
                 lines=self._thresholds("GpuMemory"),
             )
-            charts = [chart("GPU", metrics.gpu_percent(), axis=PERCENT), memory, *charts]
+            charts = [chart("GPU", metrics.metric_gpu_utilization(), axis=PERCENT), memory, *charts]
         yield row(*charts)
 
     def _sized(self) -> Iterator[Row]:
@@ -296,10 +297,12 @@ class EndpointDashboard(Construct):
             "capacity. Above the line, below the largest capacity and no instance comes: AWS has no more, or "
             "the quota is used up. The number of instances follows from requests: without any it is unknown.",
         )
-        yield row(chart("Instances", self._metrics.instances(), lines=self._limits()), *self._followed())
+        yield row(
+            chart("Instances", self._variant.metric_instance_count(), lines=self._limits()), *self._followed()
+        )
 
     def _costing(self) -> Iterator[Row]:
-        instances, rate = self._metrics.instances(), self._metrics.metric("Invocations")
+        instances, rate = self._variant.metric_instance_count(), self._variant.metric_invocations()
         yield question(
             "What does it cost?",
             "Instances are billed by the second whether they answer or not. Cost that does not fall with the "
@@ -343,7 +346,7 @@ class EndpointDashboard(Construct):
         policies = {target.policy for target in targets} | {"Invocations", busy}
         for policy, name, title in _FOLLOWED:
             if policy in policies:
-                yield chart(title, self._metrics.metric(name), lines=self._targets(policy))
+                yield chart(title, self._variant.metric(name), lines=self._targets(policy))
 
     def _targets(self, policy: str) -> list[Line]:
         """The values that a policy keeps its metric at."""

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_fleet.metrics.queue import QueueMetrics
+from triton_fleet.metrics.published import VariantMetrics
 from triton_fleet.operations.alarm_declarations import AlarmDeclaration, Severity
 from triton_fleet.operations.thresholds import Thresholds
 
 
-def queueing(
-    metrics: QueueMetrics, thresholds: Thresholds, *, variant_name: str
-) -> Iterator[AlarmDeclaration]:
+def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
     """Requests wait too long, or fail."""
     yield AlarmDeclaration(
         name="Waiting",
         severity=Severity.PAGE,
-        metric=metrics.oldest_request_seconds(),
+        metric=metrics.metric_approximate_age_of_oldest_request(),
         threshold=thresholds.oldest_request.to_seconds(),
         minutes=5,
         out_of=5,
@@ -33,7 +31,7 @@ def queueing(
     yield AlarmDeclaration(
         name="Failures",
         severity=Severity.PAGE,
-        metric=metrics.failures(variant_name=variant_name),
+        metric=metrics.metric_invocation_failures(),
         threshold=0,
         minutes=5,
         out_of=5,
@@ -50,7 +48,7 @@ def queueing(
     yield AlarmDeclaration(
         name="NoInstance",
         severity=Severity.TICKET,
-        metric=metrics.without_capacity(),
+        metric=metrics.metric_has_backlog_without_capacity(),
         threshold=0,
         minutes=20,
         out_of=20,

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triton_fleet.metrics.published import EndpointMetrics
-from triton_fleet.metrics.queue import QueueMetrics
+from triton_fleet.metrics.published import VariantMetrics
 from triton_fleet.operations.charts import MILLISECONDS, Line, Row, chart, numbers, question, row
 
 
 def queue_sections(
-    metrics: EndpointMetrics,
-    queue: QueueMetrics,
+    metrics: VariantMetrics,
     *,
-    variant_name: str,
     waiting: Sequence[Line],
     targets: Sequence[Line],
 ) -> Iterator[Row]:
@@ -21,15 +18,13 @@ def queue_sections(
 
     Args:
         metrics: The variant's metrics.
-        queue: The endpoint's.
-        variant_name: The variant.
         waiting: The threshold of the oldest request's age.
         targets: What auto scaling keeps the backlog at.
     """
     yield numbers(
-        ("Requests in the queue", queue.backlog()),
-        ("Oldest request, s", queue.oldest_request_seconds()),
-        ("Failures a minute", queue.failures(variant_name=variant_name)),
+        ("Requests in the queue", metrics.metric_approximate_backlog_size()),
+        ("Oldest request, s", metrics.metric_approximate_age_of_oldest_request()),
+        ("Failures a minute", metrics.metric_invocation_failures()),
     )
     yield question(
         "Is it keeping up?",
@@ -37,9 +32,11 @@ def queue_sections(
         "instances, or none. A failure leaves what Triton said in the failures' folder.",
     )
     yield row(
-        chart("Requests in the queue", queue.backlog()),
-        chart("Age of the oldest request, s", queue.oldest_request_seconds(), lines=waiting),
-        chart("Failures a minute", queue.failures(variant_name=variant_name)),
+        chart("Requests in the queue", metrics.metric_approximate_backlog_size()),
+        chart(
+            "Age of the oldest request, s", metrics.metric_approximate_age_of_oldest_request(), lines=waiting
+        ),
+        chart("Failures a minute", metrics.metric_invocation_failures()),
     )
     yield question(
         "Is it scaling?",
@@ -47,8 +44,12 @@ def queue_sections(
         "backlog of each: then the first request brings one back, which takes minutes.",
     )
     yield row(
-        chart("Requests in the queue for each instance", queue.backlog_per_instance(), lines=targets),
-        chart("Requests wait and there is no instance", queue.without_capacity()),
+        chart(
+            "Requests in the queue for each instance",
+            metrics.metric_approximate_backlog_size_per_instance(),
+            lines=targets,
+        ),
+        chart("Requests wait and there is no instance", metrics.metric_has_backlog_without_capacity()),
     )
     yield question(
         "Is it fast?", "Model latency is Triton's time for a request, without the wait in the queue."
@@ -56,7 +57,7 @@ def queue_sections(
     yield row(
         chart(
             "Model latency",
-            *(metrics.milliseconds("ModelLatency", statistic=each) for each in ("p50", "p90", "p99")),
+            *(metrics.metric_model_latency(statistic=each, label=each) for each in ("p50", "p90", "p99")),
             axis=MILLISECONDS,
         )
     )

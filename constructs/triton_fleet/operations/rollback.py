@@ -9,7 +9,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configurat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -21,7 +21,13 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.execution_role import see_alarms
 from triton_fleet.hosting.checks import resource_name
-from triton_fleet.metrics.published import MINUTE, InvocationMetrics, math_number
+from triton_fleet.metrics.published import (
+    EndpointMetrics,
+    Failure,
+    MathOptions,
+    VariantMetrics,
+    inner_options,
+)
 from triton_fleet.operations.alarm_declarations import AlarmDeclaration, rolling_back
 from triton_fleet.operations.thresholds import Thresholds
 
@@ -87,7 +93,7 @@ class RollbackAlarms(Construct):
         )
         collector.add(limits.problems(where=collector.where("thresholds")))
         collector.raise_if_any()
-        metrics = InvocationMetrics(endpoint_name=endpoint_name, variant_name=variant_name)
+        metrics = EndpointMetrics(endpoint_name=endpoint_name, variant_name=variant_name)
         prefix = endpoint_name if variant_name == "AllTraffic" else f"{endpoint_name}-{variant_name}"
         self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
             {
@@ -165,27 +171,21 @@ class GreenFleetAlarms(Construct):
         endpoint.roll_back_on([alarm.alarm_name for alarm in self.alarms.values()])
 
 
-class _FleetMetrics(InvocationMetrics):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FleetMetrics(EndpointMetrics):
     """The metrics of the fleet that one endpoint configuration has."""
 
-    def __init__(self, *, endpoint_name: str, variant_name: str, endpoint_config_name: str) -> None:
-        super().__init__(endpoint_name=endpoint_name, variant_name=variant_name)
-        self._dimensions = {**self._dimensions, "EndpointConfigName": endpoint_config_name}
+    endpoint_config_name: str
 
-    def error_percent_of_many(self, name: str, *, minimum_requests: float) -> cloudwatch.MathExpression:
-        """As that of the endpoint, and of one metric."""
-        failed = self.metric(name)
-        return cloudwatch.MathExpression(
-            expression=(
-                f"IF(FILL(requests, 0) >= {math_number(minimum_requests)}, "
-                "FILL(failed, 0) / requests * 100, 0)"
-            ),
-            using_metrics={"requests": self.metric(name, statistic="SampleCount"), "failed": failed},
-            label=f"{failed.label}, %",
-            period=MINUTE,
-        )
+    @property
+    def _dimensions(self) -> Mapping[str, str]:
+        names = {"EndpointName": self.endpoint_name, "VariantName": self.variant_name}
+        return {**names, "EndpointConfigName": self.endpoint_config_name}
+
+    def _requests_counted(self, error: Failure, options: MathOptions) -> cloudwatch.Metric:
+        return self.metric(error, **inner_options(options, statistic="SampleCount"))
 
 
-def _of_new_fleet(metrics: InvocationMetrics, limits: Thresholds) -> Iterator[AlarmDeclaration]:
+def _of_new_fleet(metrics: VariantMetrics, limits: Thresholds) -> Iterator[AlarmDeclaration]:
     for each in rolling_back(metrics, limits):
         yield replace(each, name=f"NewFleet{each.name}", what=f"Of the newest fleet alone: {each.what}")

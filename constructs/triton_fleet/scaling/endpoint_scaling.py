@@ -16,7 +16,6 @@ from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
 from triton_fleet.hosting.variants import DeployedVariant
-from triton_fleet.metrics.queue import QueueMetrics
 from triton_fleet.scaling.capacity_checks import capacity
 from triton_fleet.scaling.checks import (
     FROM_ZERO,
@@ -161,7 +160,7 @@ class EndpointScaling(Construct):
         if self.variant.asynchronous and any(known(each) == 0 or deferred(each) for each in lowest):
             yield StepScaling(
                 name=FROM_ZERO,
-                metric=QueueMetrics(endpoint_name=self.endpoint.literal_name).without_capacity(),
+                metric=self.variant.metric_has_backlog_without_capacity(),
                 steps=[ScalingStep(at=1, change=1)],
                 minutes=2,
             )

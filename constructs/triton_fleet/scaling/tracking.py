@@ -15,11 +15,12 @@ from typing import ClassVar
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
+from typing_extensions import Unpack
 
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.metrics.facts import METRICS
-from triton_fleet.metrics.queue import QueueMetrics
+from triton_fleet.metrics.published import MetricOptions
 from triton_fleet.scaling.metric_specification import Customized, Predefined, specification
 from triton_fleet.scaling.target import Per, ScalingTarget
 
@@ -262,8 +263,7 @@ class BacklogPerInstance(ScalingTarget):
         return self.requests
 
     def _metric(self, variant: DeployedVariant) -> Customized:
-        queue = QueueMetrics(endpoint_name=variant.metrics.endpoint_name)
-        return specification(queue.backlog_per_instance())
+        return specification(variant.metric_approximate_backlog_size_per_instance())
 
 
 @typed_fields
@@ -277,7 +277,7 @@ class MetricTarget(ScalingTarget):
 
     Attributes:
         name: The construct's id and the last part of the policy's name, one of a kind in its scaling.
-        metric: A metric with any statistic, or a `MathExpression`, also over those of `endpoint.metrics`.
+        metric: A metric with any statistic, or a `MathExpression`, also over those of an endpoint.
         target: The value to keep, of the metric as it is.
     """
 
@@ -311,11 +311,10 @@ def default_targets(variant: DeployedVariant) -> tuple[ScalingTarget, ...]:
     return (InvocationsPerGpu(), GpuUtilization())
 
 
-def _published(name: str, variant: DeployedVariant, *, statistic: str | None = None) -> Customized:
+def _published(name: str, variant: DeployedVariant, **options: Unpack[MetricOptions]) -> Customized:
     """A metric as SageMaker publishes it for the variant: under EndpointName and VariantName.
 
     AWS's page about scaling multi-model endpoints says ModelName, under which nothing is published: such a
     policy is accepted and never acts.
     """
-    metric = variant.metrics.metric(name, statistic=statistic)
-    return specification(metric, unit=METRICS[name].unit)
+    return specification(variant.metric(name, **options), unit=METRICS[name].unit)

@@ -1,0 +1,78 @@
+"""Metrics that only alarms look at: 0 while all is well."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+
+from triton_fleet.metrics.published import MINUTE, VariantMetrics, math_number
+
+
+def thrashing(metrics: VariantMetrics, *, below_hit_percent: float) -> cloudwatch.MathExpression:
+    """Evictions in minutes in which the cache hit ratio is below a bound, else 0.
+
+    Evicting is what a full cache does all day. Evicting while requests miss means that models push each
+    other out: the working set no longer fits.
+
+    Args:
+        metrics: The variant's metrics.
+        below_hit_percent: The bound of the hit ratio, in percent.
+    """
+    return cloudwatch.MathExpression(
+        expression=f"IF(FILL(hit_ratio, 1) * 100 < {math_number(below_hit_percent)}, FILL(evicted, 0), 0)",
+        using_metrics={
+            "hit_ratio": metrics.metric("ModelCacheHit"),
+            "evicted": metrics.metric_model_unloading_time(statistic="SampleCount", label="evictions"),
+        },
+        label="evictions while requests miss",
+        period=MINUTE,
+    )
+
+
+def hosts_not_reporting(metrics: VariantMetrics) -> cloudwatch.MathExpression:
+    """1 in minutes in which requests arrive and no instance reports, else 0.
+
+    The newest minute may be a false 1, for requests and hosts are reported by different ways: ask for
+    several.
+
+    Args:
+        metrics: The variant's metrics.
+    """
+    return cloudwatch.MathExpression(
+        expression="IF(FILL(requests, 0) > 0 AND FILL(reports, 0) == 0, 1, 0)",
+        using_metrics={
+            "requests": metrics.metric_invocations(),
+            "reports": metrics.metric_memory_utilization(statistic="SampleCount"),
+        },
+        label="requests arrive, no instance reports",
+        period=MINUTE,
+    )
+
+
+def missing_instances(
+    metrics: VariantMetrics, *, fewest: float, most: float, busy_percent: float
+) -> cloudwatch.MathExpression:
+    """1 in minutes in which there are fewer instances than there should be, else 0.
+
+    That is fewer than the smallest capacity; or fewer than the largest although the GPUs, or on a type
+    without any the vCPUs, are so busy that auto scaling must have asked for more.
+
+    Args:
+        metrics: The variant's metrics.
+        fewest: The smallest capacity.
+        most: The largest.
+        busy_percent: How busy is too busy, 0 to 100.
+    """
+    hardware = metrics._hardware
+    gpus = hardware.gpu_count
+    name, units = ("GPUUtilization", gpus) if gpus else ("CPUUtilization", hardware.vcpus)
+    instances = metrics.metric_instance_count()
+    # Half an instance of room: the number of instances is a ratio of two sums, so not quite an integer.
+    too_few = f"{instances.expression} < {math_number(fewest)} - 0.5"
+    busy, below = math_number(busy_percent), f"{instances.expression} < {math_number(most)} - 0.5"
+    not_growing = f"busy > {busy} * {units} AND {below}"
+    return cloudwatch.MathExpression(
+        expression=f"IF({too_few} OR ({not_growing}), 1, 0)",
+        using_metrics={**instances.using_metrics, "busy": metrics.metric(name)},
+        label="instances are missing",
+        period=MINUTE,
+    )
