@@ -136,7 +136,7 @@ def test_every_argument_says_its_type(name: str) -> None:
         (["--a"], tuple[str, ...], "a is ['--a'] (list)", "write it with round brackets, or as tuple(...)"),
         (kms.Key, kms.IKey, "a is Key (class)", "give an aws_kms.IKey"),
         (None, kms.IKey, "a is None", "give an aws_kms.IKey"),
-        (5, str | None, "a is 5 (int)", "give a string, or leave it out"),
+        (5, str | None, "a is 5 (int)", "give a string, or omit it"),
     ],
 )
 def test_a_mistake_says_what_was_given_and_what_to_write(

@@ -313,7 +313,7 @@ class _Walk:
             return _unpackable(
                 place,
                 what=f"a name that is not UTF-8: {entry.name!r}",
-                why="neither an archive nor a config.pbtxt can hold the name",
+                why="archives and config.pbtxt cannot contain the name",
                 fix="rename it",
             )
         if link:
@@ -325,7 +325,7 @@ class _Walk:
             return _unpackable(
                 place,
                 what="neither a file nor a folder",
-                why="a pipe, a socket or a device has no content that could be packed",
+                why="pipes, sockets and devices have no content to pack",
                 fix="remove it",
             )
         if not os.access(entry.path, os.R_OK | (os.X_OK if is_directory else 0)):
@@ -351,7 +351,7 @@ def _refused_link(entry: Path, *, real_root: Path, above: tuple[tuple[int, int],
     if not real.is_relative_to(real_root):
         return _unpackable(
             entry,
-            what=f"a link that leaves the model: {target!r}",
+            what=f"a link that leads out of the model: {target!r}",
             why="its target is not part of the model",
             fix="copy the file into the model",
         )

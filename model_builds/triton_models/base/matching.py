@@ -157,7 +157,7 @@ def advice(
         for hint in (*hints, _of_lists, _of_strings, _of_numbers, _of_enumerations):
             if text := hint(given, each):
                 return text
-    optional = ", or leave it out" if NoneType in choices else ""
+    optional = ", or omit it" if NoneType in choices else ""
     return f"give {described(wanted, class_name=class_name)}{optional}"
 
 

@@ -50,7 +50,7 @@ def inner_model(subject: Subject) -> Iterator[Problem]:
             if name not in there or name not in loaded:
                 load = f'pb_utils.load_model("{name}") in initialize(), unload_model in finalize()'
                 yield Problem(
-                    what=f"it calls the model {name!r}, which "
+                    what=f"the code calls the model {name!r}, which "
                     + ("nothing loads" if name in there else "is not in the artifact"),
                     where=f"{subject.layout.place(code.path)}:{line}",
                     expected=f"a model of the artifact that is a step of its ensemble, or {load}",

@@ -42,7 +42,7 @@ def model_name(subject: Subject) -> Iterator[Problem]:
             f"the model in folder {model.folder!r} says its name is {config.name!r}",
             expected=f"name: {model.folder!r}, or no name",
             why='Triton refuses the model, and an ensemble of it: "not available or ambiguous"',
-            fix="make folder and name equal, or leave the name out",
+            fix="make folder and name equal, or remove the name",
         )
 
 
@@ -62,7 +62,7 @@ def backend_missing(subject: Subject) -> Iterator[Problem]:
                 f"platform {backend.platform!r} with backend {backend.name!r}",
                 expected=f"one of {', '.join(known)} for that backend",
                 why="Triton refuses the pair",
-                fix=f"write platform: {known[0]!r}" if backend.name == "tensorflow" else "leave platform out",
+                fix=f"write platform: {known[0]!r}" if backend.name == "tensorflow" else "remove platform",
             )
 
 
@@ -74,7 +74,7 @@ def max_batch_size(subject: Subject) -> Iterator[Problem]:
                 model,
                 "max_batch_size",
                 f"max_batch_size: {config.max_batch_size}",
-                expected="0 for a model without a batch dimension, else the largest batch",
+                expected="0 for a model without a batch dimension, otherwise the largest batch",
                 fix="set it to 0 or more",
             )
 
@@ -89,7 +89,7 @@ def tensors_missing(subject: Subject) -> Iterator[Problem]:
                     part,
                     f"{model.folder!r} lists no {part}",
                     expected=f"every {part} with name, data_type and dims",
-                    why="the endpoint loads with configuration auto-complete off, so nothing fills them in",
+                    why="configurations on endpoints are not auto-completed",
                     fix=f"add the {part}s",
                 )
 
@@ -106,9 +106,9 @@ def tensor_twice(subject: Subject) -> Iterator[Problem]:
                         model,
                         part,
                         f"{count} {part}s called {name!r}",
-                        expected="a name that no other has",
+                        expected="a unique name",
                         why="Triton keeps only one of them",
-                        fix="name it as the model does",
+                        fix="use the tensor's name in the model",
                     )
 
 
@@ -120,8 +120,8 @@ def tensor_name(subject: Subject) -> Iterator[Problem]:
                 model,
                 part,
                 f"an {part} without a name",
-                expected="the name that the model itself gives it",
-                fix="name it as the model does",
+                expected="the tensor's name in the model",
+                fix="use the tensor's name in the model",
             )
 
 
@@ -171,7 +171,7 @@ def tensor_format(subject: Subject) -> Iterator[Problem]:
                 f"{part} {tensor.name!r}: {said}",
                 f"{part} {tensor.name!r} has {given} and {len(tensor.dims)} dims, {list(tensor.dims)}",
                 expected="three dims, without the batch dimension",
-                fix=f"write all three sizes, or leave {said} out",
+                fix=f"write all three sizes, or remove {said}",
             )
 
 
@@ -188,7 +188,7 @@ def tensor_tensorrt(subject: Subject) -> Iterator[Problem]:
                     f"{part} {tensor.name!r}: {said}",
                     f"{said} in {of}",
                     expected="that only with the TensorRT backend",
-                    fix=f"leave {said} out",
+                    fix=f"remove {said}",
                 )
 
 
@@ -210,8 +210,8 @@ def reshape(subject: Subject) -> Iterator[Problem]:
                 f"{part} {tensor.name!r} has dims {dims} and the reshape {shape}",
                 expected="the same number of elements, and the same between variable sizes"
                 if shape
-                else "an empty reshape only for one element of a model that takes batches",
-                fix="make the products of the sizes equal, or leave reshape out",
+                else "an empty reshape only for one element, in a model with batches",
+                fix="make the products of the sizes equal, or remove reshape",
             )
 
 
@@ -232,10 +232,10 @@ def _no_backend(subject: Subject, model: Model, config: ModelConfig) -> Problem:
     why = "Triton cannot tell from the files in the version folder how to run the model"
     fix = "name the backend"
     if platform:
-        what = f"platform {platform!r} names no backend"
-        why = "Triton refuses an unknown platform, and then looks at no file"
+        what = f"platform {platform!r} does not name a backend"
+        why = "Triton refuses an unknown platform"
         known = f'write backend: "{platform}"' if platform in MODEL_FILES else fix
-        otherwise = f"leave platform out, and {known}"
+        otherwise = f"remove platform, and {known}"
         fix = (
             otherwise
             if platform in MODEL_FILES
@@ -278,7 +278,7 @@ def _batch_input(
             where,
             f"a batch_input with {len(entry.source_input)} source_input",
             expected="one source_input",
-            fix="name the input that it is made of",
+            fix="name the input that it is computed from",
         )
     if type_name(entry.data_type) not in {"TYPE_INT32", "TYPE_FP32"}:
         yield subject.refuse(

@@ -42,7 +42,7 @@ def ensemble_fields(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 what=f"the ensemble {model.folder!r} has {', '.join(unwanted)}",
                 where=subject.place(model),
-                expected="those only in its composing models",
+                expected="these only in its composing models",
                 why="Triton refuses the ensemble",
                 fix="move or remove them",
             )
@@ -53,7 +53,7 @@ def ensemble_fields(subject: Subject) -> Iterator[Problem]:
                 "platform",
                 f"ensemble_scheduling with platform {config.platform!r}",
                 expected='platform: "ensemble"',
-                fix='write platform: "ensemble" and leave backend out',
+                fix='write platform: "ensemble" and remove backend',
             )
         if config.backend == "ensemble" and not config.HasField("ensemble_scheduling"):
             continue  # the name of somebody's own backend, as far as can be told
@@ -61,7 +61,7 @@ def ensemble_fields(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 what=f"the ensemble {model.folder!r} has no step",
                 where=subject.place(model, "ensemble_scheduling"),
-                expected="a step for each composing model",
+                expected="one step per composing model",
                 why="Triton refuses the ensemble",
                 fix="add the steps",
             )
@@ -135,11 +135,11 @@ def cycle(subject: Subject) -> Iterator[Problem]:
         through = _way_back(model.folder, steps)
         if len(through) > 1:
             yield Problem(
-                what=f"the ensembles {' -> '.join([*through, model.folder])} run each other in a circle",
+                what=f"the ensembles {' -> '.join([*through, model.folder])} form a cycle",
                 where=subject.place(model, "ensemble_scheduling"),
                 expected="steps that lead to models with a backend",
-                why="Triton refuses every ensemble of the circle",
-                fix="take one of them out of another's steps",
+                why="Triton refuses every ensemble of the cycle",
+                fix="remove one of them from another's steps",
             )
 
 
@@ -152,11 +152,11 @@ def decoupled_inputs(subject: Subject) -> Iterator[Problem]:
         labels = _stream_labels(config, configs, seen=(model.folder,))
         for tensor in labels.conflicts:
             yield Problem(
-                what=f"tensor {tensor!r} is made of tensors of different decoupled models",
+                what=f"tensor {tensor!r} combines tensors of different decoupled models",
                 where=subject.place(model, f"tensor {tensor!r}"),
-                expected="inputs that all come from the same decoupled step, or from none",
-                why="Triton refuses the ensemble: it cannot tell which responses belong together",
-                fix="join them in a model that calls the others itself",
+                expected="inputs from at most one decoupled step",
+                why="Triton cannot match their responses",
+                fix="combine them in a model that calls the others",
             )
 
 
@@ -195,9 +195,9 @@ def step_input(subject: Subject) -> Iterator[Problem]:
         for tensor in config.input:
             if not tensor.optional and tensor.name not in step.input_map:
                 yield Problem(
-                    what=f"input {tensor.name!r} of {step.model_name!r} is fed by nothing",
+                    what=f"input {tensor.name!r} of {step.model_name!r} is not fed by any tensor",
                     where=subject.place(model, f"step {number}, input_map"),
-                    expected=f"an entry with key {tensor.name!r}",
+                    expected=f"an input_map entry with key {tensor.name!r}",
                     why="Triton refuses the ensemble",
                     fix="map it to a tensor of the ensemble, or make it optional in the composing model",
                 )
@@ -209,7 +209,7 @@ def step_batch_size(subject: Subject) -> Iterator[Problem]:
         largest = model.config.max_batch_size if model.config is not None else 0
         if 0 < config.max_batch_size < largest:
             yield Problem(
-                what=f"{step.model_name!r} takes batches of {config.max_batch_size}, not {largest}",
+                what=f"{step.model_name!r} accepts batches of {config.max_batch_size}, not {largest}",
                 where=subject.place(model, f"step {number}"),
                 expected=f"max_batch_size of at least {largest}, or 0, in {step.model_name}/{CONFIG_FILE}",
                 why="Triton refuses the ensemble",
@@ -239,7 +239,7 @@ def tensor_shape(subject: Subject) -> Iterator[Problem]:
                 what=f"tensor {first.tensor!r} is {list(first.full_dims)} in {first.user} "
                 f"and {list(other.full_dims)} in {other.user}, batch dimension included",
                 where=subject.place(model, f"tensor {first.tensor!r}"),
-                expected="the same sizes, where -1 matches any",
+                expected="equal sizes, where -1 matches any",
                 why="Triton refuses the ensemble",
                 fix="make the shapes equal, or a size -1",
             )
@@ -255,9 +255,9 @@ def tensor_writers(subject: Subject) -> Iterator[Problem]:
                 yield Problem(
                     what=f"tensor {tensor!r} is written {count} times",
                     where=subject.place(model, f"tensor {tensor!r}"),
-                    expected="one output_map entry for each tensor",
+                    expected="one output_map entry per tensor",
                     why="Triton refuses the ensemble",
-                    fix="give each output a tensor of its own",
+                    fix="map each output to a different tensor",
                 )
 
 
@@ -279,7 +279,7 @@ def tensor_unconnected(subject: Subject) -> Iterator[Problem]:
             (
                 inputs - read - written,
                 "is an input of the ensemble that no step reads",
-                "read it, or drop it",
+                "read it in a step, or remove it",
             ),
             (
                 outputs - (ready & mapped),
@@ -294,7 +294,7 @@ def tensor_unconnected(subject: Subject) -> Iterator[Problem]:
             (
                 (written & ready) - read - outputs,
                 "is written by a step and read by nothing",
-                "leave it out of output_map",
+                "remove it of output_map",
             ),
         )
         for tensors, what, fix in faults:
@@ -302,7 +302,7 @@ def tensor_unconnected(subject: Subject) -> Iterator[Problem]:
                 yield Problem(
                     what=f"tensor {tensor!r} {what}",
                     where=subject.place(model, f"tensor {tensor!r}"),
-                    expected="tensors that connect the inputs with the outputs, step by step",
+                    expected="tensors that connect the inputs with the outputs",
                     why="Triton refuses the ensemble",
                     fix=fix,
                 )

@@ -57,7 +57,7 @@ def environment_outside(subject: Subject) -> Iterator[Problem]:
                 f"parameters: {_PARAMETER}",
                 f"the environment {value!r} is outside of the artifact",
                 expected=f"{_MODEL_DIRECTORY}/environment; for steps also {_MODEL_DIRECTORY}/../environment",
-                why="on an endpoint nothing is there",
+                why="the path does not exist on an endpoint",
                 fix="put the environment into the artifact",
             )
 
@@ -67,7 +67,7 @@ def environment_files(subject: Subject) -> Iterator[Problem]:
     for each in _environments(subject):
         for name, why in (
             ("bin/activate", "Triton refuses the model"),
-            ("bin/python3", "Python looks for packages next to it, and without it uses the image's"),
+            ("bin/python3", "without it, Python uses the image's packages"),
         ):
             if f"{each.path}/{name}" not in subject.layout.files:
                 yield _problem(
@@ -76,7 +76,7 @@ def environment_files(subject: Subject) -> Iterator[Problem]:
                     f"no {name} in the environment {each.path!r}",
                     expected="an environment with bin/activate, bin/python3 and lib/python3.X/site-packages",
                     why=why,
-                    fix="declare it as Wheels and build the model again, or unpack a complete one there",
+                    fix="declare it as Wheels and rebuild the model, or unpack a complete environment there",
                 )
 
 
@@ -91,8 +91,9 @@ def environment_python(subject: Subject) -> Iterator[Problem]:
                 f"{each.path}/lib",
                 f"the environment {each.path!r} {had}",
                 expected=f"Python {release.python}, which release {release.name} runs models with",
-                why="the model's process does not look there, and finds no package",
-                fix=f"build the model again for release {release.name}, or serve it with its own",
+                why="the model's process does not find its packages",
+                fix=f"build the model again for release {release.name}, or serve it with the release that it "
+                "was built for",
             )
 
 
@@ -111,8 +112,8 @@ def environment_numpy(subject: Subject) -> Iterator[Problem]:
                     folder,
                     f"no NumPy in the environment {each.path!r}",
                     expected="numpy among its packages",
-                    why="the Python backend itself imports it, and the image's own is not seen",
-                    fix="add numpy==version to its wheels, and build the model again",
+                    why="the Python backend imports it, and does not see the image's NumPy",
+                    fix="add numpy==version to its wheels, and rebuild the model",
                 )
             if release is not None and below is not None and any(major >= below for major in majors):
                 yield _problem(
@@ -155,8 +156,8 @@ def environment_wheel(subject: Subject) -> Iterator[Problem]:
                         path,
                         f"{name.removesuffix('.dist-info')} is built for {', '.join(tags)}",
                         expected=f"a wheel for Python {python} on Linux x86-64 with glibc",
-                        why="importing it fails, and the model does not load",
-                        fix="declare the environment as Wheels: pip then fetches those for the image",
+                        why="the import fails, and the model does not load",
+                        fix="declare the environment as Wheels: pip then fetches wheels for the image",
                     )
 
 

@@ -52,7 +52,7 @@ def backend_unknown(subject: Subject) -> Iterator[Problem]:
             f"the backend {name!r}, which {image}{' for CPUs' if name in BACKEND_LIBRARIES else ''} lacks",
             expected=f"one of {', '.join(sorted(known))}",
             why="the model does not load: unable to find backend library",
-            fix=did_you_mean(name, known, otherwise=f"if an image of your own has it, {elsewhere}"),
+            fix=did_you_mean(name, known, otherwise=f"if a custom image has it, {elsewhere}"),
         )
 
 
@@ -68,7 +68,7 @@ def runtime(subject: Subject) -> Iterator[Problem]:
                 "runtime",
                 f"runtime {config.runtime!r} for the backend {model.backend.name!r}",
                 expected=f"no runtime, or {' or '.join(libraries)}",
-                fix=did_you_mean(config.runtime, libraries, otherwise="leave runtime out"),
+                fix=did_you_mean(config.runtime, libraries, otherwise="remove runtime"),
             )
 
 
@@ -86,8 +86,8 @@ def repository_agent(subject: Subject) -> Iterator[Problem]:
             "model_repository_agents",
             what if all(names) else "an agent without a name",
             expected=f"the name of an agent that the server has, such as {' or '.join(sorted(known))}",
-            why="Triton refuses the model" if names else "it ends the server, which expects one",
-            fix="name one of them, or leave it out",
+            why="Triton refuses the model" if names else "it crashes the server",
+            fix="name an agent, or remove model_repository_agents",
         )
 
 

@@ -40,17 +40,17 @@ def python_import(subject: Subject) -> Iterator[Problem]:
             missing = _missing(subject, names, (folder, model.path, *environment))
             if missing:
                 yield Problem(
-                    what=f"it imports {', '.join(missing)}",
+                    what=f"the model imports {', '.join(missing)}",
                     where=subject.layout.place(path),
-                    expected="modules of Python, of the image, of the model's environment and of its folder",
+                    expected="modules of Python, the image, the model's environment or its folder",
                     why="the import fails, and the model does not load",
-                    fix="declare them in `packages` of the PythonModel, or an `environment` with them; if an "
-                    f'image of your own has them, name them in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}',
+                    fix="declare them in `packages` of the PythonModel, or an `environment` with them; if a "
+                    f'custom image has them, name them in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}',
                 )
 
 
 def imported(code: bytes) -> set[str]:
-    """The top-level modules that code needs: what it imports, but where it handles that it cannot."""
+    """The top-level modules that code needs: what it imports, except where it handles a failure."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError):

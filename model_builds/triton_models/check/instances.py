@@ -38,23 +38,23 @@ def instance_kind(subject: Subject) -> Iterator[Problem]:
                     where,
                     f"an instance_group of the kind {group.kind}",
                     expected=f"one of {', '.join(kinds.keys())}",
-                    fix="leave kind out: the server chooses",
+                    fix="remove kind: the server chooses",
                 )
             elif group.gpus and named[group.kind].name in {"KIND_CPU", "KIND_MODEL"}:
                 yield subject.refuse(
                     model,
                     where,
                     f"{named[group.kind].name} with gpus {list(group.gpus)}",
-                    expected="gpus only with KIND_GPU, or with no kind",
-                    fix="leave gpus out, or say KIND_GPU",
+                    expected="gpus only with KIND_GPU, or without a kind",
+                    fix="remove gpus, or use KIND_GPU",
                 )
             elif any(gpu < 0 for gpu in group.gpus):
                 yield subject.refuse(
                     model,
                     where,
                     f"gpus {list(group.gpus)}",
-                    expected="numbers from 0 up",
-                    fix="leave gpus out: the server uses every GPU",
+                    expected="numbers of 0 or more",
+                    fix="remove gpus: the server then uses every GPU",
                 )
 
 
@@ -77,7 +77,7 @@ def instance_gpu(subject: Subject) -> Iterator[Problem]:
                     f"instance_group {number}",
                     f"{named} on instances with {has}",
                     expected=f"gpus from 0 to {count - 1}" if count else "KIND_CPU, or no kind",
-                    fix="leave gpus out: the server uses every GPU" if count else "leave kind and gpus out",
+                    fix="remove gpus: the server then uses every GPU" if count else "remove kind and gpus",
                 )
 
 
@@ -95,8 +95,8 @@ def instance_profile(subject: Subject) -> Iterator[Problem]:
                     f"profile {list(group.profile)} for the backend {model.backend.name!r}"
                     if foreign
                     else f"profile {wrong[0]!r}",
-                    expected="the number of a profile of a TensorRT plan, from 0 up, in quotes",
-                    fix="leave profile out" if foreign else "give the number, such as profile: [ '0' ]",
+                    expected="the number of a TensorRT profile, 0 or more, in quotes",
+                    fix="remove profile" if foreign else "use the number, such as profile: [ '0' ]",
                 )
 
 

@@ -72,7 +72,7 @@ def config_missing(subject: Subject) -> Iterator[Problem]:
             yield _no_config(
                 subject,
                 folder,
-                why="Triton refuses the model: the endpoint has configuration auto-complete off",
+                why="Triton refuses the model: configurations on endpoints are not auto-completed",
             )
 
 
@@ -106,7 +106,7 @@ def build_record(subject: Subject) -> Iterator[Problem]:
             "GPU",
             gpus[0],
             known=tuple(GPUS),
-            why="the GPU that serves the model may not load its plans",
+            why="the serving GPU may not load its plans",
         )
 
 
@@ -135,7 +135,7 @@ def version_number_size(subject: Subject) -> Iterator[Problem]:
                     what=f"a version folder {name!r}",
                     where=subject.layout.place(model.path),
                     expected=f"a number of at most {_MAX_VERSION}",
-                    why="it ends the server, which does not expect a number above 2^63 - 1",
+                    why="it crashes the server",
                     fix="use a shorter number",
                 )
 
@@ -182,9 +182,9 @@ def label_file(subject: Subject) -> Iterator[Problem]:
                     model,
                     where,
                     f"{name!r} is a folder" if folder else f"there is no file {name!r}",
-                    expected=f"a text file {path}, a label on each line",
+                    expected=f"a text file {path}, with one label per line",
                     why="it ends the server" if folder else "Triton refuses the model",
-                    fix="put it next to config.pbtxt, or leave label_filename out",
+                    fix="put it next to config.pbtxt, or remove label_filename",
                 )
 
 
@@ -201,7 +201,7 @@ def lfs_pointer(subject: Subject) -> Iterator[Problem]:
                     yield Problem(
                         what=f"{name} is a Git LFS pointer, not the file itself",
                         where=subject.layout.place(path),
-                        expected="the model's own content",
+                        expected="the content of the file",
                         why="the backend cannot read it",
                         fix="run `git lfs pull` and pack the model again",
                     )
@@ -223,7 +223,7 @@ def _opened(subject: Subject, model: Model) -> tuple[str, ...]:
 def _unknown_in_record(
     subject: Subject, field: str, called: str, given: str, *, known: tuple[str, ...], why: str
 ) -> Problem:
-    otherwise = f"if newer tools built it, update these, or check it for another one with --{field}"
+    otherwise = f"if newer tools built it, update yours, or choose another one with --{field}"
     close = did_you_mean(given, known, otherwise="")
     return Problem(
         what=f"unknown {called} {given!r}",
@@ -236,12 +236,12 @@ def _unknown_in_record(
 
 def _no_version(subject: Subject, model: Model) -> tuple[str, str, str]:
     """Return the mistake in version folders of which none is available, the right form, and the fix."""
-    expected = "a folder whose name is a number, such as 1/; an ensemble needs one as well"
+    expected = "a folder with a number as its name, such as 1/, for ensembles as well"
     if model.versions:
         return (
             f"no version of {model.folder!r} is available under its version_policy",
             f"a policy that makes one of {', '.join(map(str, model.versions))} available",
-            "leave version_policy out, or let it name a version that is there",
+            "remove version_policy, or name an existing version in it",
         )
     for name in subject.layout.children(model.path):
         if len(name) > 1 and name.startswith("0") and name.isascii() and name.isdecimal():
@@ -274,7 +274,7 @@ def _file_missing(subject: Subject, model: Model, *, folder: str, names: tuple[s
         where=subject.layout.place(folder),
         expected=f"the file that the backend {model.backend.name!r} opens",
         why="Triton refuses the model",
-        fix=f"put it there, or name another one with default_model_filename in {CONFIG_FILE}",
+        fix=f"add it, or name another one with default_model_filename in {CONFIG_FILE}",
     )
 
 

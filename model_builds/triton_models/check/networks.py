@@ -27,7 +27,7 @@ _SOURCE = "2026-11-22: onnxruntime_backend and pytorch_backend r25.09, src/onnxr
 _DEFAULT = {"onnxruntime": "model.onnx", "pytorch": "model.pt"}
 _OF_ARCHIVES = 1 << 29  # bytes of a packed file that is looked into, all of it in memory
 _KEPT = 8  # files whose head is remembered: each check looks at them
-_COMPARED = "the backend compares them, and the model does not load"
+_COMPARED = "the backend compares them, and refuses the model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def torchscript_tensor(subject: Subject) -> Iterator[Problem]:
                 "input",
                 f"{given} inputs for forward({', '.join(forward.inputs)})",
                 expected=f"{len(forward.inputs)}, one for each argument",
-                fix="list the arguments of forward(), in their order",
+                fix="list the arguments of forward(), in order",
             )
         if forward and forward.outputs is not None and len(file.config.output) > forward.outputs:
             yield file.refuse(
@@ -108,7 +108,7 @@ def torchscript_tensor(subject: Subject) -> Iterator[Problem]:
                 f"{len(file.config.output)} outputs of a forward() that returns {forward.outputs}",
                 expected=f"at most {forward.outputs}",
                 why="every request fails: the network has no such output",
-                fix="list what forward() returns",
+                fix="list the outputs of forward()",
             )
 
 
@@ -127,7 +127,7 @@ def _compared(
                     part,
                     f"{file.path} has no {side} {each.name!r}",
                     expected=f"one of {', '.join(by_name)}",
-                    fix=did_you_mean(each.name, list(by_name), otherwise="name one of those"),
+                    fix=did_you_mean(each.name, list(by_name), otherwise="use one of these names"),
                 )
             continue
         if each.data_type and type_name(each.data_type) != own.data_type:
@@ -142,7 +142,7 @@ def _compared(
                 part,
                 f"dims of {part} are {list(_dims(each))}",
                 expected=f"{_shown(own)} in {file.path}{', whose first size is the batch' * batches}",
-                fix="write the sizes of the file, with -1 for open ones",
+                fix="write the sizes of the file, with -1 for variable ones",
             )
 
 

@@ -115,7 +115,7 @@ def onnxruntime_parameter(subject: Subject) -> Iterator[Problem]:
                 expected, such_as = (
                     ("0 or 1", "1")
                     if name == "execution_mode"
-                    else ("a number, in digits", "4")
+                    else ("a number in digits", "4")
                     if number
                     else ("true or false", "true")
                 )
@@ -158,7 +158,7 @@ def python_parameter(subject: Subject) -> Iterator[Problem]:
                 model,
                 f"parameters: {name}",
                 f"{name} is {config.parameters[name].string_value!r}",
-                expected="yes or no, in small letters",
+                expected="yes or no, in lower case",
                 fix='write value: { string_value: "no" }',
             )
         yield from _environment(subject, model, config)
@@ -198,7 +198,7 @@ def python_name(subject: Subject) -> Iterator[Problem]:
                     f"the name {name!r} has {' '.join(refused)}",
                     expected=f"a name without {' '.join(sorted(_REFUSED_IN_NAMES))}",
                     why=f"from release {_NAMES_CHECKED_SINCE} on: Invalid stub name",
-                    fix="rename it" if where == "name" else "rename the group, or leave its name out",
+                    fix="rename it" if where == "name" else "rename the group, or remove its name",
                 )
 
 
@@ -225,8 +225,8 @@ def metric_tag(subject: Subject) -> Iterator[Problem]:
                     model,
                     "metric_tags",
                     f"the metric tag {name!r}",
-                    expected="letters, digits and underscores, and no underscore in front",
-                    why="it ends the server: the tag becomes the label of a metric",
+                    expected="letters, digits and underscores, starting with a letter or digit",
+                    why="it crashes the server: the tag becomes the label of a metric",
                     fix="rename the tag",
                 )
 
@@ -241,7 +241,7 @@ def model_metrics(subject: Subject) -> Iterator[Problem]:
                     "model_metrics: metric_control",
                     "a metric_control without a family or without buckets",
                     expected="metric_identifier { family } and histogram_options { buckets }",
-                    fix="add what is missing, or leave the metric_control out",
+                    fix="add the missing fields, or remove metric_control",
                 )
 
 
@@ -274,7 +274,7 @@ def _accelerator(subject: Subject, model: Model, name: str, known: frozenset[str
         "optimization: execution_accelerators",
         f"unknown accelerator {name!r}",
         expected=f"one of {', '.join(sorted(known))}",
-        fix=did_you_mean(name, known, otherwise="leave it out"),
+        fix=did_you_mean(name, known, otherwise="remove it"),
     )
 
 
@@ -284,7 +284,7 @@ def _too_early(subject: Subject, model: Model, release: str) -> Problem:
         "optimization: execution_accelerators",
         f"the accelerator cuda with release {release}",
         expected="release 24.06 or newer",
-        fix="build the model again for this release, or leave the accelerator out",
+        fix="build the model again for this release, or remove the accelerator",
     )
 
 
@@ -296,8 +296,8 @@ def _tensorrt_accelerator(subject: Subject, model: Model, entry: Any) -> Iterato
                 model,
                 where,
                 f"unknown parameter {name!r} of the accelerator tensorrt",
-                expected="a parameter from the README of the ONNX Runtime backend",
-                fix=did_you_mean(name, _TENSORRT_PARAMETERS, otherwise="leave it out"),
+                expected="a parameter in the README of the ONNX Runtime backend",
+                fix=did_you_mean(name, _TENSORRT_PARAMETERS, otherwise="remove it"),
             )
     precision = entry.parameters.get("precision_mode", "FP32")
     if precision not in _PRECISIONS:
@@ -306,7 +306,7 @@ def _tensorrt_accelerator(subject: Subject, model: Model, entry: Any) -> Iterato
             where,
             f"precision_mode {precision!r}",
             expected=f"one of {', '.join(sorted(_PRECISIONS))}",
-            fix=did_you_mean(precision, _PRECISIONS, otherwise="leave it out"),
+            fix=did_you_mean(precision, _PRECISIONS, otherwise="remove it"),
         )
 
 

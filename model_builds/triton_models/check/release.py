@@ -44,7 +44,7 @@ def backend_removed(subject: Subject) -> Iterator[Problem]:
                 "backend",
                 f"the backend {model.backend.name!r} with release {release.name}",
                 expected=f"a release before {removed}, or another backend",
-                why=f"release {removed} dropped the backend",
+                why=f"release {removed} removed the backend",
                 fix="export the model to ONNX and run it with onnxruntime or tensorrt",
             )
 
@@ -62,8 +62,8 @@ def new_field(subject: Subject) -> Iterator[Problem]:
                     field,
                     f"{field} with release {release.name}",
                     expected=f"that from release {since} on",
-                    why="the release does not know the field and refuses the configuration",
-                    fix="leave it out, or serve with a newer release",
+                    why="the release refuses unknown fields",
+                    fix="remove it, or serve with a newer release",
                 )
 
 
@@ -75,9 +75,9 @@ def label_outside(subject: Subject) -> Iterator[Problem]:
                 yield subject.refuse(
                     model,
                     f"output {output.name!r}: label_filename",
-                    f"{output.label_filename!r} lies outside of the model's directory",
-                    expected="a file below it",
-                    fix="put the file into the model's directory, and name it from there",
+                    f"{output.label_filename!r} is outside of the model's directory",
+                    expected="a file inside it",
+                    fix="move the file into the model's directory, and change its path",
                 )
 
 
@@ -102,8 +102,9 @@ def plan_version(subject: Subject) -> Iterator[Problem]:
                     what=f"a plan of TensorRT {header.tensorrt}",
                     where=subject.layout.place(path),
                     expected=f"TensorRT {release.tensorrt}, which release {release.name} has",
-                    why="a plan loads only in the version of TensorRT that compiled it",
-                    fix=f"compile it again with release {release.name}, or serve it with its own",
+                    why="a plan loads only in the TensorRT version that compiled it",
+                    fix=f"compile it again with release {release.name}, or serve it with the release that it "
+                    "was built for",
                 )
 
 
@@ -170,8 +171,8 @@ def gpu_removed(subject: Subject) -> Iterator[Problem]:
                 "backend",
                 f"a plan for {gpu.name}, compute capability {gpu.compute_capability}, in {release.name}",
                 expected=f"a GPU of compute capability {release.min_compute_capability} or newer",
-                why=f"TensorRT {release.tensorrt} has dropped that generation",
-                fix=f"compile the plan again and serve that one: with release {_newest_for(gpu)}, or "
+                why=f"TensorRT {release.tensorrt} no longer supports that generation",
+                fix=f"compile the plan again, and serve the new one: with release {_newest_for(gpu)}, or "
                 f"with {release.name} on a newer GPU",
             )
 
@@ -187,7 +188,7 @@ def plan_int64(subject: Subject) -> Iterator[Problem]:
                 model,
                 f"{part} {tensor.name!r}",
                 f"{part} {tensor.name!r} is TYPE_INT64 with {_tensorrt(release)}",
-                expected="TYPE_INT32: that TensorRT makes 32-bit integers of the 64-bit ones of an ONNX file",
+                expected="TYPE_INT32: that TensorRT turns 64-bit integers of an ONNX file into 32-bit ones",
                 fix="write data_type: TYPE_INT32, or compile the plan again with release 24.05 or newer",
             )
 

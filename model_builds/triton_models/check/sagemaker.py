@@ -44,8 +44,8 @@ def several_models(subject: Subject) -> Iterator[Problem]:
             what=f"{len(plain)} plain models in one artifact: {', '.join(plain)}",
             where=subject.layout.where,
             expected="exactly one plain model, or one ensemble with its composing models",
-            why="SageMaker would serve only the one that the file system lists last, whichever that is",
-            fix="make one artifact of each, or an ensemble of them",
+            why="SageMaker would serve only the one that the file system lists last",
+            fix="pack each into its own artifact, or make them an ensemble",
         )
 
 
@@ -57,8 +57,8 @@ def several_ensembles(subject: Subject) -> Iterator[Problem]:
             what=f"{len(names)} ensembles in one artifact: {', '.join(names)}",
             where=subject.layout.where,
             expected="exactly one ensemble with its composing models",
-            why="SageMaker would serve the one that the file system lists last, whichever that is",
-            fix="make one artifact of each, with its own copies of the composing models",
+            why="SageMaker would serve the one that the file system lists last",
+            fix="pack each into its own artifact, with copies of the composing models",
         )
 
 
@@ -72,7 +72,7 @@ def stray_directory(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 what=f"a folder {folder!r} next to a plain model",
                 where=subject.layout.place(folder),
-                expected="the model directory and loose files, no other folder",
+                expected="the model directory, and no other folder",
                 why="SageMaker may take the other folder for the model, and the load fails",
                 fix=f"move {folder!r} into the model directory, or remove it",
             )
@@ -83,11 +83,11 @@ def ensemble_undetected(subject: Subject) -> Iterator[Problem]:
     for model in subject.ensembles:
         if not model.looks_like_ensemble:
             yield Problem(
-                what=f"{model.folder!r} is an ensemble that SageMaker does not recognise as one",
+                what=f"{model.folder!r} is an ensemble that SageMaker does not recognize",
                 where=subject.place(model, "platform"),
-                expected='exactly platform: "ensemble", in double quotes and with no space before the colon',
+                expected='exactly platform: "ensemble", in double quotes, without a space before the colon',
                 why="SageMaker would serve one of the composing models instead, without an error",
-                fix='write platform: "ensemble" and leave backend out',
+                fix='write platform: "ensemble" and remove backend',
             )
 
 
@@ -96,10 +96,10 @@ def ensemble_in_comment(subject: Subject) -> Iterator[Problem]:
     for model, _ in subject.parsed():
         if model.looks_like_ensemble and not model.is_ensemble and len(subject.models) > 1:
             yield Problem(
-                what=f'{model.folder!r} is no ensemble but its text holds platform: "ensemble"',
+                what=f'{model.folder!r} is not an ensemble, but its text contains platform: "ensemble"',
                 where=subject.place(model),
-                expected="that text only in the ensemble's configuration, not even in a comment elsewhere",
-                why="SageMaker searches the raw text, and may serve this model instead of the ensemble",
+                expected="this text only in the ensemble's configuration, and in no comment elsewhere",
+                why="SageMaker searches the raw text, and may serve this model instead",
                 fix="reword the comment",
             )
 
@@ -112,9 +112,9 @@ def decoupled(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 what=f"{model.folder!r} is decoupled",
                 where=subject.place(model, "model_transaction_policy"),
-                expected="one response for each request",
-                why="the model loads, and then every invocation is answered with 400",
-                fix="leave model_transaction_policy out, or host the model on an endpoint of its own",
+                expected="one response per request",
+                why="the model loads, but every invocation fails with 400",
+                fix="remove model_transaction_policy, or use a single-model endpoint",
             )
 
 
@@ -126,8 +126,8 @@ def composing_cache(subject: Subject) -> Iterator[Problem]:
                 what=f"{model.folder!r} caches its answers",
                 where=subject.place(model, "response_cache"),
                 expected="no response_cache in a composing model",
-                why="the cache outlives an unloaded model: requests may get another model's results",
-                fix="leave response_cache out",
+                why="the cache outlives the model: requests may get another model's results",
+                fix="remove response_cache",
             )
 
 
@@ -138,8 +138,8 @@ def root_config(subject: Subject) -> Iterator[Problem]:
             what=f"{CONFIG_FILE} at the top",
             where=subject.layout.place(CONFIG_FILE),
             expected=f"a folder with the model's name that holds {CONFIG_FILE} and the version folders",
-            why="the container of a single-model endpoint does not start with it",
-            fix="pack the model with `fleet pack`, which gives it a folder",
+            why="the container of a single-model endpoint does not start",
+            fix="pack the model with `fleet pack`, which adds the folder",
         )
 
 

@@ -42,7 +42,7 @@ def preferred_batch_size(subject: Subject) -> Iterator[Problem]:
                     part,
                     f"preferred_batch_size {wrong} with max_batch_size {config.max_batch_size}",
                     expected="every preferred size from 1 to max_batch_size",
-                    fix="raise max_batch_size or drop the size",
+                    fix="raise max_batch_size, or remove the size",
                 )
 
 
@@ -59,7 +59,7 @@ def priority_levels(subject: Subject) -> Iterator[Problem]:
                 "dynamic_batching: default_priority_level",
                 f"default_priority_level {batching.default_priority_level} of {levels} priority_levels",
                 expected=f"a level from 1 to {levels}",
-                fix="set it: requests without a priority get it",
+                fix="set the level of requests without a priority",
             )
         for level in sorted(batching.priority_queue_policy):
             if not 1 <= level <= levels:
@@ -89,8 +89,8 @@ def preserve_ordering(subject: Subject) -> Iterator[Problem]:
                 model,
                 "dynamic_batching: preserve_ordering",
                 f"preserve_ordering with {'timeout_action DELAY' if delays else 'several priority levels'}",
-                expected="one priority level, and no queue policy that delays",
-                fix="leave preserve_ordering or the other out",
+                expected="one priority level, and no queue policy that delays requests",
+                fix="remove preserve_ordering, or the other",
             )
 
 
@@ -105,8 +105,8 @@ def response_cache(subject: Subject) -> Iterator[Problem]:
                 model,
                 "response_cache",
                 f"response_cache for a model with {'decoupled responses' if decoupled else 'sequences'}",
-                expected="the cache only for models that answer each request by itself, once",
-                fix="leave response_cache out",
+                expected="the cache only for models with one independent response per request",
+                fix="remove response_cache",
             )
 
 
@@ -136,7 +136,7 @@ def control_input(subject: Subject) -> Iterator[Problem]:
                     model,
                     "sequence_batching: control_input",
                     f"{count} control tensors called {name!r}" if name else "a control tensor without a name",
-                    expected="a name of its own for every control tensor",
+                    expected="a different name for each control tensor",
                     fix="name the tensor that the model reads; two controls need two tensors",
                 )
         for kind, count in kinds.items():
@@ -182,7 +182,7 @@ def custom_batching(subject: Subject) -> Iterator[Problem]:
                 f"parameters: {name}",
                 f"{name} with sequence_batching",
                 expected="a batching library only with dynamic_batching",
-                fix="leave one of the two out",
+                fix="remove one of the two",
             )
 
 
@@ -196,7 +196,7 @@ def _control(subject: Subject, model: Model, name: str, control: Any) -> Iterato
                 model,
                 where,
                 f"{kind} with {given[0]}" if given else f"{kind} of {type_name(control.data_type)}",
-                expected=f"data_type: one of {', '.join(_CORRELATION_TYPES)}, and no false and true values",
+                expected=f"data_type: one of {', '.join(_CORRELATION_TYPES)}, without false and true values",
                 fix="give the type of the correlation id",
             )
     elif len(given) != 1 or len(getattr(control, given[0])) != _PAIR:
@@ -210,7 +210,7 @@ def _control(subject: Subject, model: Model, name: str, control: Any) -> Iterato
             f"{kind} with {count} of {given[0]}: {values}"
             if values
             else f"{kind} with {' and '.join(given) or 'no values'}",
-            expected=f"one of {', '.join(_VALUES)}, with two values: for no and for yes",
+            expected=f"one of {', '.join(_VALUES)}, with two values, for false and for true",
             fix=f"write two values, such as {given[0]}: [ 0, 1 ]"
             if values
             else "write a line such as fp32_false_true: [ 0, 1 ]",
@@ -233,7 +233,7 @@ def _state(subject: Subject, model: Model, entry: Any) -> Iterator[Problem]:
             model,
             entry,
             f"its dims are {list(entry.dims)} and its initial_state's {list(initial.dims)}",
-            "the same dims, and in the initial_state no variable one",
+            "the same dims, without variable sizes in initial_state",
         )
     choice = initial.WhichOneof("state_data")
     if choice is None:
@@ -285,7 +285,7 @@ def data_file(
             where,
             f"{name!r} has {subject.layout.files[path]} bytes",
             expected=f"at least {least} bytes, for the data_type and the dims",
-            fix="write the tensor's raw bytes into it",
+            fix="write the tensor's raw bytes to it",
         )
 
 
@@ -301,7 +301,7 @@ def _bad_state(subject: Subject, model: Model, entry: Any, what: str, expected: 
         "sequence_batching: state",
         f"state {entry.input_name!r}: {what}",
         expected=expected,
-        fix="correct the initial_state, or leave it out to start from zeros",
+        fix="correct the initial_state, or remove it to start from zeros",
     )
 
 

@@ -85,8 +85,8 @@ def target(
             what=f"unknown kind of endpoint {endpoint!r}",
             where="the target of the check",
             expected=f"one of {', '.join(ENDPOINTS)}, or none for a plain Triton server",
-            why="each kind of endpoint refuses something else",
-            fix=did_you_mean(endpoint, ENDPOINTS, otherwise="leave it out for a plain Triton server"),
+            why="each kind of endpoint has its own limits",
+            fix=did_you_mean(endpoint, ENDPOINTS, otherwise="omit it for a plain Triton server"),
         )
     instance = instance_type_named(instance_type) if instance_type else None
     named = gpu_named(gpu) if gpu else None

@@ -54,7 +54,7 @@ def _input(subject: Subject, model: Model, where: str, name: str, tensor: Any) -
             where,
             f"input {name!r} has the dims {list(tensor.dims)}",
             expected="a number for every size",
-            fix="write the size that the warm-up request has",
+            fix="write the size of the warm-up request",
         )
     elif choice is None:
         yield subject.refuse(
@@ -89,8 +89,8 @@ def _request(
         yield subject.refuse(
             model,
             where,
-            f"{len(given)} of {required} inputs, because several inputs of the model have one name",
-            expected="as many inputs as the model requires, each with a name of its own",
+            f"{len(given)} of {required} inputs, because several inputs of the model have the same name",
+            expected="as many inputs as the model requires, with different names",
             fix="list each input of the model once",
         )
     for name in sorted(given):
@@ -100,7 +100,7 @@ def _request(
                 model,
                 where,
                 f"input {name!r} is {type_name(own.data_type)}",
-                expected=f"{type_name(tensor.data_type)}, as the input says",
+                expected=f"{type_name(tensor.data_type)}, the type of the input",
                 fix="make the data types equal",
             )
         if tensor.dims and not _fits(list(own.dims), list(tensor.dims)):

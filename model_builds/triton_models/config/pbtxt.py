@@ -260,7 +260,7 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
         where=place,
         expected="the text format of NVIDIA's ModelConfig message",
         why="Triton refuses the model",
-        fix="fix the file there; docs.nvidia.com lists every field under 'Model Configuration'",
+        fix="fix that line; docs.nvidia.com lists every field under 'Model Configuration'",
     )
 
 

@@ -73,7 +73,7 @@ class OnnxRuntime:
         for name in ("intra_op_threads", "inter_op_threads", "gpu_memory_limit"):
             value = getattr(self, name)
             if value is not None and value < 0:
-                yield Mistake(field=name, what=f"{name} is {value}", expected="0 or more", fix="leave it out")
+                yield Mistake(field=name, what=f"{name} is {value}", expected="0 or more", fix="remove it")
 
     @property
     def precision(self) -> Precision:
@@ -156,7 +156,7 @@ class TensorRt:
                 field="workspace_mb",
                 what=f"a workspace of {self.workspace_mb} MiB",
                 expected="at least 1",
-                fix="leave it out for all the memory there is",
+                fix="omit it to use all memory",
             )
 
     def configure(self, config: Any) -> None:
@@ -225,7 +225,7 @@ class LibTorch:
         for name in ("intra_op_threads", "inter_op_threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                yield Mistake(field=name, what=f"{name} is {value}", expected="1 or more", fix="leave it out")
+                yield Mistake(field=name, what=f"{name} is {value}", expected="1 or more", fix="remove it")
 
     def configure(self, config: Any) -> None:
         """Write what is not left to the backend into a ModelConfig.
@@ -306,7 +306,7 @@ class Dali:
                 field="num_threads",
                 what=f"{self.num_threads} threads",
                 expected="at least 1",
-                fix="leave it out for 4",
+                fix="omit it for 4",
             )
 
     def configure(self, config: Any) -> None:

@@ -110,7 +110,7 @@ def _unknown_tensors(ensemble: Ensemble, step: EnsembleStep, model: Interface) -
                     ensemble,
                     f"{ensemble.name!r} maps the {kind} {name!r} of {step.model_name!r}",
                     f"one of {', '.join(known)}",
-                    did_you_mean(name, known, otherwise="leave it out"),
+                    did_you_mean(name, known, otherwise="remove it"),
                 )
 
 
@@ -152,7 +152,7 @@ def _missing_outputs(ensemble: Ensemble, made: Mapping[str, Tensor]) -> Iterator
                 field="outputs",
                 what=f"{ensemble.name!r} answers {name!r}, which no step makes",
                 expected=f"one of {', '.join(made)}",
-                fix=did_you_mean(name, made, otherwise="leave it out"),
+                fix=did_you_mean(name, made, otherwise="remove it"),
                 owner=ensemble,
             )
 

@@ -121,7 +121,7 @@ def pin_mistakes(wheels: Sequence[str]) -> Iterator[Mistake]:
         yield _mistake(
             "an environment without NumPy",
             "numpy==version among the wheels",
-            "add it: the Python backend itself imports it, and the image's own is not seen",
+            "add it: the Python backend imports it, and does not see the image's NumPy",
         )
 
 

@@ -76,7 +76,7 @@ class PyTorchNetwork:
                     field="backend",
                     what=f"TensorRT is to tune for a batch of {best}",
                     expected=f"1 to max_batch_size, {self.max_batch_size}",
-                    fix="lower opt_batch, or leave it out",
+                    fix="lower opt_batch, or remove it",
                 )
 
 
@@ -116,7 +116,7 @@ class OnnxFile:
                 field="profile",
                 what="a profile for ONNX Runtime",
                 expected="one only with TensorRt: ONNX Runtime takes any shape",
-                fix="leave it out",
+                fix="remove it",
             )
 
 
@@ -335,7 +335,7 @@ def _served(model: ServedModel) -> Iterator[Mistake]:
             field="batching",
             what=f"{model.name!r} joins requests, with max_batch_size 0",
             expected="a max_batch_size of 1 or more",
-            fix="raise max_batch_size, or leave batching out",
+            fix="raise max_batch_size, or remove batching",
         )
     largest = max(model.max_batch_size, 1)
     preferred = model.batching.preferred if model.batching is not None else ()

@@ -67,7 +67,7 @@ class Places:
                     f"{each.owner.__name__} has no {each.name!r}",
                     each.line,
                     expected=f"one of {', '.join(known)}",
-                    fix=did_you_mean(each.name, known, otherwise="leave it out"),
+                    fix=did_you_mean(each.name, known, otherwise="remove it"),
                 )
             elif literal and not fits(literal[0], known[each.name]):
                 yield self._problem(

@@ -89,7 +89,7 @@ def _removed(build: ModelDefinition, release: Release) -> Iterator[Problem]:
                 what=f"{model.name!r} needs the backend {backend!r}, for release {release.name}",
                 where=f"the backend of {model.name!r}",
                 expected=f"a release before {removed} (--release), or another backend",
-                why=f"release {removed} dropped the backend",
+                why=f"release {removed} removed the backend",
                 fix="export the network to ONNX and run it with OnnxRuntime() or TensorRt()",
                 rule="backend-removed",
             )

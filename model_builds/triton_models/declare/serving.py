@@ -31,7 +31,7 @@ class Instances:
                 field="count",
                 what=f"{self.count} instances",
                 expected="at least 1",
-                fix="leave it out for one instance",
+                fix="omit it for one instance",
             )
 
 
@@ -54,14 +54,14 @@ class DynamicBatching:
                 field="max_delay_us",
                 what=f"a delay of {self.max_delay_us} microseconds",
                 expected="0 or more",
-                fix="leave it out to wait for nobody",
+                fix="remove it to wait for nobody",
             )
         if any(size < 1 for size in self.preferred):
             yield Mistake(
                 field="preferred",
                 what=f"the preferred batch sizes {list(self.preferred)}",
                 expected="sizes from 1 to max_batch_size",
-                fix="leave them out: any size is then as good",
+                fix="remove them: any size is then as good",
             )
 
 
@@ -88,5 +88,5 @@ class WarmUp:
                 field="batch_sizes",
                 what=f"a warm-up with the batch sizes {list(self.batch_sizes)}",
                 expected="at least one, from 1 to max_batch_size",
-                fix="leave it out for one request of one",
+                fix="omit it for one request with a batch of one",
             )

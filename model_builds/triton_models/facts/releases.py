@@ -373,7 +373,7 @@ def release(name: str) -> Release:
             what=f"unknown Triton release {name!r}",
             where="the release a model is built for and served with",
             expected=f"a release that AWS publishes: {', '.join(offered)}",
-            why="TensorRT, CUDA, Python and the host driver follow from the release",
+            why="the release decides TensorRT, CUDA, Python and the host driver",
             fix=did_you_mean(
                 name.removesuffix("-py3"), offered, otherwise=f"use {DEFAULT_RELEASE}", cutoff=CLOSER
             ),

@@ -34,8 +34,8 @@ def too_many_instances(instances: Mapping[str, int], *, where: str) -> Iterator[
             what=f"{total} instances of Python models: "
             + ", ".join(f"{count} of {name!r}" for name, count in instances.items()),
             where=where,
-            expected=f"at most {most} in one artifact, and far fewer where others share the endpoint",
+            expected=f"at most {most} in one artifact, and far fewer if other models share the endpoint",
             why=f"each takes {SMALLEST_REGION_BYTES >> 20} MiB or more of a "
             f"container's {CONTAINER_BYTES >> 20} MiB of /dev/shm",
-            fix="have fewer instances; dynamic batching lets one instance serve many requests",
+            fix="use fewer instances; dynamic batching lets one instance serve many requests",
         )

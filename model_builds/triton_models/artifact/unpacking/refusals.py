@@ -27,12 +27,12 @@ _REFUSALS: Mapping[str, _Refusal] = MappingProxyType(
     {
         "archive-damaged": _Refusal(
             "one gzip stream of a tar archive, complete, with correct checksums",
-            "what follows the damage would be missing on the endpoint",
+            "everything after the damage would be missing on the endpoint",
             "pack the model again; if the file was copied, copy it again",
         ),
         "archive-ambiguous": _Refusal(
-            "headers that GNU tar and Python's tarfile read alike",
-            "the endpoint could unpack something else than was checked",
+            "headers that GNU tar and Python's tarfile read in the same way",
+            "the endpoint could unpack other files than those that were checked",
             _AGAIN,
         ),
         "archive-name": _Refusal(
@@ -42,17 +42,17 @@ _REFUSALS: Mapping[str, _Refusal] = MappingProxyType(
         ),
         "archive-link": _Refusal(
             "files and folders",
-            "a link may lead outside the model, and not every unpacker keeps links",
-            f"unpack it and {_AGAIN}, which packs what a link leads to",
+            "links may lead out of the model, and some programs do not unpack them",
+            f"unpack it, and {_AGAIN}, which packs the targets of links",
         ),
         "archive-kind": _Refusal(
             "files and folders",
-            "devices, pipes, sparse files and labels are not unpacked alike everywhere",
+            "programs unpack devices, pipes, sparse files and labels differently",
             f"unpack it, remove what is not a file or a folder, and {_AGAIN}",
         ),
         "archive-clash": _Refusal(
-            "each path once, and folders above files only",
-            "the result depends on which of the two is unpacked last",
+            "each path once, and files only inside folders",
+            "the one that is unpacked last wins",
             f"remove one of them, and {_AGAIN}",
         ),
         "archive-limit": _Refusal(
@@ -61,9 +61,9 @@ _REFUSALS: Mapping[str, _Refusal] = MappingProxyType(
             "shorten the path, or split the model",
         ),
         "archive-trailing": _Refusal(
-            "nothing after the end of the archive but zeros",
-            "some readers unpack what follows, others ignore it",
-            f"{_AGAIN}; `cat` does not join archives",
+            "only zeros after the end of the archive",
+            "some programs unpack the rest, others ignore it",
+            f"{_AGAIN}; archives cannot be joined with `cat`",
         ),
     }
 )

@@ -59,9 +59,9 @@ class Tree:
         if above is not None:
             return above
         if path in self._folders:
-            return "a folder and a file of one path"
+            return "a folder and a file with the same path"
         if path in self._files and (link or not self._repeats):
-            return "a path that is there twice"
+            return "a path that occurs twice"
         self._files.add(path)
         return None
 

@@ -147,7 +147,7 @@ def _release(wanted: str | None, image: str | None) -> Release:
         where=f"{IMAGE_VARIABLE}, and --release {release.name}",
         expected=f"the image of release {release.name}",
         why="what one image shows says nothing about another",
-        fix=f"run it in the image of {release.name}, or leave --release out",
+        fix=f"run it in the image of {release.name}, or omit --release",
         rule="other-release",
     )
 
@@ -163,7 +163,7 @@ def _gpu(wanted: str | None, seen: Sequence[SeenGpu]) -> Gpu | None:
         what=f"this machine has {', '.join(each.name for each in seen) or 'no NVIDIA GPU'}, not {wanted}",
         where=f"--gpu {wanted}, and `nvidia-smi --query-gpu=name`",
         expected=f"every GPU of the machine to be {wanted}",
-        fix="leave --gpu out, or run it on such a machine",
+        fix="omit --gpu, or run it on such a machine",
         rule="gpu-absent",
     )
 
