@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from aws_cdk import Duration
@@ -101,6 +101,45 @@ class CapacitySize:
         return math.ceil(total / size) if size and size > 0 and total is not None else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Course:
+    """The course of a deployment.
+
+    Attributes:
+        steps: The number of waits; None if it depends on a capacity that is not known.
+        starts: How often instances are started; None as for `steps`.
+        wait: The wait after each step.
+        termination_wait: The wait at the end.
+    """
+
+    steps: int | None
+    starts: int | None
+    wait: Duration
+    termination_wait: Duration = _NO_TIME
+
+    def seconds_of_waits(self) -> float | None:
+        """Return the seconds of all waits; None if they are not known, or one of them is a token."""
+        wait, last = known(self.wait.to_seconds()), known(self.termination_wait.to_seconds())
+        return None if self.steps is None or wait is None or last is None else wait * self.steps + last
+
+    def maximum_seconds(self) -> float:
+        """Return the seconds until it is given up; the longest there is if its course is not known."""
+        waits = self.seconds_of_waits()
+        if waits is None or self.starts is None:
+            return LONGEST_MAXIMUM
+        return min(max(waits + self.starts * _SECONDS_TO_START_INSTANCES, SHORTEST_MAXIMUM), LONGEST_MAXIMUM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Portion:
+    """An argument that divides the fleet, and the percentages that SageMaker accepts for it."""
+
+    argument: str
+    size: CapacitySize
+    lowest: float
+    highest: float
+
+
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment(ABC):
@@ -123,7 +162,6 @@ class Deployment(ABC):
     wait: Duration = _TEN_MINUTES
     maximum_time: Duration | None = None
 
-    @abstractmethod
     @typed
     def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
         """Yield the problems for which SageMaker would refuse it.
@@ -132,6 +170,17 @@ class Deployment(ABC):
             where: The place that the problems name.
             capacity: The fewest instances that the variant has; None, or a token, is not checked.
         """
+        fleet, where = _known_capacity(capacity), f"{type(self).__name__}, {where}"
+        for portion in self._portions():
+            yield from deployment_portion(
+                known(portion.size.value),
+                by_percent=portion.size.by_percent,
+                lowest_percent=portion.lowest,
+                highest_percent=portion.highest,
+                capacity=fleet,
+                where=f"{portion.argument} of {where}",
+            )
+        yield from self._time_problems(self._course(fleet), where=where)
 
     @abstractmethod
     @typed
@@ -149,72 +198,39 @@ class Deployment(ABC):
         Args:
             capacity: The instances of the fleet; None leaves only portions in percent.
         """
-        steps, starts, last = self._plan(capacity=_known_capacity(capacity))
-        if steps is None or starts is None:
+        course = self._course(_known_capacity(capacity))
+        waits = course.seconds_of_waits()
+        if waits is None or course.starts is None:
             return None
-        waits = self._total_wait(steps=steps, termination_wait=last)
-        return None if waits is None else Duration.seconds(waits + starts * MINUTES_TO_SERVE * 60)
+        return Duration.seconds(waits + course.starts * MINUTES_TO_SERVE * 60)
 
     @abstractmethod
-    def _plan(self, *, capacity: int | None) -> tuple[int | None, int | None, Duration]:
-        """The number of waits and of starts of instances, None if not known, and the wait at the end."""
+    def _course(self, capacity: int | None) -> _Course:
+        """The course with a fleet of this many instances; None if that is not known."""
 
-    def _total_wait(self, *, steps: int, termination_wait: Duration) -> float | None:
-        """Seconds that the deployment spends waiting; None if one of its times is a token."""
-        wait, last = known(self.wait.to_seconds()), known(termination_wait.to_seconds())
-        return None if wait is None or last is None else wait * steps + last
+    def _portions(self) -> Sequence[_Portion]:
+        return ()
 
-    def _maximum(self, *, steps: int | None, starts: int | None, termination_wait: Duration) -> float:
-        """Seconds until it is given up; the longest there is if it is not known how many steps it takes."""
-        if self.maximum_time is not None:
-            return self.maximum_time.to_seconds()
-        if steps is None or starts is None:
-            return LONGEST_MAXIMUM
-        waits = self._total_wait(steps=steps, termination_wait=termination_wait)
-        if waits is None:
-            return LONGEST_MAXIMUM
-        return min(max(waits + starts * _SECONDS_TO_START_INSTANCES, SHORTEST_MAXIMUM), LONGEST_MAXIMUM)
+    def _maximum(self, course: _Course) -> float:
+        return self.maximum_time.to_seconds() if self.maximum_time else course.maximum_seconds()
 
-    def _time_problems(
-        self, *, steps: int | None, termination_wait: Duration, where: str
-    ) -> Iterator[Problem]:
-        times = {"wait": self.wait, "termination_wait": termination_wait, "maximum_time": self.maximum_time}
+    def _time_problems(self, course: _Course, *, where: str) -> Iterator[Problem]:
+        waits = {"wait": course.wait, "termination_wait": course.termination_wait}
         wrong = [
             problem
-            for name, given in times.items()
+            for name, given in {**waits, "maximum_time": self.maximum_time}.items()
             if given
-            for problem in whole_time(given, name=name, where=f"{type(self).__name__}, {where}")
+            for problem in whole_time(given, name=name, where=where)
         ]
         if wrong:
             yield from wrong
             return
-        steps = steps or 1
+        course = replace(course, steps=course.steps or 1)
         yield from deployment_times(
-            waits={
-                "wait": known(self.wait.to_seconds()),
-                "termination_wait": known(termination_wait.to_seconds()),
-            },
-            maximum=known(self._maximum(steps=steps, starts=1, termination_wait=termination_wait)),
-            total_wait=self._total_wait(steps=steps, termination_wait=termination_wait),
-            where=f"{type(self).__name__}, {where}",
-        )
-
-    def _portion_problem(
-        self,
-        argument: str,
-        portion: CapacitySize,
-        *,
-        percents: tuple[float, float],
-        capacity: int | None,
-        where: str,
-    ) -> Iterator[Problem]:
-        yield from deployment_portion(
-            known(portion.value),
-            by_percent=portion.by_percent,
-            lowest_percent=percents[0],
-            highest_percent=percents[1],
-            capacity=_known_capacity(capacity),
-            where=f"{argument} of {type(self).__name__}, {where}",
+            waits={name: known(given.to_seconds()) for name, given in waits.items()},
+            maximum=known(self._maximum(course)),
+            total_wait=course.seconds_of_waits(),
+            where=where,
         )
 
 
@@ -232,25 +248,18 @@ class BlueGreen(Deployment, ABC):
 
     termination_wait: Duration = _NO_TIME
 
-    def _plan(self, *, capacity: int | None) -> tuple[int | None, int | None, Duration]:
-        return self._waits(capacity=capacity), 1, self.termination_wait
+    def _course(self, capacity: int | None) -> _Course:
+        return _Course(
+            steps=self._steps(capacity), starts=1, wait=self.wait, termination_wait=self.termination_wait
+        )
 
     @abstractmethod
     def _routing(self) -> _Routing:
         """The routing of the traffic."""
 
     @abstractmethod
-    def _waits(self, *, capacity: float | None) -> int | None:
+    def _steps(self, capacity: int | None) -> int | None:
         """Return the number of waits; None if it depends on a capacity that is not known."""
-
-    @typed
-    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
-        """See `Deployment`."""
-        yield from self._time_problems(
-            steps=self._waits(capacity=_known_capacity(capacity)),
-            termination_wait=self.termination_wait,
-            where=where,
-        )
 
     @typed
     def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
@@ -259,9 +268,7 @@ class BlueGreen(Deployment, ABC):
             blue_green_update_policy=sagemaker.CfnEndpoint.BlueGreenUpdatePolicyProperty(
                 traffic_routing_configuration=self._routing(),
                 termination_wait_in_seconds=self.termination_wait.to_seconds(),
-                maximum_execution_timeout_in_seconds=self._maximum(
-                    steps=self._waits(capacity=None), starts=1, termination_wait=self.termination_wait
-                ),
+                maximum_execution_timeout_in_seconds=self._maximum(self._course(None)),
             ),
             auto_rollback_configuration=_rollback(rollback_alarms),
         )
@@ -277,7 +284,7 @@ class AllAtOnce(BlueGreen):
     def _routing(self) -> _Routing:
         return _Routing(type="ALL_AT_ONCE", wait_interval_in_seconds=self.wait.to_seconds())
 
-    def _waits(self, *, capacity: float | None) -> int:  # noqa: ARG002 -- one step, whatever the size
+    def _steps(self, capacity: int | None) -> int:  # noqa: ARG002 -- one step, whatever the size
         return 1
 
 
@@ -293,11 +300,8 @@ class Canary(BlueGreen):
 
     size: CapacitySize = CapacitySize(value=10, by_percent=True)
 
-    @typed
-    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
-        """See `Deployment`."""
-        yield from self._portion_problem("size", self.size, percents=(1, 50), capacity=capacity, where=where)
-        yield from BlueGreen.problems(self, where=where, capacity=capacity)
+    def _portions(self) -> Sequence[_Portion]:
+        return [_Portion(argument="size", size=self.size, lowest=1, highest=50)]
 
     def _routing(self) -> _Routing:
         return _Routing(
@@ -306,7 +310,7 @@ class Canary(BlueGreen):
             wait_interval_in_seconds=self.wait.to_seconds(),
         )
 
-    def _waits(self, *, capacity: float | None) -> int:  # noqa: ARG002 -- the canary and the rest
+    def _steps(self, capacity: int | None) -> int:  # noqa: ARG002 -- the canary and the rest
         return 2
 
 
@@ -322,11 +326,8 @@ class Linear(BlueGreen):
 
     step: CapacitySize = CapacitySize(value=25, by_percent=True)
 
-    @typed
-    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
-        """See `Deployment`."""
-        yield from self._portion_problem("step", self.step, percents=(10, 50), capacity=capacity, where=where)
-        yield from BlueGreen.problems(self, where=where, capacity=capacity)
+    def _portions(self) -> Sequence[_Portion]:
+        return [_Portion(argument="step", size=self.step, lowest=10, highest=50)]
 
     def _routing(self) -> _Routing:
         return _Routing(
@@ -335,7 +336,7 @@ class Linear(BlueGreen):
             wait_interval_in_seconds=self.wait.to_seconds(),
         )
 
-    def _waits(self, *, capacity: float | None) -> int | None:
+    def _steps(self, capacity: int | None) -> int | None:
         return self.step.steps(fleet=capacity)
 
 
@@ -359,35 +360,26 @@ class Rolling(Deployment):
     batch: CapacitySize = CapacitySize(value=25, by_percent=True)
     rollback_batch: CapacitySize | None = None
 
-    def _plan(self, *, capacity: int | None) -> tuple[int | None, int | None, Duration]:
+    def _course(self, capacity: int | None) -> _Course:
         steps = self.batch.steps(fleet=capacity)
-        return steps, steps, _NO_TIME
+        return _Course(steps=steps, starts=steps, wait=self.wait)
 
-    @typed
-    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
-        """See `Deployment`."""
-        yield from self._portion_problem(
-            "batch", self.batch, percents=(5, 50), capacity=capacity, where=where
-        )
-        if self.rollback_batch is not None:
-            yield from self._portion_problem(
-                "rollback_batch", self.rollback_batch, percents=(5, 100), capacity=capacity, where=where
-            )
-        steps = self.batch.steps(fleet=_known_capacity(capacity))
-        yield from self._time_problems(steps=steps, termination_wait=_NO_TIME, where=where)
+    def _portions(self) -> Sequence[_Portion]:
+        back = self.rollback_batch
+        return [
+            _Portion(argument="batch", size=self.batch, lowest=5, highest=50),
+            *([_Portion(argument="rollback_batch", size=back, lowest=5, highest=100)] if back else []),
+        ]
 
     @typed
     def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
         """See `Deployment`."""
-        steps = self.batch.steps(fleet=None)
         return _Config(
             rolling_update_policy=sagemaker.CfnEndpoint.RollingUpdatePolicyProperty(
                 maximum_batch_size=self.batch.render(),
                 wait_interval_in_seconds=self.wait.to_seconds(),
                 rollback_maximum_batch_size=self.rollback_batch.render() if self.rollback_batch else None,
-                maximum_execution_timeout_in_seconds=self._maximum(
-                    steps=steps, starts=steps, termination_wait=_NO_TIME
-                ),
+                maximum_execution_timeout_in_seconds=self._maximum(self._course(None)),
             ),
             auto_rollback_configuration=_rollback(rollback_alarms),
         )
