@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import botocore.session
@@ -31,32 +32,39 @@ PAGES = {"fleet-page-ServerErrors", "fleet-page-ModelErrors", "fleet-page-Latenc
 TICKETS = {"fleet-ticket-Thrash", "fleet-ticket-Disk", "fleet-ticket-GpuMemory", "fleet-ticket-Silent"}
 
 
+Alarms = Callable[..., dict[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def alarms(stack: Stack, endpoint: MultiModelEndpoint, resources: Resources) -> Alarms:
+    """Declares the alarms of the endpoint; gives the properties of each by its name."""
+
+    def declared(**arguments: Any) -> dict[str, dict[str, Any]]:
+        EndpointAlarms(stack, "Alarms", endpoint=endpoint, **arguments)
+        return _alarms(resources)
+
+    return declared
+
+
 def _alarms(resources: Resources) -> dict[str, dict[str, Any]]:
     return {each["AlarmName"]: each for each in resources("AWS::CloudWatch::Alarm")}
 
 
-def test_an_endpoint_has_alarms_that_page_and_alarms_that_are_tickets(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint)
-
-    assert set(_alarms(resources)) == PAGES | TICKETS
+def test_an_endpoint_has_alarms_that_page_and_alarms_that_are_tickets(alarms: Alarms) -> None:
+    assert set(alarms()) == PAGES | TICKETS
 
 
 def test_a_scaled_endpoint_also_tells_when_it_can_grow_no_more(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+    stack: Stack, endpoint: MultiModelEndpoint, alarms: Alarms
 ) -> None:
     scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, max_capacity=6)
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint, scaling=scaling)
-    alarm = _alarms(resources)["fleet-ticket-ScaledToMaximum"]
+    alarm = alarms(scaling=scaling)["fleet-ticket-ScaledToMaximum"]
 
     assert alarm["Threshold"] == 5.5
     assert alarm["Metrics"][0]["Expression"] == "requests / requests_an_instance"
 
 
-def test_every_threshold_reaches_its_alarm(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
+def test_every_threshold_reaches_its_alarm(alarms: Alarms) -> None:
     thresholds = Thresholds(
         server_error_percent=2,
         model_error_percent=7,
@@ -64,8 +72,7 @@ def test_every_threshold_reaches_its_alarm(
         disk_percent=70,
         gpu_memory_percent=90,
     )
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint, thresholds=thresholds)
-    alarms = _alarms(resources)
+    alarms = alarms(thresholds=thresholds)
 
     assert {name: alarm["Threshold"] for name, alarm in alarms.items()} == {
         "fleet-page-ServerErrors": 2,
@@ -79,29 +86,19 @@ def test_every_threshold_reaches_its_alarm(
     assert {alarm["ComparisonOperator"] for alarm in alarms.values()} == {"GreaterThanThreshold"}
 
 
-def test_thrash_is_any_eviction_below_the_wanted_hit_ratio(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint, thresholds=Thresholds(cache_hit_percent=65))
-    alarm = _alarms(resources)["fleet-ticket-Thrash"]
+def test_thrash_is_any_eviction_below_the_wanted_hit_ratio(alarms: Alarms) -> None:
+    alarm = alarms(thresholds=Thresholds(cache_hit_percent=65))["fleet-ticket-Thrash"]
 
     assert "< 65" in alarm["Metrics"][0]["Expression"]
     assert alarm["Threshold"] == 0
 
 
-def test_a_minute_without_requests_is_no_failure(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint)
-
-    assert {each["TreatMissingData"] for each in _alarms(resources).values()} == {"notBreaching"}
+def test_a_minute_without_requests_is_no_failure(alarms: Alarms) -> None:
+    assert {each["TreatMissingData"] for each in alarms().values()} == {"notBreaching"}
 
 
-def test_an_alarm_names_the_endpoint_by_a_literal(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint)
-    (query,) = _alarms(resources)["fleet-ticket-Disk"]["Metrics"]
+def test_an_alarm_names_the_endpoint_by_a_literal(alarms: Alarms) -> None:
+    (query,) = alarms()["fleet-ticket-Disk"]["Metrics"]
     dimensions = query["MetricStat"]["Metric"]["Dimensions"]
 
     assert {each["Name"]: each["Value"] for each in dimensions} == {
@@ -110,12 +107,8 @@ def test_an_alarm_names_the_endpoint_by_a_literal(
     }
 
 
-def test_every_alarm_says_what_to_do(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint)
-
-    for alarm in _alarms(resources).values():
+def test_every_alarm_says_what_to_do(alarms: Alarms) -> None:
+    for alarm in alarms().values():
         what, runbook = alarm["AlarmDescription"].split("\n\nWhat to do: ")
         assert what.endswith(".")
         assert len(runbook) > 40
@@ -132,11 +125,10 @@ def test_one_outage_is_one_page(stack: Stack, endpoint: MultiModelEndpoint, reso
 
 
 def test_the_topic_gets_the_page_and_the_tickets_and_nothing_twice(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+    stack: Stack, resources: Resources, alarms: Alarms
 ) -> None:
     topic = AlarmTopic(stack, "Notifications", email="on-call@example.com").topic
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint, topic=topic)
-    told = {name for name, alarm in _alarms(resources).items() if "AlarmActions" in alarm}
+    told = {name for name, alarm in alarms(topic=topic).items() if "AlarmActions" in alarm}
     (composite,) = resources("AWS::CloudWatch::CompositeAlarm")
 
     assert told == TICKETS
@@ -181,22 +173,17 @@ def _expression(alarm: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
-def test_what_pages_counts_only_minutes_with_enough_requests(
-    name: str, stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint, thresholds=Thresholds(minimum_requests=42))
-
-    assert _expression(_alarms(resources)[name]).startswith("IF(FILL(requests, 0) >= 42, ")
+def test_what_pages_counts_only_minutes_with_enough_requests(name: str, alarms: Alarms) -> None:
+    assert _expression(alarms(thresholds=Thresholds(minimum_requests=42))[name]).startswith(
+        "IF(FILL(requests, 0) >= 42, "
+    )
 
 
 def test_instances_are_missing_below_the_minimum_or_when_a_busy_fleet_does_not_grow(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+    stack: Stack, endpoint: MultiModelEndpoint, alarms: Alarms
 ) -> None:
     scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=2, max_capacity=6)
-    EndpointAlarms(
-        stack, "Alarms", endpoint=endpoint, scaling=scaling, thresholds=Thresholds(busy_percent=80)
-    )
-    alarm = _alarms(resources)["fleet-ticket-NoCapacity"]
+    alarm = alarms(scaling=scaling, thresholds=Thresholds(busy_percent=80))["fleet-ticket-NoCapacity"]
 
     assert _expression(alarm) == (
         "IF(requests / requests_an_instance < 2 - 0.5"
@@ -216,11 +203,8 @@ def test_a_fleet_of_fixed_size_misses_instances_below_that_size(
     assert "< 3 - 0.5" in _expression(_alarms(resources)["fleet-ticket-NoCapacity"])
 
 
-def test_silence_is_requests_without_any_report_from_a_host(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint)
-    alarm = _alarms(resources)["fleet-ticket-Silent"]
+def test_silence_is_requests_without_any_report_from_a_host(alarms: Alarms) -> None:
+    alarm = alarms()["fleet-ticket-Silent"]
     statistics = {
         query["Id"]: query["MetricStat"]["Stat"] for query in alarm["Metrics"] if "MetricStat" in query
     }
@@ -230,35 +214,27 @@ def test_silence_is_requests_without_any_report_from_a_host(
 
 
 def test_loads_that_fail_are_counted_in_the_log(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+    endpoint: MultiModelEndpoint, resources: Resources, alarms: Alarms
 ) -> None:
-    EndpointAlarms(stack, "Alarms", endpoint=endpoint, log_group=endpoint.log_group)
+    (query,) = alarms(log_group=endpoint.log_group)["fleet-ticket-LoadFailures"]["Metrics"]
     (counter,) = resources("AWS::Logs::MetricFilter")
     (transformation,) = counter["MetricTransformations"]
-    (query,) = _alarms(resources)["fleet-ticket-LoadFailures"]["Metrics"]
     metric = query["MetricStat"]["Metric"]
 
     assert counter["FilterPattern"].startswith('"failed to load \'" "\' version " -"out of memory" -"OutOf')
     assert transformation["MetricValue"] == "1"
-    assert (metric["Namespace"], metric["MetricName"]) == ("TritonFleet/fleet", "ModelLoadFailures")
-    assert (transformation["MetricNamespace"], transformation["MetricName"]) == (
-        "TritonFleet/fleet",
-        "ModelLoadFailures",
+    counted = (transformation["MetricNamespace"], transformation["MetricName"])
+    assert (
+        counted == (metric["Namespace"], metric["MetricName"]) == ("TritonFleet/fleet", "ModelLoadFailures")
     )
 
 
 def test_tickets_can_go_to_other_people_than_pages(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
+    stack: Stack, resources: Resources, alarms: Alarms
 ) -> None:
-    EndpointAlarms(
-        stack,
-        "Alarms",
-        endpoint=endpoint,
-        topic=sns.Topic(stack, "OnCall"),
-        ticket_topic=sns.Topic(stack, "Team"),
-    )
+    found = alarms(topic=sns.Topic(stack, "OnCall"), ticket_topic=sns.Topic(stack, "Team"))
     (composite,) = resources("AWS::CloudWatch::CompositeAlarm")
-    told = {str(alarm.get("AlarmActions")) for alarm in _alarms(resources).values()} - {"None"}
+    told = {str(alarm.get("AlarmActions")) for alarm in found.values()} - {"None"}
 
     assert "OnCall" in str(composite["AlarmActions"])
     assert len(told) == 1
@@ -288,17 +264,11 @@ def test_all_thresholds_that_no_metric_can_pass_are_reported_together(
     ]
 
 
-def test_thresholds_may_come_with_the_deployment(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
+def test_thresholds_may_come_with_the_deployment(stack: Stack, alarms: Alarms) -> None:
     number = CfnParameter(stack, "Number", type="Number").value_as_number
-    EndpointAlarms(
-        stack,
-        "Alarms",
-        endpoint=endpoint,
-        thresholds=Thresholds(latency_p99=Duration.millis(number), minimum_requests=number),
-    )
-    alarm = _alarms(resources)["fleet-page-Latency"]
+    alarm = alarms(thresholds=Thresholds(latency_p99=Duration.millis(number), minimum_requests=number))[
+        "fleet-page-Latency"
+    ]
 
     assert alarm["Threshold"] == {"Ref": "Number"}
     assert {"Ref": "Number"} in alarm["Metrics"][0]["Expression"]["Fn::Join"][1]

@@ -11,7 +11,7 @@ import pytest
 from aws_cdk import App, CfnParameter, Duration, Stack
 from aws_cdk.assertions import Template
 from function_world import Clock, Context, Requests, web_server
-from synthesised import Resources
+from synthesised import Resources, only
 
 from tests.rehearsal.aws_for_hosting import MotoAws, moto_aws
 from triton_fleet import FleetError, InstancePool, ModelRepository, SingleModelEndpoint, Variant
@@ -33,10 +33,6 @@ def _create(stack: Stack, *variants: Variant, **arguments: Any) -> SingleModelEn
     )
 
 
-def _found(stack: Stack, kind: str) -> dict[str, Any]:
-    return dict(Template.from_stack(stack).find_resources(kind))
-
-
 @pytest.fixture(scope="module")
 def template() -> dict[str, Any]:
     """An endpoint with every default."""
@@ -45,25 +41,16 @@ def template() -> dict[str, Any]:
     return dict(Template.from_stack(stack).to_json()["Resources"])
 
 
-def _only(template: dict[str, Any], kind: str) -> tuple[str, dict[str, Any]]:
-    ((name, resource),) = (
-        (name, each)
-        for name, each in template.items()
-        if each["Type"] == kind and not name.startswith("EndpointStart")
-    )
-    return name, resource
-
-
 def test_a_model_is_created_after_its_artifact_is_there(template: dict[str, Any]) -> None:
-    waiting, _ = _only(template, "Custom::TritonArtifact")
-    _, model = _only(template, "AWS::SageMaker::Model")
+    waiting, _ = only(template, "Custom::TritonArtifact")
+    _, model = only(template, "AWS::SageMaker::Model")
 
     assert waiting in model["DependsOn"]
 
 
 def test_waiting_begins_when_the_function_may_invoke_its_successor(template: dict[str, Any]) -> None:
-    _, waiting = _only(template, "Custom::TritonArtifact")
-    function, _ = _only(template, "AWS::Lambda::Function")
+    _, waiting = only(template, "Custom::TritonArtifact")
+    function, _ = only(template, "AWS::Lambda::Function")
     (successor,) = waiting["DependsOn"]
     (statement,) = template[successor]["Properties"]["PolicyDocument"]["Statement"]
 
@@ -112,7 +99,7 @@ def test_nothing_is_waited_for_if_nothing_is_asked_for(stack: Stack, resources: 
 
 
 def test_the_function_may_look_and_nothing_else(template: dict[str, Any]) -> None:
-    _, function = _only(template, "AWS::Lambda::Function")
+    _, function = only(template, "AWS::Lambda::Function")
     role = function["Properties"]["Role"]["Fn::GetAtt"][0]
     policies = [
         each["Properties"]

@@ -5,8 +5,7 @@ from typing import Any
 from aws_cdk import Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
-from aws_cdk.assertions import Template
-from synthesised import Resources
+from synthesised import Resources, statements
 
 from tests.reported import reported
 from triton_fleet import DataCapture, ModelRepository, SingleModelEndpoint, Variant
@@ -23,12 +22,6 @@ def _captured(stack: Stack, resources: Resources, **options: Any) -> dict[str, A
     )
     (config,) = resources("AWS::SageMaker::EndpointConfig")
     return dict(config["DataCaptureConfig"])
-
-
-def _statements(stack: Stack) -> list[dict[str, Any]]:
-    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
-    (policy,) = (each for name, each in policies.items() if name.startswith("EndpointRole"))
-    return list(policy["Properties"]["PolicyDocument"]["Statement"])
 
 
 def test_all_requests_and_answers_are_kept_below_the_prefix(stack: Stack, resources: Resources) -> None:
@@ -61,7 +54,7 @@ def test_an_empty_prefix_is_the_root_of_the_bucket(stack: Stack, resources: Reso
 
 def test_the_role_writes_below_the_prefix_and_deletes_nothing(stack: Stack, resources: Resources) -> None:
     _captured(stack, resources, prefix="kept")
-    (writing,) = (each for each in _statements(stack) if "s3:PutObject" in each["Action"])
+    (writing,) = (each for each in statements(stack) if "s3:PutObject" in each["Action"])
 
     assert writing["Resource"]["Fn::Join"][1][-1] == "/kept/*"
     assert not any("Delete" in action for action in writing["Action"])
@@ -74,7 +67,7 @@ def test_a_key_encrypts_the_files_and_the_role_may_use_it(stack: Stack, resource
     assert config["KmsKeyId"] == stack.resolve(key.key_arn)
     assert any(
         each["Resource"] == stack.resolve(key.key_arn) and "kms:GenerateDataKey*" in each["Action"]
-        for each in _statements(stack)
+        for each in statements(stack)
     )
 
 

@@ -25,19 +25,26 @@ from triton_fleet.scaling.tracking import CpuUtilization, GpuMemoryUtilization
 from triton_models.facts.prices import PRICES
 
 Widgets = list[dict[str, Any]]
+Shown = Callable[..., Widgets]
 
 
 @pytest.fixture
-def widgets(stack: Stack, endpoint: MultiModelEndpoint, resources: Resources) -> Callable[[], Widgets]:
-    """The dashboard's widgets as CloudWatch reads them."""
+def widgets(stack: Stack, endpoint: MultiModelEndpoint, resources: Resources) -> Shown:
+    """Declares a dashboard of the endpoint; gives its widgets."""
 
-    def of_dashboard() -> Widgets:
-        (dashboard,) = resources("AWS::CloudWatch::Dashboard")
-        parts = dashboard["DashboardBody"]["Fn::Join"][1]
-        body = json.loads("".join(part if isinstance(part, str) else "x" for part in parts))
-        return list(body["widgets"])
+    def of_dashboard(**arguments: Any) -> Widgets:
+        EndpointDashboard(stack, "Dashboard", endpoint=endpoint, **arguments)
+        return _widgets(resources)
 
     return of_dashboard
+
+
+def _widgets(resources: Resources) -> Widgets:
+    """The only dashboard's widgets as CloudWatch reads them."""
+    (dashboard,) = resources("AWS::CloudWatch::Dashboard")
+    parts = dashboard["DashboardBody"]["Fn::Join"][1]
+    body = json.loads("".join(part if isinstance(part, str) else "x" for part in parts))
+    return list(body["widgets"])
 
 
 def _titles(widgets: Widgets) -> list[str]:
@@ -59,10 +66,7 @@ def _metrics(widgets: Widgets, title: str) -> set[str]:
     return {row[1] for row in widget["properties"]["metrics"] if isinstance(row[0], str)}
 
 
-def test_the_questions_come_in_the_order_in_which_they_are_asked(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+def test_the_questions_come_in_the_order_in_which_they_are_asked(widgets: Shown) -> None:
     questions = [title for title in _titles(widgets()) if title.startswith("## ")]
 
     assert questions == [
@@ -75,30 +79,21 @@ def test_the_questions_come_in_the_order_in_which_they_are_asked(
     ]
 
 
-def test_every_section_begins_with_how_to_read_it(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+def test_every_section_begins_with_how_to_read_it(widgets: Shown) -> None:
     texts = [each["properties"]["markdown"] for each in widgets() if each["type"] == "text"]
 
     assert len(texts) == 6
     assert all(len(text.partition("\n")[2]) > 100 for text in texts)
 
 
-def test_loaded_models_and_cache_hits_are_the_first_numbers_of_all(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+def test_loaded_models_and_cache_hits_are_the_first_numbers_of_all(widgets: Shown) -> None:
     shown = widgets()
     first = [_metrics(shown, title) for title in _titles(shown)[:4]]
 
     assert first == [{"LoadedModelCount"}, {"ModelCacheHit"}, {"Invocations"}, {"Invocation5XXErrors"}]
 
 
-def test_the_cache_is_loaded_models_and_hits_first_and_then_the_four_times(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+def test_the_cache_is_loaded_models_and_hits_first_and_then_the_four_times(widgets: Shown) -> None:
     shown = widgets()
     titles = _titles(shown)
     section = titles[titles.index("## Is the cache working?") + 1 : titles.index("## Is it full?")]
@@ -114,10 +109,7 @@ def test_the_cache_is_loaded_models_and_hits_first_and_then_the_four_times(
     ]
 
 
-def test_every_row_fills_the_page_and_none_overlaps(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+def test_every_row_fills_the_page_and_none_overlaps(widgets: Shown) -> None:
     rows: dict[int, int] = {}
     for each in widgets():
         rows[each["y"]] = rows.get(each["y"], 0) + each["width"]
@@ -126,12 +118,11 @@ def test_every_row_fills_the_page_and_none_overlaps(
 
 
 def test_thresholds_of_alarms_are_lines_in_their_charts(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
+    stack: Stack, endpoint: MultiModelEndpoint, widgets: Shown
 ) -> None:
     thresholds = Thresholds(latency_p99=Duration.millis(321), disk_percent=77, gpu_memory_percent=88)
     alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint, thresholds=thresholds)
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
-    shown = widgets()
+    shown = widgets(alarms=alarms)
 
     assert list(_lines(shown, "Model latency").values()) == [321]
     assert list(_lines(shown, "Disk").values()) == [77]
@@ -139,23 +130,19 @@ def test_thresholds_of_alarms_are_lines_in_their_charts(
     assert list(_lines(shown, "Failed requests, % of all").values()) == [1, 5]
 
 
-def test_states_of_the_alarms_come_first(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
+def test_states_of_the_alarms_come_first(stack: Stack, endpoint: MultiModelEndpoint, widgets: Shown) -> None:
     alarms = EndpointAlarms(stack, "Alarms", endpoint=endpoint)
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, alarms=alarms)
-    first = widgets()[0]
+    first = widgets(alarms=alarms)[0]
 
     assert first["type"] == "alarm"
     assert len(first["properties"]["alarms"]) == 1 + len(alarms.alarms)
 
 
 def test_limits_and_targets_of_scaling_are_lines(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
+    stack: Stack, endpoint: MultiModelEndpoint, widgets: Shown
 ) -> None:
     scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=2, max_capacity=9)
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, scaling=scaling)
-    shown = widgets()
+    shown = widgets(scaling=scaling)
 
     assert _lines(shown, "Instances") == {"smallest capacity": 2, "largest capacity": 9}
     assert _lines(shown, "Requests per minute per instance") == {"scaling target": 600}
@@ -163,7 +150,7 @@ def test_limits_and_targets_of_scaling_are_lines(
 
 
 @pytest.mark.parametrize(
-    ("target", "expected"),
+    ("target", "lines"),
     [
         (CpuUtilization(percent=50), ("CPU utilization, summed per instance", 400)),
         (GpuMemoryUtilization(percent=80), ("GPU memory utilization, summed per instance", 80)),
@@ -171,22 +158,18 @@ def test_limits_and_targets_of_scaling_are_lines(
 )
 def test_whatever_scaling_follows_has_a_chart_with_its_target(
     target: ScalingTarget,
-    expected: tuple[str, float],
+    lines: tuple[str, float],
     stack: Stack,
     endpoint: MultiModelEndpoint,
-    widgets: Callable[[], Widgets],
+    widgets: Shown,
 ) -> None:
     scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[target])
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, scaling=scaling)
+    title, value = lines
 
-    title, value = expected
-    assert _lines(widgets(), title) == {"scaling target": value}
+    assert _lines(widgets(scaling=scaling), title) == {"scaling target": value}
 
 
-def test_the_log_is_asked_for_loads_unloads_and_failures(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+def test_the_log_is_asked_for_loads_unloads_and_failures(widgets: Shown) -> None:
     queries = [each["properties"] for each in widgets() if each["type"] == "log"]
 
     assert [each["title"] for each in queries] == [
@@ -201,26 +184,18 @@ def test_the_log_is_asked_for_loads_unloads_and_failures(
     }
 
 
-def test_cost_is_in_dollars_by_the_known_price(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
-
+def test_cost_is_in_dollars_by_the_known_price(endpoint: MultiModelEndpoint, widgets: Shown) -> None:
     shown = widgets()
     assert f"instances * {PRICES[endpoint.variant().instance.name].usd_per_hour:g}" in _hourly(shown)
     assert "Cost per 1,000 requests (USD)" in _titles(shown)
     assert "Instances that are billed" not in _titles(shown)
 
 
-def test_a_price_of_ones_own_is_taken_in_its_place(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint, hourly_price_usd=1.25)
-
-    assert "instances * 1.25" in _hourly(widgets())
+def test_a_price_of_ones_own_is_taken_in_its_place(widgets: Shown) -> None:
+    assert "instances * 1.25" in _hourly(widgets(hourly_price_usd=1.25))
 
 
-def test_without_any_price_cost_is_in_instances(stack: Stack, widgets: Callable[[], Widgets]) -> None:
+def test_without_any_price_cost_is_in_instances(stack: Stack, resources: Resources) -> None:
     repository = ModelRepository(stack, "Unpriced")
     unpriced = MultiModelEndpoint(
         stack, "Cpu", repository=repository, endpoint_name="cpu", instance_type="ml.c7i.2xlarge"
@@ -228,17 +203,17 @@ def test_without_any_price_cost_is_in_instances(stack: Stack, widgets: Callable[
     dashboard = EndpointDashboard(stack, "Dashboard", endpoint=unpriced)
 
     assert dashboard.cost is None
-    assert "Instances that are billed" in _titles(widgets())
+    assert "Instances that are billed" in _titles(_widgets(resources))
 
 
 def test_the_month_is_written_out_with_what_each_model_costs(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
+    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
     scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=1, max_capacity=3)
     dashboard = EndpointDashboard(stack, "Dashboard", endpoint=endpoint, scaling=scaling, models=40)
 
     assert dashboard.cost is not None
-    (text,) = (each["properties"]["markdown"] for each in widgets() if " a month: " in str(each))
+    (text,) = (each["properties"]["markdown"] for each in _widgets(resources) if " a month: " in str(each))
     assert text.splitlines()[-3:] == [f"* {line}" for line in dashboard.cost.lines()]
     assert "1 to 3 x" in text
     assert "each of 40 models" in text
@@ -290,10 +265,7 @@ def test_a_dashboard_of_a_variant_that_is_not_there_says_so(
         EndpointDashboard(stack, "Dashboard", endpoint=endpoint, variant="Blue")
 
 
-def test_it_works_without_alarms_and_scaling_and_draws_no_lines(
-    stack: Stack, endpoint: MultiModelEndpoint, widgets: Callable[[], Widgets]
-) -> None:
-    EndpointDashboard(stack, "Dashboard", endpoint=endpoint)
+def test_it_works_without_alarms_and_scaling_and_draws_no_lines(widgets: Shown) -> None:
     charts = [each for each in widgets() if each["type"] == "metric"]
 
     assert len(charts) > 10
@@ -319,11 +291,11 @@ def single(stack: Stack, repository: ModelRepository) -> SingleModelEndpoint:
 
 
 def test_what_an_endpoint_has_not_is_left_out(
-    stack: Stack, single: SingleModelEndpoint, widgets: Callable[[], Widgets]
+    stack: Stack, single: SingleModelEndpoint, resources: Resources
 ) -> None:
     alarms = EndpointAlarms(stack, "Alarms", endpoint=single)
     EndpointDashboard(stack, "Dashboard", endpoint=single, alarms=alarms)
-    shown = widgets()
+    shown = _widgets(resources)
     charted = {
         row[1]
         for each in shown

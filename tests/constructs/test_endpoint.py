@@ -11,29 +11,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.assertions import Annotations, Match, Template
-from synthesised import Resources
+from synthesised import Resources, statements, the_container, the_variant
 
 from tests.triton_models.declared_models import declare
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository, MultiModelEndpoint, TritonServer
 from triton_fleet.arguments.late import late_problems
 from triton_models.repository.manifest import Manifest
-
-
-def _variant(resources: Resources) -> dict[str, Any]:
-    (config,) = resources("AWS::SageMaker::EndpointConfig")
-    (variant,) = config["ProductionVariants"]
-    return dict(variant)
-
-
-def _container(resources: Resources) -> dict[str, Any]:
-    (model,) = resources("AWS::SageMaker::Model")
-    return dict(model["PrimaryContainer"])
-
-
-def _role_statements(stack: Stack) -> list[dict[str, Any]]:
-    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy")
-    (policy,) = (each for name, each in policies.items() if name.startswith("EndpointRole"))
-    return list(policy["Properties"]["PolicyDocument"]["Statement"])
 
 
 def _problems(call: Callable[[], object]) -> dict[str, Any]:
@@ -45,16 +28,16 @@ def _problems(call: Callable[[], object]) -> dict[str, Any]:
 def test_one_statement_gives_a_multi_model_endpoint_on_the_default_instance(
     endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
-    container = _container(resources)
+    container = the_container(resources)
 
     assert container["Mode"] == "MultiModel"
     assert container["ModelDataUrl"]["Fn::Join"][1][-1] == "/models/"
     assert container["MultiModelConfig"] == {"ModelCacheSetting": "Enabled"}
-    assert _variant(resources)["InstanceType"] == "ml.g5.2xlarge"
+    assert the_variant(resources)["InstanceType"] == "ml.g5.2xlarge"
 
 
 def test_the_container_is_started_for_many_models(endpoint: MultiModelEndpoint, resources: Resources) -> None:
-    assert _container(resources)["Environment"] == {
+    assert the_container(resources)["Environment"] == {
         "SAGEMAKER_TRITON_PING_MODE": "live",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
@@ -66,7 +49,7 @@ def test_the_container_is_started_for_many_models(endpoint: MultiModelEndpoint, 
 def test_the_host_has_the_driver_that_the_release_needs(
     endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
-    assert _variant(resources)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
+    assert the_variant(resources)["InferenceAmiVersion"] == "al2023-ami-sagemaker-inference-gpu-4-1"
 
 
 def test_an_older_release_gets_its_older_host(
@@ -74,7 +57,7 @@ def test_an_older_release_gets_its_older_host(
 ) -> None:
     MultiModelEndpoint(stack, "Endpoint", repository=repository, release="24.09")
 
-    assert _variant(resources)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
+    assert the_variant(resources)["InferenceAmiVersion"] == "al2-ami-sagemaker-inference-gpu-3-1"
 
 
 def test_a_gpu_that_is_newer_than_every_ami_is_left_to_sagemakers_own_host(
@@ -88,7 +71,7 @@ def test_a_gpu_that_is_newer_than_every_ami_is_left_to_sagemakers_own_host(
         allow_unlisted_instance_type=True,
     )
 
-    assert "InferenceAmiVersion" not in _variant(resources)
+    assert "InferenceAmiVersion" not in the_variant(resources)
 
 
 def test_an_instance_with_nvme_gets_neither_volume_nor_key(
@@ -97,7 +80,7 @@ def test_an_instance_with_nvme_gets_neither_volume_nor_key(
     (config,) = resources("AWS::SageMaker::EndpointConfig")
 
     assert "KmsKeyId" not in config
-    assert "VolumeSizeInGB" not in _variant(resources)
+    assert "VolumeSizeInGB" not in the_variant(resources)
 
 
 def test_model_and_configuration_can_be_replaced_because_they_have_no_name(
@@ -141,7 +124,7 @@ def test_time_outs_are_ten_minutes_or_what_is_asked_for(
     stack: Stack, repository: ModelRepository, resources: Resources
 ) -> None:
     MultiModelEndpoint(stack, "Endpoint", repository=repository, model_download_timeout=Duration.minutes(30))
-    variant = _variant(resources)
+    variant = the_variant(resources)
 
     assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 600
     assert variant["ModelDataDownloadTimeoutInSeconds"] == 1800
@@ -150,7 +133,7 @@ def test_time_outs_are_ten_minutes_or_what_is_asked_for(
 def test_caching_can_be_turned_off(stack: Stack, repository: ModelRepository, resources: Resources) -> None:
     MultiModelEndpoint(stack, "Endpoint", repository=repository, keep_models_cached=False)
 
-    assert _container(resources)["MultiModelConfig"] == {"ModelCacheSetting": "Disabled"}
+    assert the_container(resources)["MultiModelConfig"] == {"ModelCacheSetting": "Disabled"}
 
 
 def test_the_role_has_no_managed_policy(endpoint: MultiModelEndpoint, resources: Resources) -> None:
@@ -160,7 +143,7 @@ def test_the_role_has_no_managed_policy(endpoint: MultiModelEndpoint, resources:
 def test_the_role_reads_the_prefix_pulls_one_image_logs_and_publishes_metrics(
     endpoint: MultiModelEndpoint, stack: Stack
 ) -> None:
-    by_action = {str(each["Action"]): each for each in _role_statements(stack)}
+    by_action = {str(each["Action"]): each for each in statements(stack)}
 
     assert set(by_action) == {
         "s3:ListBucket",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
@@ -15,15 +16,22 @@ MORNING = Schedule.cron(week_day="MON-FRI", hour="7", minute="0")
 NEW_YEAR = datetime(2027, 1, 1, tzinfo=timezone.utc)
 
 
-def actions(resources: Resources) -> list[dict[str, Any]]:
-    [target] = resources("AWS::ApplicationAutoScaling::ScalableTarget")
-    found: list[dict[str, Any]] = target["ScheduledActions"]
-    return found
+Actions = Callable[..., list[dict[str, Any]]]
 
 
-def test_the_range_changes_at_an_hour_of_a_time_zone(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
+@pytest.fixture
+def actions(stack: Stack, endpoint: MultiModelEndpoint, resources: Resources) -> Actions:
+    """Scales the endpoint; gives its scheduled actions."""
+
+    def scheduled(**arguments: Any) -> list[dict[str, Any]]:
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, **arguments)
+        [target] = resources("AWS::ApplicationAutoScaling::ScalableTarget")
+        return list(target["ScheduledActions"])
+
+    return scheduled
+
+
+def test_the_range_changes_at_an_hour_of_a_time_zone(actions: Actions) -> None:
     morning = ScheduledCapacity(
         name="Morning",
         schedule=MORNING,
@@ -33,9 +41,7 @@ def test_the_range_changes_at_an_hour_of_a_time_zone(
         start=datetime(2026, 12, 1, tzinfo=timezone.utc),
         end=NEW_YEAR,
     )
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, schedules=[morning])
-
-    assert actions(resources) == [
+    assert actions(schedules=[morning]) == [
         {
             "ScheduledActionName": "Morning",
             "Schedule": "cron(0 7 ? * MON-FRI *)",
@@ -47,13 +53,9 @@ def test_the_range_changes_at_an_hour_of_a_time_zone(
     ]
 
 
-def test_what_an_action_does_not_set_is_left_out(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
+def test_what_an_action_does_not_set_is_left_out(actions: Actions) -> None:
     fair = ScheduledCapacity(name="Fair", schedule=Schedule.at(NEW_YEAR), min_capacity=3)
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, schedules=[fair])
-
-    assert actions(resources) == [
+    assert actions(schedules=[fair]) == [
         {
             "ScheduledActionName": "Fair",
             "Schedule": "at(2027-01-01T00:00:00)",
@@ -63,13 +65,12 @@ def test_what_an_action_does_not_set_is_left_out(
 
 
 @pytest.mark.parametrize(("least", "most"), [(1, 1), (4, 4)])
-def test_a_schedule_may_fix_the_number_of_instances(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources, least: int, most: int
-) -> None:
+def test_a_schedule_may_fix_the_number_of_instances(least: int, most: int, actions: Actions) -> None:
     fixed = ScheduledCapacity(name="Fixed", schedule=MORNING, min_capacity=least, max_capacity=most)
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], schedules=[fixed])
-
-    assert actions(resources)[0]["ScalableTargetAction"] == {"MinCapacity": least, "MaxCapacity": most}
+    assert actions(targets=[], schedules=[fixed])[0]["ScalableTargetAction"] == {
+        "MinCapacity": least,
+        "MaxCapacity": most,
+    }
 
 
 @pytest.mark.parametrize(
@@ -124,11 +125,9 @@ def test_two_actions_of_one_name_are_refused(stack: Stack, endpoint: MultiModelE
         EndpointScaling(stack, "S", endpoint=endpoint, schedules=twice)
 
 
-def test_a_capacity_known_only_at_deployment_is_let_pass(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
+def test_a_capacity_known_only_at_deployment_is_let_pass(stack: Stack, actions: Actions) -> None:
     least = CfnParameter(stack, "Least", type="Number").value_as_number
     morning = ScheduledCapacity(name="Morning", schedule=MORNING, min_capacity=int(least), max_capacity=1)
-    EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=2, max_capacity=4, schedules=[morning])
-
-    assert actions(resources)[0]["ScalableTargetAction"]["MinCapacity"] == {"Ref": "Least"}
+    assert actions(min_capacity=2, max_capacity=4, schedules=[morning])[0]["ScalableTargetAction"][
+        "MinCapacity"
+    ] == {"Ref": "Least"}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,20 +21,27 @@ def latency(endpoint: MultiModelEndpoint) -> cloudwatch.IMetric:
     return endpoint.metric_model_latency(statistic="p90")
 
 
-def policy(resources: Resources) -> dict[str, Any]:
-    [found] = resources("AWS::ApplicationAutoScaling::ScalingPolicy")
-    return found
+Policy = Callable[..., dict[str, Any]]
 
 
-def test_steps_upwards_add_the_more_the_further_the_metric_is_off(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    out = StepScaling(name="Slow", metric=latency(endpoint), steps=OUT)
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[out])
+@pytest.fixture
+def policy(stack: Stack, endpoint: MultiModelEndpoint, resources: Resources) -> Policy:
+    """Scales the endpoint by steps of its latency alone; gives the properties of the policy."""
 
-    assert policy(resources)["PolicyType"] == "StepScaling"
-    assert policy(resources)["PolicyName"] == "fleet-Slow"
-    assert policy(resources)["StepScalingPolicyConfiguration"] == {
+    def scaled(**arguments: Any) -> dict[str, Any]:
+        steps = StepScaling(**{"name": "Slow", "metric": latency(endpoint), **arguments})
+        EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[steps])
+        [found] = resources("AWS::ApplicationAutoScaling::ScalingPolicy")
+        return found
+
+    return scaled
+
+
+def test_steps_upwards_add_the_more_the_further_the_metric_is_off(policy: Policy) -> None:
+    found = policy(steps=OUT)
+
+    assert (found["PolicyType"], found["PolicyName"]) == ("StepScaling", "fleet-Slow")
+    assert found["StepScalingPolicyConfiguration"] == {
         "AdjustmentType": "ChangeInCapacity",
         "Cooldown": 900,
         "MetricAggregationType": "Average",
@@ -45,12 +53,8 @@ def test_steps_upwards_add_the_more_the_further_the_metric_is_off(
     }
 
 
-def test_steps_downwards_remove_the_more_the_further_the_metric_is_below(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    down = StepScaling(name="Idle", metric=latency(endpoint), steps=IN, direction="in")
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[down])
-    configuration = policy(resources)["StepScalingPolicyConfiguration"]
+def test_steps_downwards_remove_the_more_the_further_the_metric_is_below(policy: Policy) -> None:
+    configuration = policy(steps=IN, direction="in")["StepScalingPolicyConfiguration"]
 
     assert configuration["Cooldown"] == 600
     assert configuration["StepAdjustments"] == [
@@ -82,19 +86,13 @@ def test_an_alarm_at_the_first_step_runs_the_policy(
     assert alarm["AlarmName"] == "fleet-scaling-Steps"
 
 
-def test_steps_may_be_percentages_of_the_fleet(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    scaling = StepScaling(
-        name="Slow",
-        metric=latency(endpoint),
+def test_steps_may_be_percentages_of_the_fleet(policy: Policy) -> None:
+    configuration = policy(
         steps=[ScalingStep(at=500, change=50)],
         adjustment="PercentChangeInCapacity",
         minimum_change=2,
         cooldown=Duration.minutes(1),
-    )
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[scaling])
-    configuration = policy(resources)["StepScalingPolicyConfiguration"]
+    )["StepScalingPolicyConfiguration"]
 
     assert configuration["AdjustmentType"] == "PercentChangeInCapacity"
     assert (configuration["MinAdjustmentMagnitude"], configuration["Cooldown"]) == (2, 60)
@@ -138,17 +136,10 @@ def test_steps_that_cannot_work_are_refused(
 
 
 @pytest.mark.parametrize("direction", ["out", "in"])
-def test_an_exact_number_may_be_set_in_either_direction(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources, direction: Any
-) -> None:
-    steps = [ScalingStep(at=5, change=1)]
-    metric = latency(endpoint)
-    scaling = StepScaling(
-        name="S", metric=metric, steps=steps, direction=direction, adjustment="ExactCapacity"
-    )
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[scaling])
+def test_an_exact_number_may_be_set_in_either_direction(policy: Policy, direction: str) -> None:
+    found = policy(steps=[ScalingStep(at=5, change=1)], direction=direction, adjustment="ExactCapacity")
 
-    assert policy(resources)["StepScalingPolicyConfiguration"]["AdjustmentType"] == "ExactCapacity"
+    assert found["StepScalingPolicyConfiguration"]["AdjustmentType"] == "ExactCapacity"
 
 
 def test_a_name_that_a_target_has_is_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:
@@ -158,15 +149,11 @@ def test_a_name_that_a_target_has_is_refused(stack: Stack, endpoint: MultiModelE
         EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[GpuUtilization()], steps=[scaling])
 
 
-def test_a_change_known_only_at_deployment_is_let_pass(
-    stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
+def test_a_change_known_only_at_deployment_is_let_pass(stack: Stack, policy: Policy) -> None:
     change = CfnParameter(stack, "Change", type="Number").value_as_number
-    steps = [ScalingStep(at=5, change=int(change))]
-    scaling = StepScaling(name="S", metric=latency(endpoint), steps=steps)
-    EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[scaling])
+    found = policy(steps=[ScalingStep(at=5, change=int(change))])
 
-    [adjustment] = policy(resources)["StepScalingPolicyConfiguration"]["StepAdjustments"]
+    [adjustment] = found["StepScalingPolicyConfiguration"]["StepAdjustments"]
     assert adjustment["ScalingAdjustment"] == {"Ref": "Change"}
 
 
@@ -176,9 +163,8 @@ def test_a_step_is_made_of_numbers(given: dict[str, Any]) -> None:
         ScalingStep(**given)
 
 
-def test_where_a_step_begins_has_to_be_known(stack: Stack, endpoint: MultiModelEndpoint) -> None:
+def test_where_a_step_begins_has_to_be_known(stack: Stack, policy: Policy) -> None:
     begin = CfnParameter(stack, "Begin", type="Number").value_as_number
-    scaling = StepScaling(name="S", metric=latency(endpoint), steps=[ScalingStep(at=begin, change=1)])
 
     with pytest.raises(FleetError, match="a step's at is known only when the stack is deployed"):
-        EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[scaling])
+        policy(steps=[ScalingStep(at=begin, change=1)])

@@ -14,7 +14,7 @@ from aws_cdk import App, CfnParameter, Duration, Stack
 from aws_cdk.assertions import Annotations, Match, Template
 from function_world import Clock, Context, Requests, web_server
 from moto.sagemaker.models import sagemaker_backends
-from synthesised import Resources
+from synthesised import Resources, only
 
 from tests.rehearsal.aws_for_hosting import REGION, MotoAws, moto_aws
 from triton_aws.eventbridge import matches
@@ -89,17 +89,8 @@ def template() -> dict[str, Any]:
     return dict(Template.from_stack(stack).to_json()["Resources"])
 
 
-def _only(template: dict[str, Any], kind: str) -> tuple[str, dict[str, Any]]:
-    ((name, resource),) = (
-        (name, each)
-        for name, each in template.items()
-        if each["Type"] == kind and not name.startswith("EndpointStart")
-    )
-    return name, resource
-
-
 def _starts(template: dict[str, Any], event: dict[str, Any]) -> bool:
-    _, rule = _only(template, "AWS::Events::Rule")
+    _, rule = only(template, "AWS::Events::Rule")
     pattern = rule["Properties"]["EventPattern"]
     return matches(pattern, event, passes=lambda value, allowed: value in allowed, absent=object())
 
@@ -130,8 +121,8 @@ def test_no_other_event_starts_it(what: tuple[Any, ...], value: Any, template: d
 
 
 def test_the_function_is_passed_the_requests_and_told_the_rest(template: dict[str, Any]) -> None:
-    function, resource = _only(template, "AWS::Lambda::Function")
-    _, rule = _only(template, "AWS::Events::Rule")
+    function, resource = only(template, "AWS::Lambda::Function")
+    _, rule = only(template, "AWS::Events::Rule")
     (target,) = rule["Properties"]["Targets"]
     variables = resource["Properties"]["Environment"]["Variables"]
 
@@ -148,24 +139,24 @@ def test_the_function_is_passed_the_requests_and_told_the_rest(template: dict[st
 
 
 def test_only_the_rule_may_start_it(template: dict[str, Any]) -> None:
-    rule, _ = _only(template, "AWS::Events::Rule")
-    _, permission = _only(template, "AWS::Lambda::Permission")
+    rule, _ = only(template, "AWS::Events::Rule")
+    _, permission = only(template, "AWS::Lambda::Permission")
 
     assert permission["Properties"]["Principal"] == "events.amazonaws.com"
     assert permission["Properties"]["SourceArn"] == {"Fn::GetAtt": [rule, "Arn"]}
 
 
 def test_it_is_ready_before_the_endpoint_changes(template: dict[str, Any]) -> None:
-    permission, _ = _only(template, "AWS::Lambda::Permission")
-    endpoint, resource = _only(template, "AWS::SageMaker::Endpoint")
-    _, function = _only(template, "AWS::Lambda::Function")
+    permission, _ = only(template, "AWS::Lambda::Permission")
+    endpoint, resource = only(template, "AWS::SageMaker::Endpoint")
+    _, function = only(template, "AWS::Lambda::Function")
 
     assert permission in resource["DependsOn"]
     assert endpoint not in json.dumps(function)
 
 
 def test_the_function_may_invoke_one_endpoint_and_read_the_manifest(template: dict[str, Any]) -> None:
-    _, function = _only(template, "AWS::Lambda::Function")
+    _, function = only(template, "AWS::Lambda::Function")
     role = function["Properties"]["Role"]["Fn::GetAtt"][0]
     ((_, policy),) = (
         (name, each["Properties"])
@@ -196,16 +187,16 @@ def test_the_alias_moves_to_a_new_endpoint_after_its_first_loads(
     alias = EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet")
     EndpointWarmUp(stack, "WarmUp", endpoint=endpoint, requests=[MINILM], alias=alias)
     resources = Template.from_stack(stack).to_json()["Resources"]
-    loads, resource = _only(resources, "Custom::TritonFirstLoads")
-    created, _ = _only(resources, "AWS::SageMaker::Endpoint")
-    _, parameter = _only(resources, "AWS::SSM::Parameter")
+    loads, resource = only(resources, "Custom::TritonFirstLoads")
+    created, _ = only(resources, "AWS::SageMaker::Endpoint")
+    _, parameter = only(resources, "AWS::SSM::Parameter")
 
     assert created in resource["DependsOn"]
     assert loads in parameter["DependsOn"]
 
 
 def test_no_concurrency_is_reserved_for_a_new_account_has_none_to_spare(template: dict[str, Any]) -> None:
-    _, function = _only(template, "AWS::Lambda::Function")
+    _, function = only(template, "AWS::Lambda::Function")
 
     assert "ReservedConcurrentExecutions" not in function["Properties"]
 
@@ -264,10 +255,7 @@ def test_what_says_to_be_json_is_json(content_type: str, stack: Stack) -> None:
 
 def test_every_mistake_is_reported_at_once(stack: Stack) -> None:
     assert _problems(
-        stack,
-        replace(MINILM, body=""),
-        WarmUpRequest(model="", body="{"),
-        every=Duration.millis(500),
+        stack, replace(MINILM, body=""), WarmUpRequest(model="", body="{"), every=Duration.millis(500)
     ) == [
         "body is empty",
         "model is empty",
