@@ -120,6 +120,7 @@ def realised(value: Any, world: World) -> Any:
     return value
 
 
+_ALARM_ARN = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:errors"
 NUMBER = InStack("a number token", lambda world: world.parameter("Number").value_as_number)
 TEXT = InStack("a text token", lambda world: world.parameter("String").value_as_string)
 TEXTS = InStack("a list token", lambda world: world.parameter("CommaDelimitedList").value_as_list)
@@ -137,6 +138,9 @@ ROLE = InStack(
     lambda world: iam.Role(world.stack, world.id(), assumed_by=iam.ServicePrincipal("ec2.amazonaws.com")),
 )
 IMAGES = InStack("an image repository", lambda world: ecr.Repository(world.stack, world.id()))
+ALARM = InStack(
+    "an alarm", lambda world: cloudwatch.Alarm.from_alarm_arn(world.stack, world.id(), _ALARM_ARN)
+)
 METRIC = InStack("a metric", lambda _: cloudwatch.Metric(namespace="Queue", metric_name="Depth"))
 
 ODD = st.sampled_from(
@@ -254,7 +258,7 @@ _shared: dict[str, st.SearchStrategy[Any]] = {
     ),
     "log_retention": st.sampled_from(logs.RetentionDays),
     "deployment": _deployments,
-    "rollback_alarms": st.lists(NAMES, max_size=12),
+    "rollback_alarms": st.lists(mostly(NAMES, st.just(ALARM)), max_size=12),
     "network_isolation": st.booleans(),
     "image": _images,
     "environment": st.dictionaries(

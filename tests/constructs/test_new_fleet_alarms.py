@@ -11,6 +11,7 @@ from synthesised import Resources
 
 from triton_fleet import (
     Canary,
+    EndpointMetrics,
     FleetError,
     GreenFleetAlarms,
     ModelRepository,
@@ -127,6 +128,27 @@ def test_more_alarms_than_a_deployment_takes_are_refused(stack: Stack, repositor
 
     with pytest.raises(FleetError, match="11 rollback alarms"):
         GreenFleetAlarms(stack, "Rollback", endpoint=endpoint)
+
+
+def test_alarms_of_ones_own_undo_a_deployment_and_may_be_described(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    before = EndpointMetrics(endpoint_name="fleet").metric_model_latency()
+    slow = before.create_alarm(stack, "Slow", threshold=500, evaluation_periods=3)
+    endpoint = deployed_by_canary(stack, repository, rollback_alarms=[slow])
+    metric = endpoint.metric_error_rate(label=endpoint.endpoint_config_name)
+    failing = metric.create_alarm(stack, "Failing", threshold=1, evaluation_periods=3)
+    endpoint.roll_back_on([failing])
+
+    described = [
+        statement["Resource"]
+        for policy in resources("AWS::IAM::Policy")
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Action"] == "cloudwatch:DescribeAlarms"
+    ]
+    named = [stack.resolve(each.alarm_name)["Ref"] for each in (slow, failing)]
+    assert rolled_back_on(stack) == named
+    assert [each["Fn::Join"][1][-1]["Ref"] for each in described] == named
 
 
 def test_a_variant_that_is_not_there_is_refused(stack: Stack, canary: MultiModelEndpoint) -> None:

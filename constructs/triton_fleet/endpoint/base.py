@@ -9,6 +9,7 @@ from types import MappingProxyType
 import jsii
 from aws_cdk import Annotations as Advice
 from aws_cdk import Names, Resource, Tags
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
@@ -18,11 +19,11 @@ from constructs import Construct
 from triton_fleet.arguments.collector import ProblemCollector, warn
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.endpoint.execution_role import execution_role
+from triton_fleet.endpoint.execution_role import execution_role, see_alarms
 from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
 from triton_fleet.endpoint.instance_checks import host_ami_reported
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
-from triton_fleet.endpoint.shared import Shared
+from triton_fleet.endpoint.shared import Shared, alarm_names
 from triton_fleet.functions.endpoint_start import EndpointStart
 from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
@@ -183,19 +184,30 @@ class Endpoint(Resource, VariantMetrics):
         return self._resource.endpoint_config_name
 
     @typed
-    def roll_back_on(self, alarms: Sequence[str]) -> None:
+    def roll_back_on(self, alarms: Sequence[cloudwatch.IAlarm | str]) -> None:
         """Undo a deployment for these alarms as well.
 
+        An alarm of the new fleet names the endpoint's configuration, so it is created after that, and this is
+        how the endpoint learns of it.
+
         Args:
-            alarms: The alarms' names. Alarms of the new fleet need the endpoint's configuration, and so come
-                after it: this is how the endpoint learns of them. Allow `role` to describe them; that of
-                `GreenFleetAlarms` may already.
+            alarms: Alarms, or names of alarms. The role may describe them.
 
         Raises:
             FleetError: More than ten alarms altogether, one of them twice, or an endpoint without deployment.
         """
+        names, before = alarm_names(alarms), len(self._shared.rollback_alarms)
+        self._roll_back_on(names)
+        # A policy of its own: an alarm may need the configuration, which needs the role's first policy.
+        policy = iam.Policy(
+            self, f"RollbackAlarms{before}", statements=[see_alarms(self, names)], roles=[self.role]
+        )
+        self._resource.node.add_dependency(policy)
+
+    def _roll_back_on(self, further: Sequence[str]) -> None:
+        """Undo a deployment for alarms that the role may describe already."""
         collector = ProblemCollector.of(self)
-        deployment, names = self._shared.deployment, [*self._shared.rollback_alarms, *alarms]
+        deployment, names = self._shared.deployment, [*self._shared.rollback_alarms, *further]
         collector.add(
             rollback_alarm_problems(
                 names, has_deployment=deployment is not None, where=collector.where("rollback_alarms")

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from aws_cdk import Annotations as Advice
 from aws_cdk import Duration, Size
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -27,7 +28,7 @@ from triton_fleet.endpoint.multi_model_checks import (
     multi_model_type,
     unload_stall,
 )
-from triton_fleet.endpoint.shared import Shared
+from triton_fleet.endpoint.shared import Shared, alarm_names
 from triton_fleet.hosting.capacity_reservation import CapacityReservation
 from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.hosting.deployment import Deployment
@@ -96,7 +97,7 @@ class MultiModelEndpoint(Endpoint):
         metric_interval: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         deployment: Deployment | None = None,
-        rollback_alarms: Sequence[str] = (),
+        rollback_alarms: Sequence[cloudwatch.IAlarm | str] = (),
         network: EndpointNetwork | None = None,
         network_isolation: bool = False,
         image: CustomImage | None = None,
@@ -149,8 +150,8 @@ class MultiModelEndpoint(Endpoint):
             log_retention: How long the containers' logs are kept.
             deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
                 rolled back on nothing.
-            rollback_alarms: Names of the alarms that undo a deployment; plain names, because such an alarm
-                exists before the endpoint does.
+            rollback_alarms: The alarms that undo a deployment, or their names. Such an alarm exists before
+                the endpoint does: let it name the endpoint by a literal name, as `RollbackAlarms` do.
             network: The private subnets that the containers reach other services from. By default SageMaker's
                 own network.
             network_isolation: Cut the containers off from any network. Models are still read, by the
@@ -204,7 +205,7 @@ class MultiModelEndpoint(Endpoint):
                 network_isolation=network_isolation,
                 encryption_key=encryption_key,
                 deployment=deployment,
-                rollback_alarms=rollback_alarms,
+                rollback_alarms=alarm_names(rollback_alarms),
                 detailed_observability=detailed_observability,
                 enhanced_metrics=enhanced_metrics,
                 metric_interval=metric_interval,

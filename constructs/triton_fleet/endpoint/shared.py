@@ -8,6 +8,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 
@@ -27,6 +28,11 @@ from triton_fleet.repository.model_repository import ModelRepository
 from triton_models.facts.instances import InstanceType
 from triton_models.facts.releases import Release
 from triton_models.facts.releases import release as find_release
+
+
+def alarm_names(alarms: Sequence[cloudwatch.IAlarm | str]) -> Sequence[str]:
+    """The names of alarms; a list that is known only at deployment remains one, to be refused."""
+    return [each if isinstance(each, str) else each.alarm_name for each in alarms]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
@@ -18,7 +19,7 @@ from triton_fleet.arguments.typed import typed
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.checks import async_features, single_model_artifact, variant_set
 from triton_fleet.endpoint.instance_checks import instance_pools, same_image
-from triton_fleet.endpoint.shared import Shared
+from triton_fleet.endpoint.shared import Shared, alarm_names
 from triton_fleet.functions.artifact_ready import ArtifactReady
 from triton_fleet.functions.checks import artifact_timeout as artifact_timeout_problem
 from triton_fleet.hosting.async_inference import AsyncInference
@@ -95,7 +96,7 @@ class SingleModelEndpoint(Endpoint):
         metric_interval: Duration | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         deployment: Deployment | None = None,
-        rollback_alarms: Sequence[str] = (),
+        rollback_alarms: Sequence[cloudwatch.IAlarm | str] = (),
         network: EndpointNetwork | None = None,
         network_isolation: bool = False,
         image: CustomImage | None = None,
@@ -133,7 +134,8 @@ class SingleModelEndpoint(Endpoint):
             log_retention: How long the containers' logs are kept.
             deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
                 rolled back on nothing.
-            rollback_alarms: Names of the alarms that undo a deployment.
+            rollback_alarms: The alarms that undo a deployment, or their names. Such an alarm exists before
+                the endpoint does: let it name the endpoint by a literal name, as `RollbackAlarms` do.
             network: The private subnets that the containers reach other services from.
             network_isolation: Cut the containers off from any network.
             image: An image of your own, made from that of `release`.
@@ -165,7 +167,7 @@ class SingleModelEndpoint(Endpoint):
                 network_isolation=network_isolation,
                 encryption_key=encryption_key,
                 deployment=deployment,
-                rollback_alarms=rollback_alarms,
+                rollback_alarms=alarm_names(rollback_alarms),
                 detailed_observability=detailed_observability,
                 enhanced_metrics=enhanced_metrics,
                 metric_interval=metric_interval,

@@ -168,7 +168,7 @@ class GreenFleetAlarms(Construct):
         )
         # By their literal names: the alarms are made after the role, on which the configuration depends.
         endpoint.role.add_to_policy(see_alarms(endpoint, tuple(declared)))
-        endpoint.roll_back_on([alarm.alarm_name for alarm in self.alarms.values()])
+        endpoint._roll_back_on([alarm.alarm_name for alarm in self.alarms.values()])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,8 +194,11 @@ def _of_lists(given: object, wanted: Any) -> str:
     if get_origin(wanted) is tuple and isinstance(given, list):
         return "write it with round brackets, or as tuple(...)"
     element = get_args(wanted)[0]
-    looked_at = isinstance(element, type) and not getattr(element, "_is_protocol", False)
-    if looked_at and isinstance(given, element):
+    elements = get_args(element) if get_origin(element) in UNIONS else (element,)
+    classes = (
+        each for each in elements if isinstance(each, type) and not getattr(each, "_is_protocol", False)
+    )
+    if isinstance(given, tuple(classes)):
         return f"write ({shown(given)},)" if get_origin(wanted) is tuple else f"write [{shown(given)}]"
     return ""
 
