@@ -1,4 +1,4 @@
-"""The page of each room of the toolkit, which is the docstring of its package."""
+"""The page of each room of the constructs and of the toolkit, which is the docstring of its package."""
 
 from __future__ import annotations
 
@@ -8,21 +8,31 @@ from pathlib import Path
 
 import pytest
 
+import triton_fleet
 import triton_models
 
-TOOLKIT = Path(triton_models.__file__).parent
-ROOMS = sorted(path.parent.name for path in TOOLKIT.glob("*/__init__.py"))
+ROOMS = [
+    path.parent
+    for package in (triton_fleet, triton_models)
+    for path in sorted(Path(package.__file__).parent.glob("*/__init__.py"))
+]
 SCREEN = 24
 
-
-def page(room: str) -> str:
-    return ast.get_docstring(ast.parse((TOOLKIT / room / "__init__.py").read_text())) or ""
+every_room = pytest.mark.parametrize("room", ROOMS, ids=lambda room: f"{room.parent.name}.{room.name}")
 
 
-def imported(room: str) -> set[str]:
-    """The other rooms that a room imports."""
+def page(room: Path) -> str:
+    return ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+
+
+def neighbours(room: Path) -> set[str]:
+    return {each.name for each in ROOMS if each.parent == room.parent and each != room}
+
+
+def imported(room: Path) -> set[str]:
+    """The other rooms of its package that a room imports."""
     found = set()
-    for path in (TOOLKIT / room).rglob("*.py"):
+    for path in room.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:
                 names = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
@@ -30,23 +40,22 @@ def imported(room: str) -> set[str]:
                 names = [each.name for each in node.names]
             else:
                 continue
-            found |= {match[1] for name in names if (match := re.match(r"triton_models\.(\w+)", name))}
-    return found & set(ROOMS) - {room}
+            found |= {match[1] for name in names if (match := re.match(rf"{room.parent.name}\.(\w+)", name))}
+    return found & neighbours(room)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_page_fits_on_a_screen_and_names_every_import(room: str) -> None:
+@every_room
+def test_a_page_fits_on_a_screen_and_names_every_import(room: Path) -> None:
     *_, last = page(room).splitlines()
 
     assert len(page(room).splitlines()) <= SCREEN
-    assert set(re.findall(r"\b[a-z]+\b", last.removeprefix("Imports: "))) & set(ROOMS) == imported(room)
+    assert set(re.findall(r"\b[a-z]+\b", last.removeprefix("Imports: "))) & neighbours(room) == imported(room)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_page_names_no_module_that_is_not_there(room: str) -> None:
+@every_room
+def test_a_page_names_no_module_that_is_not_there(room: Path) -> None:
     named = set(re.findall(r"`([a-z_]+)`", page(room)))
-    folder = TOOLKIT / room
-    there = {path.stem for path in folder.iterdir()}
-    code = "\n".join(path.read_text() for path in folder.rglob("*.py"))
+    there = {path.stem for path in room.iterdir()}
+    code = "\n".join(path.read_text() for path in room.rglob("*.py"))
 
     assert [name for name in named - there if not re.search(rf"\b{name}\b", code)] == []

@@ -7,4 +7,7 @@
 - `source`, `inputs`: the folder that models are built from, trained weights, and the token of a private hub.
 - `working_folder`: the timing cache and the results of runs, next to the artifacts.
 - `code`: the program that starts a Processing job.
+- `checks`, `machine_checks`: the checks of arguments and of machines.
+
+Imports: arguments, images, repository.
 """
