@@ -231,9 +231,7 @@ class Endpoint(Resource, VariantMetrics):
     def _grant_invoke(self, grantee: iam.IGrantable, target_models: Sequence[str]) -> iam.Grant:
         return invocation_grant(grantee, endpoint_arn=self.endpoint_arn, target_models=target_models)
 
-    def _register(
-        self, variants: Sequence[tuple[Hosting, InstanceType]], *, asynchronous: bool = False
-    ) -> None:
+    def _register(self, variants: Sequence[tuple[Hosting, InstanceType]], *, asynchronous: bool) -> None:
         """Say which variants there are, the first of them first."""
         deployed = [
             DeployedVariant(
@@ -277,8 +275,16 @@ class Endpoint(Resource, VariantMetrics):
     def _log_group_name(self) -> str:
         return f"/aws/sagemaker/Endpoints/{self.literal_name}"
 
-    def _begin(self, repository: ModelRepository | None = None) -> None:
-        """Make what has to be there first: the log group, and the manifest of a repository that is served."""
+    def _prepare(
+        self,
+        variants: Sequence[tuple[Hosting, InstanceType]],
+        *,
+        asynchronous: bool = False,
+        repository: ModelRepository | None = None,
+    ) -> None:
+        """Create what comes before the models: the log group, the manifest of a repository, and the role."""
+        self._register(variants, asynchronous=asynchronous)
+        self.image = self._image()
         self.start = EndpointStart(
             self,
             "Start",
@@ -288,9 +294,7 @@ class Endpoint(Resource, VariantMetrics):
             repository=repository,
         )
         self.log_group = logs.LogGroup.from_log_group_name(self, "Logs", self.start.log_group_name)
-
-    def _execution_role(self) -> iam.Role:
-        return execution_role(
+        self.role = execution_role(
             self,
             endpoint_name=self.literal_name,
             shared=self._shared,
@@ -392,8 +396,7 @@ class Endpoint(Resource, VariantMetrics):
         )
         for advice, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
             Advice.of(self).add_warning_v2(advice, text)
-        if (
-            shared.network is not None
-        ):  # an instance that starts before its VPC endpoints cannot pull its image
+        if shared.network is not None:
+            # An instance that starts before its VPC endpoints cannot pull its image.
             endpoint.node.add_dependency(shared.network)
         return endpoint

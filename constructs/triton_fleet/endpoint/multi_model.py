@@ -58,22 +58,6 @@ class MultiModelEndpoint(Endpoint):
 
     While auto scaling is attached, SageMaker refuses to change the instance type of a live endpoint. Give the
     endpoint a new name together with a new instance type: CloudFormation then creates the new one first.
-
-    Attributes:
-        literal_name: The endpoint's name as a string. Use it where nothing may wait for the endpoint, such as
-            in an alarm that it is rolled back on. `endpoint_name` is the same name as a token: CloudFormation
-            deploys what uses that one after the endpoint.
-        variants: Its only variant, by name.
-        variant_name: The name of its only variant.
-        instance: The instance type with its facts.
-        release: The Triton release with its facts.
-        repository: Where its models come from.
-        role: What the instances may do.
-        image: The image of the release, or the one of your own.
-        server: How Triton is started.
-        deployment: How a new configuration takes over; None is SageMaker's own way.
-        log_group: Where the containers log. It belongs to no stack, and outlives the endpoint.
-        start: What makes the log group, and the manifest of an empty repository, before the endpoint.
     """
 
     @typed
@@ -234,16 +218,8 @@ class MultiModelEndpoint(Endpoint):
             undocumented=allow_unlisted_instance_type,
             pools_undocumented=undocumented_instance_pools,
         )
-        self._register([(hosting, instance)])
-        self.image = self._image()
-        self._begin(self.repository)
-        self.role = self._execution_role()
-        model = self._model(self, "Model", self._container(keep_models_cached=keep_models_cached))
-        names = [model.attr_model_name] + [None] * len(hosting.instance_pools)
-        self._resource = self._deployed(
-            [production_variant(hosting, instance=instance, release=self.release, models=names)],
-            hosting=[hosting],
-        )
+        self._prepare([(hosting, instance)], repository=repository)
+        self._resource = self._serve(hosting, instance, cache="Enabled" if keep_models_cached else "Disabled")
 
     @typed
     def grant_invoke(self, grantee: iam.IGrantable, *, target_models: Sequence[str] = ()) -> iam.Grant:
@@ -321,16 +297,18 @@ class MultiModelEndpoint(Endpoint):
                 "ones. SageMaker may refuse them, and would only at deployment.",
             )
 
-    def _container(self, *, keep_models_cached: bool) -> sagemaker.CfnModel.ContainerDefinitionProperty:
-        return sagemaker.CfnModel.ContainerDefinitionProperty(
+    def _serve(self, hosting: Hosting, instance: InstanceType, *, cache: str) -> sagemaker.CfnEndpoint:
+        container = sagemaker.CfnModel.ContainerDefinitionProperty(
             image=self.image.uri,
             mode="MultiModel",
             model_data_url=self.repository.url,
-            multi_model_config=sagemaker.CfnModel.MultiModelConfigProperty(
-                model_cache_setting="Enabled" if keep_models_cached else "Disabled"
-            ),
+            multi_model_config=sagemaker.CfnModel.MultiModelConfigProperty(model_cache_setting=cache),
             environment=self._environment(),
         )
+        model = self._model(self, "Model", container)
+        names = [model.attr_model_name] + [None] * len(hosting.instance_pools)
+        variant = production_variant(hosting, instance=instance, release=self.release, models=names)
+        return self._deployed([variant], hosting=[hosting])
 
 
 def _known_arguments(excluded: Mapping[str, object]) -> None:

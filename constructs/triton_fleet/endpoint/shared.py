@@ -37,27 +37,7 @@ def alarm_names(alarms: Sequence[cloudwatch.IAlarm | str]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """The arguments of every endpoint; each construct explains its own.
-
-    Attributes:
-        endpoint_name: A literal name; None to make one from the construct's path.
-        repository: Where the models are.
-        release: The Triton release.
-        server: How Triton is started.
-        environment: Variables of the container besides those of the server's options.
-        image: An image of the user's own.
-        cpu_image: Whether it is AWS's image for CPUs.
-        network: The VPC.
-        network_isolation: Whether containers are cut off from any network.
-        encryption_key: The key of the volumes.
-        deployment: How a new configuration takes over.
-        rollback_alarms: Names of the alarms that undo a deployment.
-        detailed_observability: Whether metrics of each GPU are published.
-        enhanced_metrics: Whether metrics of each instance are published.
-        metric_interval: How often metrics are published; None for every minute.
-        log_retention: How long logs are kept.
-        tags: Of everything in the endpoint.
-    """
+    """The arguments of every endpoint; each construct explains its own."""
 
     endpoint_name: str | None
     repository: ModelRepository

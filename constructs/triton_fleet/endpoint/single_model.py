@@ -57,19 +57,6 @@ class SingleModelEndpoint(Endpoint):
     In an artifact each model is a folder, and an ensemble is named by `Variant.default_model`.
 
     Attributes:
-        literal_name: The endpoint's name as a string. Use it where nothing may wait for the endpoint, such as
-            in an alarm that it is rolled back on. `endpoint_name` is the same name as a token: CloudFormation
-            deploys what uses that one after the endpoint.
-        variants: Its production variants by name, in the order in which they were given.
-        variant_name: The name of the first variant.
-        instance: The first variant's instance type with its facts.
-        release: The Triton release with its facts.
-        repository: Where its artifacts come from.
-        role: What the instances may do.
-        image: The image that the first variant runs.
-        server: How Triton is started.
-        deployment: How a new configuration takes over; None is SageMaker's own way.
-        log_group: Where the containers log.
         data_capture: What is kept of requests and answers; None if nothing is.
         async_inference: How requests are queued; None if they are answered at once.
         shadow_variant: What gets copies of requests; None if nothing does.
@@ -179,29 +166,11 @@ class SingleModelEndpoint(Endpoint):
         self.async_inference = async_inference
         self.shadow_variant = shadow_variant
         self._artifacts = _artifacts_of(variants)  # of what answers: a shadow's answers are thrown away
-        checked, self.release = self._checked(tuple(variants), artifact_timeout)
-        production = checked[:-1] if shadow_variant else checked
-        self._register(production, asynchronous=async_inference is not None)
-        self.image = self._image()
-        self._begin()
-        self.role = self._execution_role()
-        self.artifact_ready = self._wait_for([variant for variant, _ in checked], artifact_timeout)
-        if data_capture is not None:
-            data_capture.grant(self.role)
-        if async_inference is not None:
-            async_inference.grant(self.role)
-            if network is not None:
-                async_inference.admit(network)
-        rendered = [self._variant(variant, instance) for variant, instance in checked]
-        self._resource = self._deployed(
-            rendered[: len(production)],
-            hosting=[variant for variant, _ in checked],
-            shadow=rendered[-1] if shadow_variant else None,
-            capture=data_capture,
-            asynchronous=async_inference,
-            # Otherwise changing a weight or the capture here would change nothing on a live endpoint.
-            declared=("DesiredWeight", "DataCaptureConfig"),
-        )
+        served, self.release = self._checked(tuple(variants), artifact_timeout)
+        production = served[:-1] if shadow_variant else served
+        self._prepare(production, asynchronous=async_inference is not None)
+        self.artifact_ready = self._wait_for([variant for variant, _ in served], artifact_timeout)
+        self._resource = self._serve(served)
 
     @typed
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -314,6 +283,25 @@ class SingleModelEndpoint(Endpoint):
             container = self._container(variant, pool.artifact, image)
             models.append(self._model(place, f"Model{priority}", container).attr_model_name)
         return production_variant(variant, instance=instance, release=self.release, models=models)
+
+    def _serve(self, served: Sequence[_Checked]) -> sagemaker.CfnEndpoint:
+        capture, asynchronous, network = self.data_capture, self.async_inference, self._shared.network
+        if capture is not None:
+            capture.grant(self.role)
+        if asynchronous is not None:
+            asynchronous.grant(self.role)
+            if network is not None:
+                asynchronous.admit(network)
+        rendered = [self._variant(variant, instance) for variant, instance in served]
+        return self._deployed(
+            rendered[: len(self.variants)],
+            hosting=[variant for variant, _ in served],
+            shadow=rendered[-1] if self.shadow_variant else None,
+            capture=capture,
+            asynchronous=asynchronous,
+            # Otherwise changing a weight or the capture here would change nothing on a live endpoint.
+            declared=("DesiredWeight", "DataCaptureConfig"),
+        )
 
     def _wait_for(self, variants: Sequence[Variant], timeout: Duration | None) -> ArtifactReady | None:
         if timeout is None:
