@@ -1,4 +1,4 @@
-"""docs/alarms.md: every alarm with why its threshold is what it is, from the declarations."""
+"""docs/alarms.md: every alarm with the reason for its threshold, from the declarations."""
 
 from __future__ import annotations
 
@@ -30,52 +30,51 @@ PAGE = Path(__file__).resolve().parents[1] / "alarms.md"
 _HEAD = """\
 # Alarms
 
-`EndpointAlarms` creates them and `EndpointDashboard` draws their thresholds. Thresholds are the defaults of
-`Thresholds`; the numbers of instances are those of a fleet from 1 to 4. This page is made from the
-declarations in `constructs/triton_fleet/operations/alarm_declarations.py`, and a test keeps the two in step.
+`EndpointAlarms` creates them, and `EndpointDashboard` draws their thresholds. This page shows the defaults of
+`Thresholds`, for a fleet of 1 to 4 instances. It is generated from the declarations in
+`constructs/triton_fleet/operations/alarm_declarations.py`.
 
-An alarm that **pages** says that requests fail or are slow now: wake someone up. All that page are gathered
-in one composite alarm, so that one outage is one page. A **ticket** says that it will come to that, and waits
-for working hours.
+An alarm that **pages** says that requests fail or are slow now: wake someone up. All paging alarms belong to
+one composite alarm, so that one outage is one page. A **ticket** is an early warning, which can wait for
+working hours.
 
-Shares and percentiles count only in minutes with at least {minimum_requests:g} requests
-(`Thresholds.minimum_requests`): of two requests, one failure is half. Lower it for an endpoint that is seldom
-called. A minute without any data is no failure, for SageMaker publishes nothing in a minute without requests.
+Percentages and percentiles count only in minutes with at least {minimum_requests:g} requests
+(`Thresholds.minimum_requests`): one failure of two requests would be half. Lower it for an endpoint that is
+rarely called. A minute without data is not a failure: SageMaker publishes nothing in a minute without
+requests.
 
-An endpoint has those that make sense for it: Thrash and Disk with many models, GpuMemory with a GPU,
+An endpoint has the alarms that apply to it: Thrash and Disk with many models, GpuMemory with a GPU,
 ScaledToMaximum with auto scaling, NoCapacity with auto scaling or more than one instance, and LoadFailures
-where `EndpointAlarms` is given the endpoint's log group: it counts lines of the log, which costs a metric of
-your own.
+if `EndpointAlarms` gets the endpoint's log group, whose lines it counts in a custom metric.
 
-Nothing here watches 4XX answers, which are the callers' mistakes or the 429 of a model still being loaded;
-nor cache misses, loads and evictions by themselves, which are what a fleet of more models than memory does
-all day.
+There is no alarm for 4XX answers, which are mistakes of callers, or 429 while a model loads. Nor is there one
+for cache misses, loads and evictions alone, which are normal for a fleet with more models than memory.
 """
 
 _ROLLBACK = """\
-# Alarms that roll a deployment back
+# Alarms that roll back a deployment
 
-`RollbackAlarms` creates them, before the endpoint that names them: they know it by its literal name. A new
-fleet starts with no model loaded, so in the minutes after a deployment requests miss and wait for models.
-None of these alarms looks at latency, cache or 4XX, so none mistakes that for a failure. All decide within
-half of the ten minutes for which a deployment waits.
+`RollbackAlarms` creates them before the endpoint, which names them; they refer to it by its literal name. A
+new fleet starts with no model loaded, so that requests miss and wait for models in the minutes after a
+deployment. These alarms ignore latency, cache and 4XX, so they do not mistake that for a failure. All of them
+decide within half of the ten minutes that a deployment waits.
 
-`RollbackAlarms` see old and new instances together; `GreenFleetAlarms` are the same alarms for the newest
-fleet alone. While the old version fails already, the former let no deployment through: deploy without them
-then. And what is tried first has to be a larger share of the traffic than their threshold, or they do not
-notice: a canary of 10 % that always fails makes 10 % of all requests fail.
+`RollbackAlarms` watch old and new instances together; `GreenFleetAlarms` are the same alarms for the new
+fleet alone. If the old version already fails, `RollbackAlarms` stop every deployment: deploy without them.
+The canary's share of the traffic must be larger than their threshold, or they do not notice a failure: a
+canary of 10 % that always fails makes 10 % of all requests fail.
 """
 
 _QUEUE = """\
 # Alarms of an asynchronous endpoint
 
-AWS publishes no invocations of such an endpoint, but its queue. These stand in the place of all alarms above
-that look at requests or latency.
+AWS publishes metrics of the queue of such an endpoint, but not of its invocations. These alarms replace those
+above that look at requests or latency.
 """
 
 
 def page() -> str:
-    """The page as it should be."""
+    """Return the page."""
     thresholds = Thresholds()
     metrics = EndpointMetrics(endpoint_name="fleet", instance_type=DEFAULT_INSTANCE_TYPE)
     failures = cloudwatch.Metric(
@@ -103,7 +102,7 @@ def page() -> str:
 
 
 def _table(declarations: Iterable[AlarmDeclaration]) -> str:
-    lines = ["| alarm | who | what |", "|---|---|---|"]
+    lines = ["| alarm | urgency | meaning |", "|---|---|---|"]
     lines += [
         f"| [{each.name}](#{each.name.lower()}) | {each.severity.value} | {each.what} |"
         for each in declarations
@@ -126,14 +125,14 @@ def _section(declaration: AlarmDeclaration, *, rollback: bool = False) -> str:
 
 In alarm when `{_watched(declaration.metric)}` is above {declaration.threshold:g} in {often}.
 
-**Why so:** {declaration.why}
+**Why:** {declaration.why}
 
 **What to do:** {declaration.runbook}
 """
 
 
 def _watched(metric: cloudwatch.IMetric) -> str:
-    """The expression, with the metrics' own names in it; or the metric."""
+    """Return the metric, or the expression with the names of its metrics."""
     if not isinstance(metric, cloudwatch.MathExpression):
         assert isinstance(metric, cloudwatch.Metric)  # noqa: S101
         return f"{metric.statistic}({metric.metric_name})"

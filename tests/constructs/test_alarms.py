@@ -373,7 +373,7 @@ def test_the_scaling_of_another_endpoint_is_refused(stack: Stack, endpoint: Mult
     second = MultiModelEndpoint(stack, "Second", repository=endpoint.repository, endpoint_name="second")
     scaling = EndpointScaling(stack, "Scaling", endpoint=second)
 
-    with pytest.raises(FleetError, match="the scaling of second/AllTraffic given for fleet/AllTraffic"):
+    with pytest.raises(FleetError, match="same-variant"):
         EndpointAlarms(stack, "Alarms", endpoint=endpoint, scaling=scaling)
 
 

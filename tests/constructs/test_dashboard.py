@@ -127,7 +127,7 @@ def test_thresholds_of_alarms_are_lines_in_their_charts(
     assert list(_lines(shown, "Model latency").values()) == [321]
     assert list(_lines(shown, "Disk").values()) == [77]
     assert list(_lines(shown, "GPU memory").values()) == [88]
-    assert list(_lines(shown, "Failed requests, % of all").values()) == [1, 5]
+    assert list(_lines(shown, "Failed requests, %").values()) == [1, 5]
 
 
 def test_states_of_the_alarms_come_first(stack: Stack, endpoint: MultiModelEndpoint, widgets: Shown) -> None:
@@ -144,7 +144,7 @@ def test_limits_and_targets_of_scaling_are_lines(
     scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint, min_capacity=2, max_capacity=9)
     shown = widgets(scaling=scaling)
 
-    assert _lines(shown, "Instances") == {"smallest capacity": 2, "largest capacity": 9}
+    assert _lines(shown, "Instances") == {"minimum capacity": 2, "maximum capacity": 9}
     assert _lines(shown, "Requests per minute per instance") == {"scaling target": 600}
     assert _lines(shown, "GPU utilization, summed per instance") == {"scaling target": 60}
 
@@ -173,8 +173,8 @@ def test_the_log_is_asked_for_loads_unloads_and_failures(widgets: Shown) -> None
     queries = [each["properties"] for each in widgets() if each["type"] == "log"]
 
     assert [each["title"] for each in queries] == [
-        "Models that came and went, by Triton's log",
-        "Loads that failed, and why",
+        "Loads and unloads in Triton's log",
+        "Failed loads, with the reason",
         "Models loaded most often",
         "Slowest to unload",
     ]
@@ -188,7 +188,7 @@ def test_cost_is_in_dollars_by_the_known_price(endpoint: MultiModelEndpoint, wid
     shown = widgets()
     assert f"instances * {PRICES[endpoint.variant().instance.name].usd_per_hour:g}" in _hourly(shown)
     assert "Cost per 1,000 requests (USD)" in _titles(shown)
-    assert "Instances that are billed" not in _titles(shown)
+    assert "Billed instances" not in _titles(shown)
 
 
 def test_a_price_of_ones_own_is_taken_in_its_place(widgets: Shown) -> None:
@@ -203,7 +203,7 @@ def test_without_any_price_cost_is_in_instances(stack: Stack, resources: Resourc
     dashboard = EndpointDashboard(stack, "Dashboard", endpoint=unpriced)
 
     assert dashboard.cost is None
-    assert "Instances that are billed" in _titles(_widgets(resources))
+    assert "Billed instances" in _titles(_widgets(resources))
 
 
 def test_the_month_is_written_out_with_what_each_model_costs(

@@ -14,10 +14,10 @@ _Config = sagemaker.CfnEndpointConfig.CapacityReservationConfigProperty
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityReservation:
-    """A reservation of machine learning capacity, which the instances of a variant are taken from.
+    """A reservation of machine learning capacity, which provides all instances of a variant.
 
-    Of nothing else: while the reservation is used up, no instance starts. So let the largest capacity of auto
-    scaling be what was reserved. SageMaker supports no other preference.
+    If the reservation is used up, no instance starts: set the maximum capacity of auto scaling to what is
+    reserved. SageMaker supports no other preference.
 
     Source, read on 2026-11-21:
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCapacityReservationConfig.html

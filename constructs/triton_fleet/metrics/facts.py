@@ -80,7 +80,7 @@ _INVOCATION, _HOST = INVOCATION_NAMESPACE, HOST_NAMESPACE
 
 METRICS: Mapping[str, MetricFact] = _facts(
     ("Invocations", _INVOCATION, "None", "Sum", "requests"),
-    ("InvocationsPerInstance", _INVOCATION, "None", "Sum", "requests an instance"),
+    ("InvocationsPerInstance", _INVOCATION, "None", "Sum", "requests per instance"),
     # Errors are published as 1 or 0 for each request: Sum counts them, Average is the error rate.
     ("Invocation4XXErrors", _INVOCATION, "None", "Sum", "4XX"),
     ("Invocation5XXErrors", _INVOCATION, "None", "Sum", "5XX"),
@@ -89,11 +89,11 @@ METRICS: Mapping[str, MetricFact] = _facts(
     ("OverheadLatency", _INVOCATION, "Microseconds", "p99", "SageMaker overhead"),
     # Published every ten seconds.
     ("ConcurrentRequestsPerModel", _INVOCATION, "None", "Maximum", "concurrent requests"),
-    ("ModelLoadingWaitTime", _INVOCATION, "Microseconds", "Average", "a request's wait"),
+    ("ModelLoadingWaitTime", _INVOCATION, "Microseconds", "Average", "wait for the model"),
     ("ModelDownloadingTime", _INVOCATION, "Microseconds", "Average", "download from S3"),
     ("ModelLoadingTime", _INVOCATION, "Microseconds", "Average", "load into Triton"),
     ("ModelUnloadingTime", _INVOCATION, "Microseconds", "Average", "unload from Triton"),
-    # 1 if the model was loaded when the request came, else 0: Average is the hit ratio.
+    # 1 if the model was loaded when the request came, otherwise 0: Average is the hit ratio.
     ("ModelCacheHit", _INVOCATION, "None", "Average", "hits"),
     # Of asynchronous endpoints, which publish no Invocations.
     ("InvocationFailures", _INVOCATION, "None", "Sum", ""),
@@ -103,7 +103,7 @@ METRICS: Mapping[str, MetricFact] = _facts(
     # 1 while requests wait and there is no instance, else 0.
     ("HasBacklogWithoutCapacity", _INVOCATION, "None", "Average", ""),
     # Each instance publishes its own count: Average is a typical instance, Sum the fleet.
-    ("LoadedModelCount", _HOST, "None", "Average", "models an instance"),
+    ("LoadedModelCount", _HOST, "None", "Average", "models per instance"),
     ("CPUUtilization", _HOST, "Percent", "Average", "CPU"),  # 0 to 100 times the vCPUs
     ("MemoryUtilization", _HOST, "Percent", "Average", "memory"),
     ("DiskUtilization", _HOST, "Percent", "Average", "disk"),

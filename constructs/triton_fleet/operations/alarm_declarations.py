@@ -1,4 +1,4 @@
-"""The alarms of an endpoint: what each means, the reason for its threshold, and what to do.
+"""The alarms of an endpoint: the meaning of each, the reason for its threshold, and what to do.
 
 Pure: a declaration is made from metrics alone. `EndpointAlarms` and `RollbackAlarms` make resources of them.
 """
@@ -91,13 +91,13 @@ def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         out_of=3,
         what="The endpoint answers requests with 5XX.",
         why=(
-            "A client that retries hides single failures; one in a hundred, in most of five minutes, is more "
-            "than instances that come and go cause. Minutes with few requests do not count."
+            "Clients retry, which hides single failures. One in a hundred for three of five minutes is more "
+            "than starting and stopping instances cause. Minutes with few requests do not count."
         ),
         runbook=(
-            "Read the endpoint's log group for containers that restart. If it began with a deployment, roll "
-            "that back. If instances are missing, look for a capacity or quota error in the endpoint's "
-            "scaling activities."
+            "Look for restarting containers in the endpoint's log group. If the errors began with a "
+            "deployment, roll it back. If instances are missing, look for capacity or quota errors in the "
+            "endpoint's scaling activities."
         ),
     )
     yield AlarmDeclaration(
@@ -109,13 +109,13 @@ def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         out_of=5,
         what="Models refuse requests, or cannot be loaded.",
         why=(
-            "Bad input of a client counts as a model error, so some are normal and the threshold is above "
-            "that of server errors; all of five minutes, for one client's burst is soon over."
+            "Bad input counts as a model error, so some errors are normal, and the threshold is higher than "
+            "for server errors. A burst from one client ends within five minutes."
         ),
         runbook=(
-            "Search the log group for 'failed to load' and for the target model. A plan for another GPU or "
-            "TensorRT: publish it again from the build job. A version published just now: move the name back "
-            "with `fleet rollback NAME`. Bad input from one client: inform its owner."
+            "Search the log group for 'failed to load' and for the target model. If a plan is for another "
+            "GPU or TensorRT, publish it again from the build job. If the version is new, undo it with "
+            "`fleet rollback NAME`. If one client sends bad input, inform its owner."
         ),
     )
     yield AlarmDeclaration(
@@ -125,21 +125,21 @@ def serving(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         threshold=thresholds.latency_p99.to_milliseconds(),
         minutes=5,
         out_of=3,
-        what="The slowest hundredth of requests waits too long for the model.",
+        what="The slowest 1 % of requests wait too long for the model.",
         why=(
-            "One second is far above what a model that is on the GPU takes, and yours to set: what your "
-            "callers wait for. Loading a model is not in this metric, so a cold start does not raise it. "
-            "Minutes with few requests do not count: of a handful, the slowest hundredth is one outlier."
+            "A model on the GPU takes far less than a second. Set the threshold to what your callers accept. "
+            "This metric does not include loading, so cold starts do not raise it. Minutes with few requests "
+            "do not count, because a single outlier would decide."
         ),
         runbook=(
-            "On the dashboard, see whether the GPUs are busy: then raise the largest capacity. If they are "
-            "not, see whether models are being evicted: an eviction holds up requests to other models."
+            "Check on the dashboard if the GPUs are busy. If so, raise the maximum capacity. If not, check "
+            "if models are being evicted: an eviction delays requests to other models."
         ),
     )
 
 
 def hosting(metrics: VariantMetrics) -> Iterator[AlarmDeclaration]:
-    """Instances say nothing."""
+    """Yield the alarm about instances that report nothing."""
     yield AlarmDeclaration(
         name="Silent",
         severity=Severity.TICKET,
@@ -147,22 +147,21 @@ def hosting(metrics: VariantMetrics) -> Iterator[AlarmDeclaration]:
         threshold=0,
         minutes=15,
         out_of=15,
-        what="Requests arrive, and no instance has reported for a quarter of an hour.",
+        what="Requests arrive, but no instance has reported metrics for 15 minutes.",
         why=(
-            "Each instance reports every minute, so none at all means that none is there, or that the "
-            "other alarms and auto scaling are blind. The newest minute is often reported late; fifteen in a "
-            "row are not."
+            "Each instance reports every minute. Without reports there are no instances, or the other alarms "
+            "and auto scaling have no data. One minute is often late, but not fifteen in a row."
         ),
         runbook=(
-            "Look whether the endpoint is InService and how many instances it has. If it serves, its role "
-            "may have lost cloudwatch:PutMetricData. If it does not, the page about errors has come as well: "
-            "begin there."
+            "Check if the endpoint is InService, and how many instances it has. If it serves, its role may "
+            "have lost cloudwatch:PutMetricData. If it does not serve, start with the alarm about errors, "
+            "which fires as well."
         ),
     )
 
 
 def caching(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
-    """The cache of a multi-model endpoint does not work."""
+    """Yield the alarms about the cache of a multi-model endpoint."""
     yield AlarmDeclaration(
         name="Thrash",
         severity=Severity.TICKET,
@@ -170,15 +169,15 @@ def caching(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         threshold=0,
         minutes=15,
         out_of=10,
-        what="Models push each other out of memory: they are evicted while requests miss.",
+        what="Models evict each other from memory: requests miss, and models are evicted.",
         why=(
-            "A full cache evicts all day, and after a deployment every request misses; neither is wrong. "
-            "Both in the same minute, in ten of fifteen, is: the models in use do not fit."
+            "Evictions from a full cache are normal, and so are misses after a deployment. Both in the same "
+            "minute, for ten of fifteen minutes, mean that the models in use do not fit."
         ),
         runbook=(
-            "The models in use no longer fit. Use an instance type with more GPU memory, or make models "
-            "smaller (FP16, fewer instances in config.pbtxt), or move some to a second endpoint. More "
-            "instances help only as far as SageMaker sends a model to few of them."
+            "The models in use no longer fit. Use an instance type with more GPU memory, make models smaller "
+            "(FP16, fewer instances in config.pbtxt), or move some to a second endpoint. More instances help "
+            "only if SageMaker routes each model to a few of them."
         ),
     )
     yield AlarmDeclaration(
@@ -188,20 +187,20 @@ def caching(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDe
         threshold=thresholds.disk_percent,
         minutes=15,
         out_of=15,
-        what="An instance's disk, which keeps downloaded models, is nearly full.",
+        what="The disk of an instance, which holds downloaded models, is nearly full.",
         why=(
-            "The fullest instance counts, for an average hides it. At 85 % of 450 GB there is room for a "
-            "day's new versions still, which is time to act in."
+            "An average would hide the fullest instance. At 85 % of 450 GB there is still room for a day of "
+            "new versions, which leaves time to act."
         ),
         runbook=(
-            "From here on models are deleted from disk, and a later request downloads them again: watch the "
+            "SageMaker now deletes models from the disk, and later requests download them again: watch the "
             "download time. Use a size with a larger local disk, or publish smaller artifacts."
         ),
     )
 
 
 def load_failures(failures: cloudwatch.IMetric) -> AlarmDeclaration:
-    """Models that cannot be loaded, counted in the containers' log.
+    """Return the alarm about models that cannot be loaded, counted in the containers' log.
 
     Args:
         failures: How many loads failed, by the minute.
@@ -215,20 +214,20 @@ def load_failures(failures: cloudwatch.IMetric) -> AlarmDeclaration:
         out_of=3,
         what="Models cannot be loaded.",
         why=(
-            "Any failure matters: every request to such a model fails. A load that fails for lack of memory "
-            "is not counted, because SageMaker evicts other models and tries again. Three minutes of "
-            "fifteen, so that one request to a model that was withdrawn opens no ticket."
+            "Any failure matters: every request to that model fails. Loads that run out of memory do not "
+            "count, because SageMaker evicts other models and retries. One request to a withdrawn model must "
+            "not open a ticket, hence three minutes of fifteen."
         ),
         runbook=(
-            "The dashboard's table of failed loads says which model and why. A plan for another GPU or "
-            "TensorRT: publish it again from the build job. A broken version: move the name back with "
-            "`fleet rollback NAME`."
+            "The dashboard's table of failed loads names the models and the reasons. If a plan is for "
+            "another GPU or TensorRT, publish it again from the build job. If the version is broken, undo it "
+            "with `fleet rollback NAME`."
         ),
     )
 
 
 def gpu_memory(metrics: VariantMetrics, thresholds: Thresholds) -> AlarmDeclaration:
-    """GPUs that are full; for an instance type that has some."""
+    """Return the alarm about full GPU memory, for instance types with GPUs."""
     return AlarmDeclaration(
         name="GpuMemory",
         severity=Severity.TICKET,
@@ -238,18 +237,18 @@ def gpu_memory(metrics: VariantMetrics, thresholds: Thresholds) -> AlarmDeclarat
         out_of=15,
         what="The GPUs' memory is full.",
         why=(
-            "A cache fills what it gets, so the threshold is near the end: above it a model that needs more "
-            "memory while it runs fails. A quarter of an hour, for evicting makes room again within minutes."
+            "A cache fills its memory, so the threshold is high: above it, models that need more memory "
+            "while they run fail. Evictions free memory within minutes, hence 15 minutes."
         ),
         runbook=(
-            "That alone is no incident: a full cache evicts. If models also thrash, or if requests fail "
-            "for want of memory, lower max_batch_size or the instance count of the largest models."
+            "This alone is not an incident: a full cache evicts models. If the Thrash alarm fires as well, "
+            "or requests run out of memory, lower max_batch_size or the instance count of the largest models."
         ),
     )
 
 
 def ceiling(metrics: VariantMetrics, *, max_capacity: float) -> AlarmDeclaration:
-    """A fleet that cannot grow any more."""
+    """Return the alarm about a fleet that cannot grow any more."""
     return AlarmDeclaration(
         name="ScaledToMaximum",
         severity=Severity.TICKET,
@@ -258,14 +257,14 @@ def ceiling(metrics: VariantMetrics, *, max_capacity: float) -> AlarmDeclaration
         - 0.5,  # the number of instances is a ratio of two sums, so not quite an integer
         minutes=15,
         out_of=15,
-        what="Auto scaling has reached its largest capacity.",
+        what="Auto scaling has reached its maximum capacity.",
         why=(
-            "A peak may touch the largest capacity; a quarter of an hour there, longer than it takes to get "
-            "an instance, is load that has outgrown it."
+            "A peak may reach the maximum. If it lasts 15 minutes, longer than starting an instance takes, "
+            "the load has outgrown it."
         ),
         runbook=(
-            "More load now means slower answers. Raise the largest capacity, and the account's quota for "
-            "instances of the type if it is lower."
+            "More load now means slower answers. Raise the maximum capacity, and the account's quota for the "
+            "instance type if it is lower."
         ),
     )
 
@@ -273,7 +272,7 @@ def ceiling(metrics: VariantMetrics, *, max_capacity: float) -> AlarmDeclaration
 def no_capacity(
     metrics: VariantMetrics, thresholds: Thresholds, *, fewest: float, most: float
 ) -> AlarmDeclaration:
-    """Instances that should be there and are not."""
+    """Return the alarm about missing instances."""
     return AlarmDeclaration(
         name="NoCapacity",
         severity=Severity.TICKET,
@@ -282,23 +281,23 @@ def no_capacity(
         minutes=20,
         out_of=20,
         what=(
-            "Instances are missing: there are fewer than the smallest capacity, or those there are cannot "
-            "keep up and no new one comes."
+            "Instances are missing: there are fewer than the minimum capacity, or the existing ones are busy "
+            "and no new one starts."
         ),
         why=(
-            "Auto scaling asks for an instance after three busy minutes, and it serves within ten more. "
-            "After twenty it is not coming: AWS is out of the type, or the account's quota is used up."
+            "Auto scaling requests an instance after three busy minutes, and it serves ten minutes later. If "
+            "it has not after twenty, AWS has no capacity, or the account's quota is used up."
         ),
         runbook=(
-            "Read the scaling activities of the endpoint. A quota: ask for more. No capacity in the region: "
-            "wait, or move to another instance type of the same GPU. No activity at all: the target is above "
-            "what the models need; lower it."
+            "Read the scaling activities of the endpoint. If a quota is used up, request more. If the region "
+            "has no capacity, wait, or move to another instance type with the same GPU. If there is no "
+            "activity, the scaling target is too high: lower it."
         ),
     )
 
 
 def rolling_back(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
-    """Return the alarms that undo a deployment: failures, and nothing that an instance without models causes.
+    """Return the alarms that roll back a deployment: failures, but nothing that a cold start causes.
 
     A new instance has no model loaded, so right after a deployment requests miss and wait, models load, and a
     client may be asked to try again (429, a 4XX). None of that is looked at: not the latency, not the cache,
@@ -311,10 +310,10 @@ def rolling_back(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[Al
         threshold=thresholds.server_error_percent,
         minutes=5,
         out_of=2,
-        what="The endpoint answers requests with 5XX. A deployment under way is rolled back.",
+        what="The endpoint answers requests with 5XX. A running deployment is rolled back.",
         why=(
-            "Sooner than the alarm that pages, for going back costs little. Two minutes of five, so that a "
-            "wait of ten minutes sees it whole. A canary of 10 % that always fails is 10 % of all requests."
+            "Earlier than the alarm that pages, because a rollback costs little. Two minutes of five fit "
+            "into a wait of ten minutes. A canary of 10 % that always fails is 10 % of all requests."
         ),
         runbook="See why the new version failed before deploying it again; the old one serves.",
     )
@@ -325,12 +324,12 @@ def rolling_back(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[Al
         threshold=thresholds.model_error_percent,
         minutes=5,
         out_of=3,
-        what="Models refuse requests, or cannot be loaded. A deployment under way is rolled back.",
+        what="Models refuse requests, or cannot be loaded. A running deployment is rolled back.",
         why=(
-            "Bad input of a client counts as a model error, so some are normal. It has to be below the share "
-            "of the traffic that is tried first, or a canary that always fails is not noticed. Three minutes "
-            "of five: AWS does not say whether a request that gives up waiting for its model counts, and the "
-            "models in use are loaded within the first two."
+            "Bad input counts as a model error, so some errors are normal. The threshold must be below the "
+            "canary's share of the traffic, or a failing canary goes unnoticed. AWS does not document if a "
+            "request that times out while its model loads counts; the models in use load within two minutes, "
+            "hence three of five."
         ),
         runbook="See why the new version failed before deploying it again; the old one serves.",
     )

@@ -8,10 +8,10 @@ from triton_fleet.metrics.published import MINUTE, VariantMetrics, math_number
 
 
 def thrashing(metrics: VariantMetrics, *, below_hit_percent: float) -> cloudwatch.MathExpression:
-    """Evictions in minutes in which the cache hit ratio is below a bound, else 0.
+    """Return the evictions in minutes with a cache hit ratio below a bound, otherwise 0.
 
-    Evicting is what a full cache does all day. Evicting while requests miss means that models push each
-    other out: the working set no longer fits.
+    Evictions are normal for a full cache. Evictions while requests miss mean that models evict each other:
+    the working set no longer fits.
 
     Args:
         metrics: The variant's metrics.
@@ -29,10 +29,9 @@ def thrashing(metrics: VariantMetrics, *, below_hit_percent: float) -> cloudwatc
 
 
 def hosts_not_reporting(metrics: VariantMetrics) -> cloudwatch.MathExpression:
-    """1 in minutes in which requests arrive and no instance reports, else 0.
+    """Return 1 in minutes in which requests arrive and no instance reports, otherwise 0.
 
-    The newest minute may be a false 1, for requests and hosts are reported by different ways: ask for
-    several.
+    The newest minute may be a false 1, because requests and hosts are reported separately: evaluate several.
 
     Args:
         metrics: The variant's metrics.
@@ -51,28 +50,28 @@ def hosts_not_reporting(metrics: VariantMetrics) -> cloudwatch.MathExpression:
 def missing_instances(
     metrics: VariantMetrics, *, fewest: float, most: float, busy_percent: float
 ) -> cloudwatch.MathExpression:
-    """1 in minutes in which there are fewer instances than there should be, else 0.
+    """Return 1 in minutes with too few instances, otherwise 0.
 
-    That is fewer than the smallest capacity; or fewer than the largest although the GPUs, or on a type
-    without any the vCPUs, are so busy that auto scaling must have asked for more.
+    These are minutes with fewer instances than the minimum capacity, or with fewer than the maximum although
+    the GPUs, or the vCPUs on a type without GPUs, are so busy that auto scaling must have requested more.
 
     Args:
         metrics: The variant's metrics.
-        fewest: The smallest capacity.
-        most: The largest.
-        busy_percent: How busy is too busy, 0 to 100.
+        fewest: The minimum capacity.
+        most: The maximum capacity.
+        busy_percent: The utilization that counts as busy, 0 to 100.
     """
     hardware = metrics._hardware
     gpus = hardware.gpu_count
     name, units = ("GPUUtilization", gpus) if gpus else ("CPUUtilization", hardware.vcpus)
     instances = metrics.metric_instance_count()
-    # Half an instance of room: the number of instances is a ratio of two sums, so not quite an integer.
+    # With a margin of half an instance: their number is a ratio of two sums, and not always an integer.
     too_few = f"{instances.expression} < {math_number(fewest)} - 0.5"
     busy, below = math_number(busy_percent), f"{instances.expression} < {math_number(most)} - 0.5"
     not_growing = f"busy > {busy} * {units} AND {below}"
     return cloudwatch.MathExpression(
         expression=f"IF({too_few} OR ({not_growing}), 1, 0)",
         using_metrics={**instances.using_metrics, "busy": metrics.metric(name)},
-        label="instances are missing",
+        label="missing instances",
         period=MINUTE,
     )

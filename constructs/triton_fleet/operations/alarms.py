@@ -1,4 +1,4 @@
-"""Alarms: what is wrong, how bad it is, and what to do about it."""
+"""Alarms, with their urgency and runbooks."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class EndpointAlarms(Construct):
         _notify(ticket_topic or topic, tickets)
 
     def _failures(self, log_group: logs.ILogGroup, endpoint: Endpoint) -> cloudwatch.IMetric:
-        """A metric of the loads that failed, counted in the log."""
+        """Return a metric of failed loads, counted in the log."""
         counter = logs.MetricFilter(
             self,
             "FailedLoads",
@@ -134,7 +134,7 @@ class EndpointAlarms(Construct):
             metric_name=_LOAD_FAILURES,
             metric_value="1",
         )
-        return counter.metric(statistic="Sum", period=MINUTE, label="loads that failed")
+        return counter.metric(statistic="Sum", period=MINUTE, label="failed loads")
 
     def _composite(self, pages: list[cloudwatch.Alarm]) -> cloudwatch.CompositeAlarm:
         rules = [cloudwatch.AlarmRule.from_alarm(alarm, cloudwatch.AlarmState.ALARM) for alarm in pages]
@@ -142,7 +142,7 @@ class EndpointAlarms(Construct):
             self,
             "Paging",
             composite_alarm_name=f"{self._prefix}-page",
-            alarm_description="Requests fail or are slow now. The alarms in alarm below this one say which.",
+            alarm_description="Requests fail or are slow now. See the alarms of this one that are in alarm.",
             alarm_rule=cloudwatch.AlarmRule.any_of(*rules),
         )
 
@@ -154,7 +154,7 @@ def _declared(
     multi_model: bool,
     scaling: EndpointScaling | None,
 ) -> Iterator[AlarmDeclaration]:
-    """The alarms that make sense for the variant: none for a cache or a GPU that it does not have."""
+    """Yield the alarms that apply to the variant, such as those for a cache or a GPU."""
     if variant.asynchronous:
         yield from _declared_of_queue(variant, thresholds)
         return
@@ -175,7 +175,7 @@ def _declared(
 
 
 def _declared_of_queue(variant: DeployedVariant, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
-    """Those of an asynchronous endpoint, of which SageMaker publishes no number of requests."""
+    """Yield the alarms of an asynchronous endpoint, for which SageMaker does not count requests."""
     yield from queueing(variant, thresholds)
     if variant.instance.gpu_count:
         yield gpu_memory(variant, thresholds)

@@ -1,4 +1,4 @@
-"""The pieces that a dashboard is laid out from: a page is 24 columns wide, a row is as high as its charts."""
+"""The parts of a dashboard: a page is 24 columns wide, a row is as high as its charts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHART_HEIGHT = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A chart before it knows how much of the row it gets."""
+    """A chart without its width."""
 
     title: str
     metrics: tuple[cloudwatch.IMetric, ...]
@@ -29,7 +29,7 @@ class Chart:
     lines: Sequence[Line]
 
     def widget(self, *, width: int) -> cloudwatch.GraphWidget:
-        """The chart, this many columns wide."""
+        """Return the chart, this many columns wide."""
         return cloudwatch.GraphWidget(
             title=self.title,
             left=list(self.metrics),
@@ -46,12 +46,12 @@ def chart(
     axis: cloudwatch.YAxisProps = COUNT,
     lines: Sequence[Line] = (),
 ) -> Chart:
-    """A chart of metrics over time, with horizontal lines."""
+    """Return a chart of metrics over time, with horizontal lines."""
     return Chart(title=title, metrics=metrics, axis=axis, lines=lines)
 
 
 def durations(title: str, metric: Callable[..., cloudwatch.IMetric]) -> Chart:
-    """A chart of the average and the slowest of a duration, in milliseconds."""
+    """Return a chart of the average and the maximum of a duration, in milliseconds."""
     return chart(
         title,
         metric(statistic="Average", label="average"),
@@ -61,7 +61,7 @@ def durations(title: str, metric: Callable[..., cloudwatch.IMetric]) -> Chart:
 
 
 def row(*charts: Chart) -> Row:
-    """Charts side by side, equally wide; the last takes what is left of the page."""
+    """Return charts side by side, equally wide; the last fills the rest of the page."""
     width = FULL_WIDTH // len(charts)
     return [
         *(each.widget(width=width) for each in charts[:-1]),
@@ -70,7 +70,7 @@ def row(*charts: Chart) -> Row:
 
 
 def numbers(*values: tuple[str, cloudwatch.IMetric]) -> Row:
-    """The newest value of each metric, side by side under its title."""
+    """Return the newest value of each metric, side by side under its title."""
     return [
         cloudwatch.SingleValueWidget(
             title=title, metrics=[metric], sparkline=True, height=3, width=FULL_WIDTH // len(values)
@@ -80,7 +80,7 @@ def numbers(*values: tuple[str, cloudwatch.IMetric]) -> Row:
 
 
 def question(text: str, reading: str, facts: Iterable[str] = ()) -> Row:
-    """The heading of a section, how to read it, and what is known already."""
+    """Return the heading of a section, with an explanation and known facts."""
     listed = [f"* {fact}" for fact in facts]
     return [
         cloudwatch.TextWidget(
@@ -93,7 +93,7 @@ def question(text: str, reading: str, facts: Iterable[str] = ()) -> Row:
 
 
 def log_query(title: str, *lines: str, log_group_name: str, width: int, graph: bool = False) -> Row:
-    """A query of a log group, as a table or, counted over time, as a graph."""
+    """Return a query of a log group, as a table or, counted over time, as a graph."""
     view = cloudwatch.LogQueryVisualizationType
     return [
         cloudwatch.LogQueryWidget(

@@ -11,35 +11,33 @@ from triton_fleet.operations.alarm_declarations import AlarmDeclaration
 _RUNBOOKS: Mapping[str, str] = MappingProxyType(
     {
         "ModelErrors": (
-            "Search the log group for 'failed to load' and for the target model. An artifact that was "
-            "built for hardware that is not here: publish it again from the build job. A version "
-            "published just now: move the name back with `fleet rollback NAME`. Bad input from one client: "
-            "inform its owner."
+            "Search the log group for 'failed to load' and for the target model. If an artifact is for other "
+            "hardware, publish it again from the build job. If the version is new, undo it with `fleet "
+            "rollback NAME`. If one client sends bad input, inform its owner."
         ),
         "Latency": (
-            "On the dashboard, see whether the CPUs are busy: then raise the largest capacity. If they "
-            "are not, see whether models are being evicted: an eviction holds up requests to other "
-            "models."
+            "Check on the dashboard if the CPUs are busy. If so, raise the maximum capacity. If not, check "
+            "if models are being evicted: an eviction delays requests to other models."
         ),
         "Thrash": (
-            "The models in use no longer fit. Use an instance type with more memory, or make models "
-            "smaller (fewer instances in config.pbtxt), or move some to a second endpoint. More instances "
-            "help only as far as SageMaker sends a model to few of them."
+            "The models in use no longer fit. Use an instance type with more memory, make models smaller "
+            "(fewer instances in config.pbtxt), or move some to a second endpoint. More instances help only "
+            "if SageMaker routes each model to a few of them."
         ),
         "LoadFailures": (
-            "The dashboard's table of failed loads says which model and why. An artifact that was built "
-            "for hardware that is not here: publish it again from the build job. A broken version: move "
-            "the name back with `fleet rollback NAME`."
+            "The dashboard's table of failed loads names the models and the reasons. If an artifact is for "
+            "other hardware, publish it again from the build job. If the version is broken, undo it with "
+            "`fleet rollback NAME`."
         ),
         "NoCapacity": (
-            "Read the scaling activities of the endpoint. A quota: ask for more. No capacity in the "
-            "region: wait, or move to another family of CPU types. No activity at all: the target is "
-            "above what the models need; lower it."
+            "Read the scaling activities of the endpoint. If a quota is used up, request more. If the region "
+            "has no capacity, wait, or move to another family of CPU types. If there is no activity, the "
+            "scaling target is too high: lower it."
         ),
     }
 )
 
 
 def without_gpu(declaration: AlarmDeclaration) -> AlarmDeclaration:
-    """The same alarm with what to do about it where there is no GPU."""
+    """Return the same alarm, with the runbook for instances without a GPU."""
     return replace(declaration, runbook=_RUNBOOKS.get(declaration.name, declaration.runbook))

@@ -1,4 +1,4 @@
-"""The dashboard, in the order in which a person on call asks."""
+"""The dashboard, in the order of questions of a person on call."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class EndpointDashboard(Construct):
         yield from self._costing()
 
     def _queue_sections(self) -> Iterator[Row]:
-        """Those of an asynchronous endpoint, of which SageMaker publishes no number of requests."""
+        """Return the charts of an asynchronous endpoint, for which SageMaker does not count requests."""
         yield from queue_sections(
             self._variant,
             waiting=self._thresholds("Waiting"),
@@ -174,7 +174,7 @@ class EndpointDashboard(Construct):
         )
         caching = (
             ("Loaded models per instance", metrics.metric_loaded_model_count()),
-            ("Requests whose model was loaded, %", metrics.metric_model_cache_hit()),
+            ("Requests that hit a loaded model, %", metrics.metric_model_cache_hit()),
         )
         yield numbers(*(caching if self._multi_model else ()), *serving)
 
@@ -183,15 +183,15 @@ class EndpointDashboard(Construct):
         errors: tuple[Failure, ...] = ("Invocation4XXErrors", "Invocation5XXErrors", "InvocationModelErrors")
         yield question(
             "Is it serving?",
-            "5XX are SageMaker's failures: containers, instances. Model errors are what Triton did not "
-            "answer with success: models that cannot be loaded, or clients' bad input. 4XX are clients' own, "
-            "and 429 among them means that a model was still being loaded.",
+            "5XX are failures of SageMaker: containers and instances. Model errors come from Triton: models "
+            "that cannot be loaded, or bad input. 4XX are mistakes of clients, except 429: the model was "
+            "still loading.",
         )
         yield row(
             chart("Requests per minute", metrics.metric_invocations()),
             chart("Failed requests per minute", *(metrics.metric(name) for name in errors)),
             chart(
-                "Failed requests, % of all",
+                "Failed requests, %",
                 *(metrics.metric_error_rate(name) for name in errors),
                 axis=SHARE,
                 lines=self._thresholds("ServerErrors", "ModelErrors"),
@@ -202,10 +202,10 @@ class EndpointDashboard(Construct):
         metrics = self._variant
         yield question(
             "Is it fast?",
-            "Model latency is Triton's time for a request, without loading. The overhead is SageMaker's, and "
-            "includes the wait for a model that is loaded first. "
-            f"Latency up with the {self._hardware} busy: too few instances. "
-            f"Latency up with the {self._hardware} idle: see the cache.",
+            "Model latency is Triton's time for a request, without loading. The overhead is SageMaker's "
+            "time, including the wait while a model loads. "
+            f"If latency rises while the {self._hardware} is busy, there are too few instances. "
+            f"If it rises while the {self._hardware} is idle, look at the cache.",
         )
         yield row(
             chart(
@@ -215,7 +215,7 @@ class EndpointDashboard(Construct):
                 lines=self._thresholds("Latency"),
             ),
             chart(
-                "SageMaker's overhead, loading included",
+                "SageMaker's overhead, including loading",
                 *(metrics.metric_overhead_latency(statistic=each, label=each) for each in ("p50", "p99")),
                 axis=MILLISECONDS,
             ),
@@ -226,16 +226,16 @@ class EndpointDashboard(Construct):
         metrics = self._variant
         yield question(
             "Is the cache working?",
-            "Loaded models rise after a deployment and then stay: a full cache. Evictions with many hits are "
-            "its ordinary work; evictions while hits fall are thrash, and the models at the top of the table "
-            "are those that push each other out.",
+            "The number of loaded models rises after a deployment, until the cache is full. Evictions are "
+            "normal as long as most requests hit a loaded model. Evictions while hits fall are thrashing, "
+            "and the models at the top of the table evict each other.",
         )
         all_models = metrics.metric_loaded_model_count(statistic="Sum", label="models, all instances")
         loads = metrics.metric_model_loading_time(statistic="SampleCount", label="loads")
         evictions = metrics.metric_model_unloading_time(statistic="SampleCount", label="evictions")
         yield row(
             chart("Loaded models", metrics.metric_loaded_model_count(), all_models),
-            chart("Requests whose model was loaded", metrics.metric_model_cache_hit(), axis=PERCENT),
+            chart("Requests that hit a loaded model", metrics.metric_model_cache_hit(), axis=PERCENT),
             chart("Loads and evictions per minute", loads, evictions),
         )
         yield row(
@@ -247,13 +247,13 @@ class EndpointDashboard(Construct):
         group, half = self._log_group_name, FULL_WIDTH // 2
         yield [
             *log_query(
-                "Models that came and went, by Triton's log",
+                "Loads and unloads in Triton's log",
                 *LOADS_AND_UNLOADS,
                 log_group_name=group,
                 width=half,
                 graph=True,
             ),
-            *log_query("Loads that failed, and why", *FAILED_LOADS, log_group_name=group, width=half),
+            *log_query("Failed loads, with the reason", *FAILED_LOADS, log_group_name=group, width=half),
         ]
         yield [
             *log_query("Models loaded most often", *MOST_LOADED, log_group_name=group, width=half),
@@ -265,9 +265,9 @@ class EndpointDashboard(Construct):
         cache = "GPU memory" if self._variant.instance.gpu_count else "Memory"
         yield question(
             "Is it full?",
-            f"{cache} near its end is what a cache is for; it matters together with thrash. A full disk "
-            "makes SageMaker delete models that are not loaded, and download them again. Host memory bounds "
-            "how many models can be loaded at the same time.",
+            f"{cache} that is nearly full is normal for a cache, except with thrashing. If the disk is full, "
+            "SageMaker deletes models that are not loaded, and downloads them again. Host memory limits how "
+            "many models can be loaded at the same time.",
         )
         charts = [
             chart(
@@ -293,9 +293,9 @@ class EndpointDashboard(Construct):
     def _sized(self) -> Iterator[Row]:
         yield question(
             "Is it scaling?",
-            "A metric above the line of its target for some minutes adds instances, up to the largest "
-            "capacity. Above the line, below the largest capacity and no instance comes: AWS has no more, or "
-            "the quota is used up. The number of instances follows from requests: without any it is unknown.",
+            "Instances are added, up to the maximum capacity, while a metric is above its target for some "
+            "minutes. If none are added, AWS has no capacity, or the quota is used up. The number of "
+            "instances is calculated from requests: without requests it is unknown.",
         )
         yield row(
             chart("Instances", self._variant.metric_instance_count(), lines=self._limits()), *self._followed()
@@ -305,13 +305,13 @@ class EndpointDashboard(Construct):
         instances, rate = self._variant.metric_instance_count(), self._variant.metric_invocations()
         yield question(
             "What does it cost?",
-            "Instances are billed by the second whether they answer or not. Cost that does not fall with the "
-            "requests is capacity that stands idle: lower the smallest capacity, or raise the target.",
+            "Instances are billed by the second, even when idle. If the cost does not fall with the "
+            "requests, capacity is idle: lower the minimum capacity, or raise the target.",
             self.cost.lines() if self.cost is not None else (),
         )
         if self._price is None:
             unit, an_hour, a_thousand = "instances", "instances", "instances * 60 / rate * 1000"
-            titles = ("Instances that are billed", "Instance seconds per 1,000 requests")
+            titles = ("Billed instances", "Instance seconds per 1,000 requests")
         else:
             price = math_number(self._price.usd_per_hour)
             unit, an_hour = "USD", f"instances * {price}"
@@ -335,7 +335,7 @@ class EndpointDashboard(Construct):
     def _limits(self) -> list[Line]:
         if self._scaling is None:
             return []
-        limits = {"smallest": self._scaling.min_capacity, "largest": self._scaling.max_capacity}
+        limits = {"minimum": self._scaling.min_capacity, "maximum": self._scaling.max_capacity}
         return [Line(value=value, label=f"{name} capacity") for name, value in limits.items()]
 
     def _followed(self) -> Iterator[Chart]:
@@ -349,7 +349,7 @@ class EndpointDashboard(Construct):
                 yield chart(title, self._variant.metric(name), lines=self._targets(policy))
 
     def _targets(self, policy: str) -> list[Line]:
-        """The values that a policy keeps its metric at."""
+        """Return the targets of a policy's metric."""
         instance = self._variant.instance
         values = [
             target.value(gpu_count=instance.gpu_count, vcpus=instance.vcpus)

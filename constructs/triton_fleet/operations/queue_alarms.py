@@ -10,7 +10,7 @@ from triton_fleet.operations.thresholds import Thresholds
 
 
 def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmDeclaration]:
-    """Requests wait too long, or fail."""
+    """Yield the alarms about requests that wait too long or fail."""
     yield AlarmDeclaration(
         name="Waiting",
         severity=Severity.PAGE,
@@ -20,12 +20,12 @@ def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmD
         out_of=5,
         what="The oldest request in the queue has been waiting for too long.",
         why=(
-            "A quarter of an hour is longer than it takes from no instance to the first answer, and yours to "
-            "set: what your callers wait for. A request that waits past its own time limit is thrown away."
+            "Scaling from zero to the first answer takes less than 15 minutes. Set the threshold to what "
+            "your callers accept. Requests that wait longer than their own time limit are dropped."
         ),
         runbook=(
-            "See whether there are instances. None, and none comes: AWS is out of the type, or the quota "
-            "is used up. Some, and the backlog grows: raise the largest capacity, or lower the target."
+            "Check if there are instances. If none start, AWS has no capacity, or the quota is used up. If "
+            "there are some and the backlog grows, raise the maximum capacity, or lower the target."
         ),
     )
     yield AlarmDeclaration(
@@ -35,14 +35,15 @@ def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmD
         threshold=0,
         minutes=5,
         out_of=5,
-        what="Requests fail, minute after minute.",
+        what="Requests keep failing.",
         why=(
-            "Bad input of a caller counts as a failure, so single ones are normal; one in each of five "
-            "minutes is more than one caller's mistake."
+            "Bad input counts as a failure, so single failures are normal. Failures in five minutes in a row "
+            "are more than one caller's mistake."
         ),
         runbook=(
-            "The failures' folder and the error topic hold what Triton said. Access denied: the role reads "
-            "the folder of requests and writes that of answers, and no other. Else read the log group."
+            "The folder of failures and the error topic have Triton's message. If access is denied, note "
+            "that the role reads only the folder of requests, and writes only that of answers. Otherwise, "
+            "read the log group."
         ),
     )
     yield AlarmDeclaration(
@@ -54,11 +55,12 @@ def queueing(metrics: VariantMetrics, thresholds: Thresholds) -> Iterator[AlarmD
         out_of=20,
         what="Requests wait, and there is no instance.",
         why=(
-            "Auto scaling asks for an instance after two minutes, and it serves within ten more. After "
-            "twenty it is not coming, or none was requested."
+            "Auto scaling requests an instance after two minutes, and it serves ten minutes later. If it has "
+            "not after twenty, there is no capacity, or none was requested."
         ),
         runbook=(
-            "Read the scaling activities of the endpoint. A quota: ask for more. No capacity in the region: "
-            "wait, or add instance pools. No activity at all: the endpoint has no EndpointScaling."
+            "Read the scaling activities of the endpoint. If a quota is used up, request more. If the region "
+            "has no capacity, wait, or add instance pools. If there is no activity, the endpoint has no "
+            "EndpointScaling."
         ),
     )

@@ -1,4 +1,4 @@
-"""The sections of a dashboard about an asynchronous endpoint: its queue, and how fast it is worked off."""
+"""The sections of a dashboard about the queue of an asynchronous endpoint."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ def queue_sections(
     waiting: Sequence[Line],
     targets: Sequence[Line],
 ) -> Iterator[Row]:
-    """The rows.
+    """Yield the rows.
 
     Args:
         metrics: The variant's metrics.
         waiting: The threshold of the oldest request's age.
-        targets: What auto scaling keeps the backlog at.
+        targets: The targets of auto scaling for the backlog.
     """
     yield numbers(
         ("Requests in the queue", metrics.metric_approximate_backlog_size()),
         ("Oldest request, s", metrics.metric_approximate_age_of_oldest_request()),
-        ("Failures a minute", metrics.metric_invocation_failures()),
+        ("Failures per minute", metrics.metric_invocation_failures()),
     )
     yield question(
         "Is it keeping up?",
-        "A backlog that shrinks again is what the queue is for. An oldest request that gets older: too few "
-        "instances, or none. A failure leaves what Triton said in the failures' folder.",
+        "A backlog that shrinks again is normal. If the oldest request gets older, there are too few "
+        "instances, or none. Triton's messages about failures are in the folder of failures.",
     )
     yield row(
         chart("Requests in the queue", metrics.metric_approximate_backlog_size()),
         chart(
             "Age of the oldest request, s", metrics.metric_approximate_age_of_oldest_request(), lines=waiting
         ),
-        chart("Failures a minute", metrics.metric_invocation_failures()),
+        chart("Failures per minute", metrics.metric_invocation_failures()),
     )
     yield question(
         "Is it scaling?",
-        "Above the line of its target for some minutes the fleet grows. Without an instance there is no "
-        "backlog of each: then the first request brings one back, which takes minutes.",
+        "Instances are added while the backlog is above its target for some minutes. Without instances there "
+        "is no backlog per instance: the first request then starts one, which takes minutes.",
     )
     yield row(
         chart(
-            "Requests in the queue for each instance",
+            "Requests in the queue per instance",
             metrics.metric_approximate_backlog_size_per_instance(),
             lines=targets,
         ),
-        chart("Requests wait and there is no instance", metrics.metric_has_backlog_without_capacity()),
+        chart("Requests wait without an instance", metrics.metric_has_backlog_without_capacity()),
     )
     yield question(
         "Is it fast?", "Model latency is Triton's time for a request, without the wait in the queue."

@@ -1,4 +1,4 @@
-"""Alarms that undo a deployment, made before the endpoint that is deployed.
+"""Alarms that roll back a deployment, created before the endpoint.
 
 Those of the endpoint name it and nothing else. Those of the new fleet name its configuration, too:
 CloudFormation makes the configuration, then points the alarm to it, then updates the endpoint, and none of
@@ -33,7 +33,7 @@ from triton_fleet.operations.thresholds import Thresholds
 
 
 class RollbackAlarms(Construct):
-    """Alarms for which SageMaker rolls a deployment back: errors, and nothing that a cold start causes.
+    """Alarms on which SageMaker rolls back a deployment: errors, but nothing that a cold start causes.
 
     A new fleet starts with no model loaded. Latency and cache misses of its first minutes say nothing about
     the new version, so no alarm here looks at them.
@@ -105,7 +105,7 @@ class RollbackAlarms(Construct):
 
 
 class GreenFleetAlarms(Construct):
-    """Alarms for which SageMaker rolls a deployment back, of the new fleet alone.
+    """Alarms on the new fleet alone, on which SageMaker rolls back a deployment.
 
     A canary that fails every request is at a hundred percent here, however little of the traffic it gets, and
     what the old version does counts for nothing. One statement after the endpoint:
@@ -188,4 +188,4 @@ class _FleetMetrics(EndpointMetrics):
 
 def _of_new_fleet(metrics: VariantMetrics, limits: Thresholds) -> Iterator[AlarmDeclaration]:
     for each in rolling_back(metrics, limits):
-        yield replace(each, name=f"NewFleet{each.name}", what=f"Of the newest fleet alone: {each.what}")
+        yield replace(each, name=f"NewFleet{each.name}", what=f"In the new fleet: {each.what}")

@@ -1,4 +1,4 @@
-"""The limits of normal operation, for the alarms of an endpoint and for those that roll a deployment back."""
+"""The limits of normal operation, for alarms that notify and alarms that roll back."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Thresholds:
 
     @typed
     def problems(self, *, where: str) -> Iterator[Problem]:
-        """Thresholds that no metric can pass, or that any does."""
+        """Yield the problems with thresholds that no metric, or every metric, exceeds."""
         percentages = (
             "server_error_percent",
             "model_error_percent",
@@ -62,7 +62,7 @@ class Thresholds:
         )
         ranges: dict[str, tuple[float, float | None, str]] = {
             **dict.fromkeys(percentages, (0, 100, "%")),
-            "minimum_requests": (1, None, "requests a minute"),
+            "minimum_requests": (1, None, "requests per minute"),
         }
         for name, (lowest, below, unit) in ranges.items():
             yield from alarm_threshold(
