@@ -178,7 +178,7 @@ def _not_installed(what: str, where: str) -> FleetError:
     return FleetError.of(
         what=f"{what} is not installed",
         where=where,
-        expected="the command line that package.json pins, and the Node that requirements.txt brings",
+        expected="the CDK command line of package.json, and Node from requirements.txt",
         fix="make setup",
     )
 

@@ -132,7 +132,7 @@ def test_an_endpoint_is_measured_with_what_its_repository_holds(models, tmp_path
         assert each["artifact_bytes"] == artifact.size
         assert each["difference"] == 0.0
         assert each["load_ms"] is None
-    assert "Cold starts are seen once" in document["notes"][0]
+    assert "One cold start per model" in document["notes"][0]
     assert document["notes"][1] == "Not published, so not measured: double:wrong, double:broken."
 
 

@@ -87,10 +87,10 @@ def parse(text: str) -> Buildspec:
     document = _load(text)
     if str(document.get("version")) != _VERSION:
         raise FleetError.of(
-            what=f"the buildspec says version {document.get('version')!r}",
+            what=f"the buildspec has version {document.get('version')!r}",
             where="version of the buildspec",
             expected=_VERSION,
-            why="version 0.1 runs each command in a shell of its own",
+            why="version 0.1 runs each command in a separate shell",
             fix=f"write version: {_VERSION}",
         )
     phases = document.get("phases", {})
@@ -121,11 +121,11 @@ def _texts(given: Mapping[str, Any], key: str) -> dict[str, str]:
 def _shell(name: str) -> str:
     if name not in _SHELLS:
         raise FleetError.of(
-            what=f"the buildspec asks for the shell {name!r}",
+            what=f"env.shell is {name!r}",
             where="env.shell of the buildspec",
             expected=f"one of {', '.join(_SHELLS)}",
-            why="CodeBuild has no other on Linux",
-            fix="name one of them, or none",
+            why="CodeBuild has no other shell on Linux",
+            fix="use one of them, or remove env.shell",
         )
     return _SHELLS[name]
 
@@ -137,7 +137,7 @@ def _load(text: str) -> dict[str, Any]:
             what="the buildspec is not a mapping",
             where="source of the build project",
             expected="an inline buildspec in YAML or JSON",
-            why="a path to a file in the source is not run here",
+            why="the rehearsal does not run buildspec files in the source",
             fix="give the project an inline buildspec",
         )
     return document
@@ -150,8 +150,8 @@ def _phase(name: str, content: Mapping[str, Any]) -> Phase:
             what=f"on-failure is {on_failure!r}",
             where=f"phase {name} of the buildspec",
             expected=f"{_ABORT} or {_CONTINUE}",
-            why="a build is not repeated here, which CodeBuild does for RETRY",
-            fix="leave on-failure out to rehearse it",
+            why="the rehearsal does not repeat builds",
+            fix="remove on-failure to rehearse the build",
         )
     return Phase(
         name=name,

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 DIFFERENCES: Mapping[str, str] = MappingProxyType(
     {
-        "FLEET_PORTABLE": "there is no GPU: what would be a plan is stood in for",
-        "AWS_ACCESS_KEY_ID": "the embedded AWS has keys, where a role has an address of credentials",
+        "FLEET_PORTABLE": "there is no GPU: a stand-in replaces the plan",
+        "AWS_ACCESS_KEY_ID": "the embedded AWS has keys, where a role has an address for credentials",
         "AWS_SECRET_ACCESS_KEY": "as AWS_ACCESS_KEY_ID",
         "AWS_SESSION_TOKEN": "as AWS_ACCESS_KEY_ID",
         "AWS_ENDPOINT_URL": "the embedded AWS's address",
@@ -32,14 +32,14 @@ DIFFERENCES: Mapping[str, str] = MappingProxyType(
         "AWS_EC2_METADATA_DISABLED": "there is no instance to ask for credentials",
         "AWS_CONFIG_FILE": "the profiles of this machine's user are not a container's",
         "AWS_SHARED_CREDENTIALS_FILE": "as AWS_CONFIG_FILE",
-        "CDK_DISABLE_CLI_TELEMETRY": "comes with the embedded AWS's address, and says nothing to a build",
-        "HOME": "a folder of the build's own, in the place of /root",
-        "PYTHONUSERBASE": "the same folder: pip installs for the user there, in the place of ~/.local",
-        "TMPDIR": "a folder of the build's own, in the place of /tmp",
-        "PATH": "this machine's programs, after those that stand in for the image's",
+        "CDK_DISABLE_CLI_TELEMETRY": "comes with the embedded AWS's address, and has no effect on builds",
+        "HOME": "a folder of the build, instead of /root",
+        "PYTHONUSERBASE": "the same folder: pip installs for the user there, instead of ~/.local",
+        "TMPDIR": "a folder of the build, instead of /tmp",
+        "PATH": "this machine's programs, after stand-ins for the image's",
         "HF_HOME": "this machine's cache of the model hub, so that weights are not fetched for each build",
         SOCKETS: "a server listens where only this machine's user can reach it: it runs what it is sent",
-        "PIP_CONFIG_FILE": "this machine's own, which may name the only index that it reaches",
+        "PIP_CONFIG_FILE": "this machine's, which may name the only index that it can reach",
     }
 )
 """The variables that differ from those of a container on AWS, and why. Those of `NETWORK` do as well."""

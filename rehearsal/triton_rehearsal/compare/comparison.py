@@ -61,8 +61,8 @@ class Comparison:
         yield ""
         yield (
             f"Times in ms. Cold start: from the request to the first answer, median of "
-            f"{len(self.models[0].cold)}. p50 to p99: {self.requests} requests one after the other. req/s: "
-            f"{self.concurrency} callers at once. x: times the first row's."
+            f"{len(self.models[0].cold)}. p50 to p99: {self.requests} requests in sequence. req/s: "
+            f"{self.concurrency} concurrent callers. x: relative to the first row."
         )
         yield from self.notes
         for model in self.models:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from triton_models.client import Client
 
 _ONE_START = (
-    "Cold starts are seen once, by the caller: one only where the endpoint had not loaded the model yet.",
+    "One cold start per model, measured by the caller, if the endpoint had not loaded the model yet.",
 )
 
 

@@ -34,11 +34,11 @@ ENVIRONMENT = {
 LOAD_LIMIT_S = 360.0
 
 _HERE = (
-    "Python stand-ins ran the models on this machine's CPU, each with one thread unless it asks for more: "
+    "Python stand-ins ran the models on this machine's CPU, with one thread unless a model sets more: "
     "the numbers say nothing about a GPU.",
 )
-_IMPORTS = "pytorch: the stand-in imports PyTorch for each model that loads, which the real backend does not."
-_NO_PLAN = "* has ONNX Runtime in TensorRT's place: a plan is compiled, and runs, on a GPU only."
+_IMPORTS = "pytorch: the stand-in imports PyTorch for each model, which the real backend does not."
+_NO_PLAN = "* runs with ONNX Runtime instead of TensorRT: plans need a GPU."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Subject:
         except ContainerError as error:
             raise self._refused(error.answer.text) from error
         except NotReadyError as error:
-            raise self._refused(f"it was not loaded within {LOAD_LIMIT_S:.0f} seconds") from error
+            raise self._refused(f"it did not load within {LOAD_LIMIT_S:.0f} seconds") from error
         if not answer.ok:
             raise self._refused(answer.text)
         return decode(answer.body, answer.headers["content-type"])
@@ -142,7 +142,7 @@ def compare_locally(
                 replace(each.known, cold=tuple(cold[each.name]), difference=_difference(each, instance))
                 for each in subjects
             ]
-            progress(f"asking each model {requests} times, in turn")
+            progress(f"sending each model {requests} requests, in turn")
             ask: dict[str, Ask] = {each.name: _asking(each, instance) for each in subjects}
             measured = measure(known, ask, requests=requests, concurrency=concurrency)
     ran = {backend for model in measured for backend in model.backends}

@@ -188,5 +188,5 @@ def _text(value: str) -> str:
 
 
 def _unknown_operation(method: str, path: str) -> ApiError:
-    message = f"{method} {path} is not served here: only InvokeEndpoint is"
+    message = f"{method} {path} is not served here: there is only InvokeEndpoint"
     return ApiError(404, "UnknownOperationException", message)

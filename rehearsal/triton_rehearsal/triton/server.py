@@ -21,17 +21,17 @@ from triton_rehearsal.triton.runtime import ENVIRONMENT, Runtime, find_runtime
 
 DIFFERENCES: Mapping[str, str] = MappingProxyType(
     {
-        "HOME": "this machine's user, in the place of root",
+        "HOME": "this machine's user, instead of root",
         "LANG": "this machine's, if it is set",
         "TZ": "as LANG",
-        "PATH": "the server's own Python, then this machine's programs, after what stands in for the image's",
+        "PATH": "the server's own Python, then this machine's programs, after stand-ins for the image's",
         "LD_LIBRARY_PATH": "the libraries of the bundled server",
-        "PYTHONNOUSERSITE": "what this machine's user has installed is in no container",
-        "--sagemaker-port": "a free one, for several containers share this machine",
+        "PYTHONNOUSERSITE": "packages of this machine's user are in no container",
+        "--sagemaker-port": "a free one, because several containers share this machine",
         "--model-repository": "an empty folder of the instance",
         "--backend-directory": "the stand-ins for the image's backends",
         "--backend-config=python,shm-region-prefix-name": "marks the shared memory of this instance",
-        "--model-config-name": "a model for a GPU may bring a configuration for machines without one",
+        "--model-config-name": "a model for GPUs may have a configuration for machines without one",
     }
 )
 """The variables and flags that differ from those of a deployed container, and why."""
