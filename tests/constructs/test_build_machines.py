@@ -222,9 +222,5 @@ def test_a_gpu_that_no_job_has_is_reported_once_whatever_type_is_asked_for(make:
     assert "nor on another type with its GPU, A100-40GB" in problem.what
 
 
-def test_a_machine_is_one_of_three_kinds(make: Make) -> None:
-    assert _problem(lambda: make(machine="reserved")).rule == "argument-type"
-
-
 def test_reserved_machines_are_there_for_every_family_in_the_same_regions() -> None:
     assert sorted(RESERVED_REGIONS) == list(RESERVED_REGIONS)

@@ -173,11 +173,6 @@ def test_a_portion_or_a_time_known_at_deployment_is_let_pass(deployment: Any) ->
     assert _rules(deployment(**given)) == []
 
 
-@pytest.mark.parametrize("value", [0, -3])
-def test_a_portion_is_a_whole_number_from_one_up(value: int) -> None:
-    assert _rules(Rolling(batch=CapacitySize.percent(value))) == ["deployment-portion"]
-
-
 def test_the_way_out_of_too_many_instances_names_how_many_fit() -> None:
     def fix(capacity: int) -> str:
         (problem,) = Canary(size=CapacitySize.instances(9)).problems(where="here", capacity=capacity)
@@ -228,18 +223,6 @@ def test_all_mistakes_are_found_together() -> None:
 def test_rolling_is_for_one_variant_and_blue_green_for_several() -> None:
     assert _rules(Rolling(), variants=2) == ["rolling-one-variant"]
     assert _rules(Canary(), variants=2) == []
-
-
-def test_ten_alarms_can_roll_back_and_eleven_cannot() -> None:
-    names = [f"alarm-{number}" for number in range(11)]
-
-    assert _rules(Rolling(), rollback_alarms=names[:10]) == []
-    assert _rules(Rolling(), rollback_alarms=names) == ["rollback-alarms"]
-
-
-def test_alarms_without_a_deployment_would_be_watched_by_nothing() -> None:
-    assert _rules(None, rollback_alarms=["errors"]) == ["rollback-alarms"]
-    assert _rules(None, rollback_alarms=[]) == []
 
 
 @pytest.mark.parametrize(

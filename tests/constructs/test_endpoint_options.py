@@ -136,11 +136,6 @@ def test_a_deployment_with_its_alarms_is_of_the_endpoint(stack: Stack, resources
     assert config["AutoRollbackConfiguration"] == {"Alarms": [{"AlarmName": "errors"}]}
 
 
-def test_alarms_that_nothing_watches_are_refused(stack: Stack) -> None:
-    with reported("rollback-alarms"):
-        _create(stack, rollback_alarms=["errors"])
-
-
 def test_routing_and_ssm_access_are_said_when_asked_for(stack: Stack, resources: Resources) -> None:
     _create(stack, routing=Routing.LEAST_OUTSTANDING_REQUESTS, ssm_access=True)
     variant = the_variant(resources)
@@ -155,23 +150,6 @@ def test_variables_are_added_to_those_of_the_server(stack: Stack, resources: Res
 
     assert environment["OMP_NUM_THREADS"] == "1"
     assert environment["SAGEMAKER_TRITON_PING_MODE"] == "live"
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {"SAGEMAKER_TRITON_PING_MODE": "ready"},
-        {"LONG": "x" * 1025},
-        {"": "nameless"},
-        {f"V{number}": "" for number in range(100)},
-        {f"V{number}": "x" * 1024 for number in range(40)},
-    ],
-)
-def test_variables_that_would_be_lost_or_refused_are_a_mistake(
-    stack: Stack, environment: dict[str, str]
-) -> None:
-    with reported("container-environment"):
-        _create(stack, environment=environment)
 
 
 def test_tags_are_on_everything_that_can_have_some(stack: Stack, resources: Resources) -> None:
@@ -206,18 +184,6 @@ def test_types_that_stand_in_are_tried_after_the_preferred_one(stack: Stack, res
     assert "InstanceType" not in variant
     assert endpoint.instance.name == "ml.g5.2xlarge"
     Annotations.from_stack(stack).has_warning("/Fleet/Endpoint", Match.string_like_regexp("instance pools"))
-
-
-def test_types_that_stand_in_are_refused_unless_they_are_asked_for(stack: Stack) -> None:
-    with reported("multi-model-pools"):
-        _create(stack, instance_pools=["ml.g5.xlarge"])
-
-
-def test_a_host_image_of_another_cuda_is_refused(stack: Stack) -> None:
-    ami = "al2-ami-sagemaker-inference-gpu-3-1"
-
-    with reported("host-ami"):
-        _create(stack, release="25.09", inference_ami=ami)
 
 
 @pytest.mark.parametrize(

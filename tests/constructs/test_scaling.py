@@ -289,24 +289,6 @@ def test_every_kind_of_policy_is_one_that_its_service_accepts(
     assert violations(template) == []
 
 
-@pytest.mark.parametrize(
-    ("given", "places"),
-    [
-        ({"min_capacity": "2", "max_capacity": 2.5}, ["min_capacity of Fleet/S", "max_capacity of Fleet/S"]),
-        ({"max_capacity": True}, ["max_capacity of Fleet/S"]),
-        ({"min_capacity": None}, ["min_capacity of Fleet/S"]),
-    ],
-)
-def test_what_is_no_number_is_reported_as_such(
-    stack: Stack, endpoint: MultiModelEndpoint, given: dict[str, Any], places: list[str]
-) -> None:
-    with pytest.raises(FleetError) as raised:
-        EndpointScaling(stack, "S", endpoint=endpoint, **given)
-
-    assert [problem.where for problem in raised.value.problems] == places
-    assert {problem.rule for problem in raised.value.problems} == {"argument-type"}
-
-
 def test_a_latency_known_only_at_deployment_cannot_be_converted(
     stack: Stack, endpoint: MultiModelEndpoint
 ) -> None:
@@ -315,12 +297,6 @@ def test_a_latency_known_only_at_deployment_cannot_be_converted(
     with pytest.raises(FleetError) as raised:
         EndpointScaling(stack, "S", endpoint=endpoint, targets=[ModelLatency(latency=later)])
     assert [problem.rule for problem in raised.value.problems] == ["scaling-number"]
-
-
-@pytest.mark.parametrize("percent", ["60", float("inf"), float("nan"), True])
-def test_a_target_is_a_finite_number(percent: Any) -> None:
-    with pytest.raises(FleetError, match="percent of GpuUtilization"):
-        GpuUtilization(percent=percent)
 
 
 def test_a_target_known_only_at_deployment_is_passed_on_where_it_is_taken_as_it_is(

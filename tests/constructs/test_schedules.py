@@ -5,10 +5,11 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from aws_cdk import CfnParameter, Duration, Stack, TimeZone
+from aws_cdk import CfnParameter, Stack, TimeZone
 from aws_cdk.aws_applicationautoscaling import Schedule
 from synthesised import Resources
 
+from tests.reported import reported
 from triton_fleet import EndpointScaling, FleetError, MultiModelEndpoint
 from triton_fleet.scaling.schedules import ScheduledCapacity
 
@@ -73,49 +74,27 @@ def test_a_schedule_may_fix_the_number_of_instances(least: int, most: int, actio
     }
 
 
+AT_NEW_YEAR = {"schedule": Schedule.at(NEW_YEAR), "time_zone": TimeZone.EUROPE_BERLIN}
+
+
 @pytest.mark.parametrize(
-    ("change", "rule", "what"),
+    ("change", "rule"),
     [
-        ({}, "scheduled-capacity", "neither min_capacity nor max_capacity is set"),
-        ({"min_capacity": 9, "max_capacity": 8}, "capacity-range", "9 is above the maximum 8"),
-        ({"min_capacity": 0}, "capacity-range", "the minimum capacity is 0"),
-        ({"min_capacity": 5}, "capacity-range", "5 is above the maximum 4"),
-        ({"max_capacity": 1}, "capacity-range", "2 is above the maximum 1"),
-        (
-            {"min_capacity": 3, "start": NEW_YEAR, "end": NEW_YEAR},
-            "scheduled-capacity",
-            "it starts at 2027-01-01",
-        ),
-        (
-            {"min_capacity": 3, "start": datetime(2027, 1, 1)},
-            "scheduled-capacity",
-            "has no time zone",
-        ),
-        (
-            {"min_capacity": 3, "schedule": Schedule.at(NEW_YEAR), "time_zone": TimeZone.EUROPE_BERLIN},
-            "scheduled-capacity",
-            "a time zone is set for at",
-        ),
-        (
-            {
-                "min_capacity": 3,
-                "schedule": Schedule.rate(Duration.hours(1)),
-                "time_zone": TimeZone.EUROPE_BERLIN,
-            },
-            "scheduled-capacity",
-            "a time zone is set for rate",
-        ),
+        ({}, "scheduled-capacity"),
+        ({"min_capacity": 5}, "capacity-range"),
+        ({"max_capacity": 1}, "capacity-range"),
+        ({"min_capacity": 3, "start": NEW_YEAR, "end": NEW_YEAR}, "scheduled-capacity"),
+        ({"min_capacity": 3, **AT_NEW_YEAR}, "scheduled-capacity"),
     ],
 )
 def test_a_schedule_that_cannot_work_is_refused(
-    stack: Stack, endpoint: MultiModelEndpoint, change: dict[str, Any], rule: str, what: str
+    stack: Stack, endpoint: MultiModelEndpoint, change: dict[str, Any], rule: str
 ) -> None:
     scheduled = ScheduledCapacity(**{"name": "Morning", "schedule": MORNING, **change})
 
-    with pytest.raises(FleetError, match=what) as raised:
+    with reported(rule) as problems:
         EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=2, max_capacity=4, schedules=[scheduled])
-    [problem] = raised.value.problems
-    assert (problem.rule, problem.where) == (rule, "Morning, schedules of Fleet/S")
+    assert problems[0].where == "Morning, schedules of Fleet/S"
 
 
 def test_two_actions_of_one_name_are_refused(stack: Stack, endpoint: MultiModelEndpoint) -> None:

@@ -240,19 +240,6 @@ def test_a_warm_up_without_a_request_is_refused(stack: Stack) -> None:
     assert _problems(stack) == ["there is no request"]
 
 
-def test_a_model_is_warmed_up_with_one_request(stack: Stack) -> None:
-    assert _problems(stack, MINILM, RESNET, replace(MINILM, body="{}")) == [
-        "2 requests for the model 'minilm'"
-    ]
-
-
-@pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=utf-8"])
-def test_what_says_to_be_json_is_json(content_type: str, stack: Stack) -> None:
-    (what,) = _problems(stack, replace(MINILM, body="{'a': 1}", content_type=content_type))
-
-    assert what.startswith("the body is not JSON")
-
-
 def test_every_mistake_is_reported_at_once(stack: Stack) -> None:
     assert _problems(
         stack, replace(MINILM, body=""), WarmUpRequest(model="", body="{"), every=Duration.millis(500)

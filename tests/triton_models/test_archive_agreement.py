@@ -23,8 +23,6 @@ from hypothesis import strategies as st
 from tests.triton_models.hostile_archives import (
     BLOCK,
     END,
-    HOSTILE,
-    Hostile,
     extended,
     file,
     gzipped,
@@ -231,8 +229,3 @@ def test_a_gzip_stream_that_is_taken_is_the_same_to_gnu_gzip_and_to_python(packe
     if tree is not None:
         assert pythons(packed) == tree
         assert gnus(packed) == tree
-
-
-@pytest.mark.parametrize("hostile", HOSTILE, ids=str)
-def test_a_hostile_archive_gives_no_tree(hostile: Hostile) -> None:
-    assert ours(hostile.make()) is None

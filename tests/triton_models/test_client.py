@@ -190,41 +190,12 @@ def test_checking_the_endpoint_compares_the_models_with_the_deployed_endpoint(
     assert f"endpoint on-{config}" in problem.where
 
 
-def test_a_model_that_is_not_ready_is_asked_again_after_growing_waits(client, clock, runtime):
-    runtime.answers = [NOT_READY, NOT_READY, NOT_READY, tensors(Y=np.zeros((1, 1), dtype=np.float32))]
-    client.invoke_target(target_model="m.tar.gz", inputs=ROW)
-    for waited, at_most in zip(clock.waited, [1.0, 2.0, 4.0], strict=True):
-        assert at_most / 2 <= waited <= at_most
-    assert len({body for _, _, body in runtime.requests}) == 1
-
-
 def test_a_model_that_never_gets_ready_is_given_up(client, clock, runtime):
     runtime.answers = [NOT_READY] * 60
     with pytest.raises(InvocationError, match="model-not-ready") as error:
         client.invoke_target(target_model="m.tar.gz", inputs=ROW)
     assert isinstance(error.value.__cause__, client._runtime.exceptions.ModelNotReadyException)
     assert sum(clock.waited) == pytest.approx(360.0, abs=0.5)
-
-
-def test_an_endpoint_that_refuses_the_request_is_the_callers_mistake(client, runtime):
-    runtime.answers = [ApiError(400, "ValidationError", "Endpoint fleet of account 1 not found.")]
-    with pytest.raises(FleetError, match="Endpoint fleet of account 1 not found"):
-        client.invoke_target(target_model="m.tar.gz", inputs=ROW)
-
-
-def test_a_model_that_refuses_the_inputs_is_the_callers_mistake(client, runtime):
-    runtime.answers = [
-        ApiError(424, "ModelError", "see the log", OriginalStatusCode=400, OriginalMessage="unexpected input")
-    ]
-    with pytest.raises(FleetError, match="unexpected input"):
-        client.invoke_target(target_model="m.tar.gz", inputs=ROW)
-
-
-def test_a_model_that_fails_is_not_the_callers_mistake(client, runtime):
-    runtime.answers = [ApiError(424, "ModelError", "it broke", OriginalStatusCode=500)]
-    with pytest.raises(InvocationError, match="model-failed") as error:
-        client.invoke_target(target_model="m.tar.gz", inputs=ROW)
-    assert (error.value.status, error.value.message) == (500, "it broke")
 
 
 def test_a_request_beyond_the_limit_is_refused_before_it_is_sent(client, runtime):

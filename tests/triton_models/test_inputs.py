@@ -110,32 +110,20 @@ def tools_change(folder: Path, name: str) -> bool:
     return tools_digest(release="25.09", package=copy) != before
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "builds/export/onnx.py",
-        "pack/tar.py",
-        "builds/build.py",
-        "builds/making.py",
-        "brand_new.py",
-        "new/room.py",
-    ],
+MAKING = ("builds/export/onnx.py", "pack/tar.py", "builds/build.py", "builds/making.py")
+NOT_PLACED = ("brand_new.py", "new/room.py")
+NOT_MAKING = (
+    *("repository/s3.py", "cli/main.py", "check/ensemble.py"),
+    *("deliver/worker.py", "verify/verify.py", "probe/result.py"),
 )
+
+
+@pytest.mark.parametrize("name", [*MAKING, *NOT_PLACED])
 def test_another_way_of_making_artifacts_is_a_change_and_so_is_what_nobody_has_placed(name, tmp_path):
     assert tools_change(tmp_path, name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "repository/s3.py",
-        "cli/main.py",
-        "check/ensemble.py",
-        "deliver/worker.py",
-        "verify/verify.py",
-        "probe/result.py",
-    ],
-)
+@pytest.mark.parametrize("name", NOT_MAKING)
 def test_another_way_of_checking_or_publishing_them_is_none(name, tmp_path):
     assert not tools_change(tmp_path, name)
 

@@ -178,16 +178,6 @@ def test_an_error_does_not_list_thousands_of_models() -> None:
         manifest.target_model("resnet50")
 
 
-def test_a_name_stands_for_the_artifact_that_was_made_current_last() -> None:
-    assert _manifest("minilm-1", "minilm-2").target_model("minilm") == "minilm-2"
-
-
-def test_what_is_current_already_changes_nothing() -> None:
-    manifest = _manifest("minilm-1")
-
-    assert _with(manifest, "minilm-1") is manifest
-
-
 def test_an_older_artifact_can_become_current_again() -> None:
     model = _manifest("minilm-1", "minilm-2", "minilm-1").models["minilm"]
 
@@ -236,11 +226,6 @@ def test_what_is_no_manifest_is_a_users_mistake(text) -> None:
 
     (problem,) = problems
     assert problem.where == "s3://bucket/models/manifest.json"
-
-
-def test_a_manifest_of_another_version_is_not_touched() -> None:
-    with pytest.raises(FleetError, match="version 3"):
-        Manifest.from_json('{"version": 3, "models": {}}')
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import triton_models.pack.pack as pack_module
 from tests.reported import reported
 from tests.triton_models.model_folders import write, write_plain
 from triton_models.artifact.layout import read_layout
-from triton_models.base.errors import FleetError
 from triton_models.pack import stream
 from triton_models.pack.content import InMemory, OnDisk
 from triton_models.pack.pack import pack
@@ -85,42 +84,27 @@ def _meanwhile(monkeypatch, change: Callable[[], object]) -> None:
     monkeypatch.setattr(pack_module, "_write", changed)
 
 
-def test_a_link_put_in_a_files_place_meanwhile_is_not_followed(tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "replace",
+    [lambda weights: weights.symlink_to(weights.parents[3] / "secret"), os.mkfifo, lambda weights: None],
+    ids=["a link, which is not followed", "a pipe, which is not waited for", "nothing"],
+)
+def test_what_takes_a_files_place_meanwhile_is_not_packed(
+    replace: Callable[[Path], object], tmp_path: Path, monkeypatch
+) -> None:
     root = write_plain(tmp_path / "m")
-    secret, weights = tmp_path / "secret", root / "resnet50" / "1" / "model.onnx"
-    write(secret, b"weights")
+    weights = root / "resnet50" / "1" / "model.onnx"
+    write(tmp_path / "secret", weights.read_bytes())
 
     def swap() -> None:
         weights.unlink()
-        weights.symlink_to(secret)
+        replace(weights)
 
     _meanwhile(monkeypatch, swap)
 
     with reported("changed-while-packed"):
         pack(root, output=tmp_path / "out")
     assert list((tmp_path / "out").glob("*")) == []
-
-
-def test_a_pipe_put_in_a_files_place_meanwhile_is_not_waited_for(tmp_path: Path, monkeypatch) -> None:
-    root = write_plain(tmp_path / "m")
-    weights = root / "resnet50" / "1" / "model.onnx"
-
-    def swap() -> None:
-        weights.unlink()
-        os.mkfifo(weights)
-
-    _meanwhile(monkeypatch, swap)
-
-    with pytest.raises(FleetError, match="changed while the model was packed"):
-        pack(root, output=tmp_path / "out")
-
-
-def test_a_file_that_vanishes_meanwhile_is_a_users_mistake(tmp_path: Path, monkeypatch) -> None:
-    root = write_plain(tmp_path / "m")
-    _meanwhile(monkeypatch, (root / "resnet50" / "1" / "model.onnx").unlink)
-
-    with pytest.raises(FleetError, match="changed while the model was packed"):
-        pack(root, output=tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -149,10 +133,9 @@ def test_a_file_that_changes_half_way_gives_no_artifact(
 
     monkeypatch.setattr(OnDisk, "fill", changed)
 
-    with pytest.raises(FleetError) as caught:
+    with reported("changed-while-packed") as problems:
         pack(root, output=tmp_path / "out")
-    assert caught.value.problems[0].rule == "changed-while-packed"
-    assert caught.value.problems[0].where == str(weights)
+    assert problems[0].where == str(weights)
     assert list((tmp_path / "out").iterdir()) == []
 
 
