@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto, helper
 
-from tests.triton_models.broken_models import PLAIN, Break
+from tests.triton_models.broken_models import PLAIN
+from tests.triton_models.check_case import Spoil
 from tests.triton_models.model_folders import write, write_plain
 from tests.triton_models.test_check import VALID
 from triton_models.check.check import check_path
@@ -65,7 +66,11 @@ SHOWN_HERE = {
 }
 
 REFUSED = {
-    name: broken for name, (rule, broken) in PLAIN.items() if rule in SHOWN_HERE and name not in SILENT
+    name: broken
+    for rule, cases in PLAIN.items()
+    if rule in SHOWN_HERE
+    for name, broken in cases.items()
+    if name not in SILENT
 }
 ACCEPTED = {name: change for name, change in VALID.items() if name not in NOT_HERE}
 LOADS = count()
@@ -113,7 +118,7 @@ def _load(contract: MultiModelContract, root: Path) -> bool:
 
 @pytest.mark.parametrize("broken", REFUSED.values(), ids=REFUSED.keys())
 def test_what_check_refuses_the_server_refuses(
-    broken: Break, contract, weights: bytes, tmp_path: Path
+    broken: Spoil, contract, weights: bytes, tmp_path: Path
 ) -> None:
     root = write_plain(tmp_path / "resnet50")
     write(root / "resnet50" / "1" / "model.onnx", weights)
@@ -124,7 +129,7 @@ def test_what_check_refuses_the_server_refuses(
 
 
 @pytest.mark.parametrize("change", ACCEPTED.values(), ids=ACCEPTED.keys())
-def test_what_check_accepts_the_server_loads(change: Break, contract, weights: bytes, tmp_path: Path) -> None:
+def test_what_check_accepts_the_server_loads(change: Spoil, contract, weights: bytes, tmp_path: Path) -> None:
     root = write_plain(tmp_path / "resnet50")
     write(root / "resnet50" / "1" / "model.onnx", weights)
     change(root)
