@@ -66,7 +66,7 @@ def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iter
     elif config.deployment == _ALL_AT_ONCE and config.deployment_size is not None:
         yield from _size_of_all(where=where("deployment_size"))
     elif not wrong_wait:
-        for problem in deployment(config).problems(where="", capacity=config.min_capacity):
+        for problem in deployment(config)._problems(where="", capacity=config.min_capacity):
             key = "deployment_size" if problem.rule == DEPLOYMENT_PORTION.id else "deployment_wait_minutes"
             yield replace(problem, where=where(key))
     for key in ("server_error_percent", "model_error_percent"):

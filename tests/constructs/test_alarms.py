@@ -282,7 +282,7 @@ def _rolled_back(stack: Stack) -> sagemaker.CfnEndpoint:
         "Endpoint",
         endpoint_name="fleet",
         endpoint_config_name="config",
-        deployment_config=Canary().render(rollback_alarms=rollback.names),
+        deployment_config=Canary()._render(rollback_alarms=rollback.names),
     )
 
 

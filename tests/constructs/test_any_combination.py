@@ -34,7 +34,6 @@ from triton_fleet import (
     EndpointWarmUp,
     FleetError,
     GreenFleetAlarms,
-    ImportedEndpoint,
     ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
@@ -174,7 +173,7 @@ def test_anything_beside_an_endpoint_is_a_good_template_or_our_error(builds: Pat
             instance_type=types[0],
         )
         alias = EndpointAlias(stack, "Alias", endpoint=served, fleet=fleet)
-        elsewhere = ImportedEndpoint.from_name(stack, "Imported", **part["imported"])
+        elsewhere = MultiModelEndpoint.from_endpoint_name(stack, "Imported", **part["imported"])
         role = some.ROLE.make(world)
         alias.grant_invoke(role)
         for each in (served, elsewhere):

@@ -387,7 +387,7 @@ def test_content_types_are_reported_that_sagemaker_refuses(stack: Stack) -> None
         bucket=s3.Bucket(stack, "Bucket"), sampling_percent=101, csv_content_types=["", "text/csv"]
     )
 
-    assert [problem.rule for problem in capture.problems(where="here")] == ["number-range", "content-types"]
+    assert [problem.rule for problem in capture._problems(where="here")] == ["number-range", "content-types"]
 
 
 def test_more_security_groups_than_an_interface_has_are_refused(stack: Stack) -> None:

@@ -34,7 +34,7 @@ def rendered(stack: Stack, resources: Resources) -> Callable[..., Any]:
             "Endpoint",
             endpoint_name="fleet",
             endpoint_config_name="config",
-            deployment_config=deployment.render(rollback_alarms=alarms),
+            deployment_config=deployment._render(rollback_alarms=alarms),
         )
         return resources("AWS::SageMaker::Endpoint")[0]["DeploymentConfig"]
 
@@ -175,7 +175,7 @@ def test_a_portion_or_a_time_known_at_deployment_is_let_pass(deployment: Any) ->
 
 def test_the_way_out_of_too_many_instances_names_how_many_fit() -> None:
     def fix(capacity: int) -> str:
-        (problem,) = Canary(size=CapacitySize.instances(9)).problems(where="here", capacity=capacity)
+        (problem,) = Canary(size=CapacitySize.instances(9))._problems(where="here", capacity=capacity)
         return problem.fix
 
     assert "1 to 3 instances" in fix(6)

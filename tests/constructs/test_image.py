@@ -24,7 +24,9 @@ def registry(stack: Stack) -> ecr.Repository:
 
 
 def _rules(image: CustomImage, *, region: str | None = None, multi_model: bool = True) -> list[str]:
-    return [problem.rule for problem in image.problems(where="image", region=region, multi_model=multi_model)]
+    return [
+        problem.rule for problem in image._problems(where="image", region=region, multi_model=multi_model)
+    ]
 
 
 def test_a_stack_with_a_region_names_the_account(stack_in: Callable[[str], Stack]) -> None:
@@ -80,7 +82,7 @@ def test_an_own_image_is_pulled_by_what_names_it(
     stack: Stack, registry: ecr.Repository, version: dict[str, str], end: str
 ) -> None:
     own = CustomImage(repository=registry, has_multi_model_label=True, **version)  # type: ignore[arg-type]
-    image = own.resolved()
+    image = own._resolved()
 
     assert _rules(own) == []
     assert str(stack.resolve(image.uri)["Fn::Join"][1][-1]).endswith(end)

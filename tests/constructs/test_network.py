@@ -36,7 +36,7 @@ def vpc(stack: Stack) -> ec2.Vpc:
 def network(stack: Stack, vpc: ec2.Vpc, repository: ModelRepository) -> EndpointNetwork:
     """The network of one statement, given to an endpoint."""
     network = EndpointNetwork(stack, "Network", vpc=vpc)
-    network.admit(repository)
+    network.allow_repository(repository)
     return network
 
 
@@ -53,7 +53,7 @@ def _services(stack: Stack) -> dict[str, dict[str, Any]]:
 
 
 def test_a_model_is_attached_to_the_private_subnets(network: EndpointNetwork, stack: Stack) -> None:
-    config = stack.resolve(network.vpc_config())
+    config = stack.resolve(network._vpc_config())
 
     assert [subnet["Ref"][:6] for subnet in config["subnets"]] == ["VpcGpu", "VpcGpu"]
     assert len(config["securityGroupIds"]) == 1
@@ -67,8 +67,8 @@ def test_subnets_with_a_way_out_are_preferred_and_others_can_be_chosen(stack: St
         stack, "Chosen", vpc=vpc, subnets=vpc.isolated_subnets, existing_vpc_endpoints=there
     )
 
-    assert stack.resolve(found.vpc_config())["subnets"] == ["p1", "p2"]
-    assert stack.resolve(chosen.vpc_config())["subnets"] == ["i1", "i2"]
+    assert stack.resolve(found._vpc_config())["subnets"] == ["p1", "p2"]
+    assert stack.resolve(chosen._vpc_config())["subnets"] == ["i1", "i2"]
 
 
 def test_nothing_may_connect_to_the_instances_and_they_open_https_only(
@@ -91,7 +91,7 @@ def test_own_security_groups_take_the_place_of_ours(stack: Stack, vpc: ec2.Vpc) 
     given = ec2.SecurityGroup.from_security_group_id(stack, "Given", "sg-1")
     network = EndpointNetwork(stack, "Network", vpc=vpc, security_groups=[given])
 
-    assert stack.resolve(network.vpc_config())["securityGroupIds"] == ["sg-1"]
+    assert stack.resolve(network._vpc_config())["securityGroupIds"] == ["sg-1"]
     assert [group.security_group_id for group in network.connections.security_groups] == ["sg-1"]
 
 
@@ -137,7 +137,7 @@ def test_exactly_what_is_asked_for_is_created(
     stack: Stack, vpc: ec2.Vpc, repository: ModelRepository
 ) -> None:
     network = EndpointNetwork(stack, "Network", vpc=vpc, create_vpc_endpoints=[VpcService.S3])
-    network.admit(repository)
+    network.allow_repository(repository)
 
     assert set(_services(stack)) == {".s3"}
     assert not network.interface_endpoints
@@ -146,7 +146,7 @@ def test_exactly_what_is_asked_for_is_created(
 def test_s3_leads_to_the_admitted_models_and_to_image_layers_only(
     network: EndpointNetwork, repository: ModelRepository, stack: Stack
 ) -> None:
-    network.admit(repository)
+    network.allow_repository(repository)
     layers, listing, reading = _services(stack)[".s3"]["PolicyDocument"]["Statement"]
 
     assert layers["Resource"]["Fn::Join"][1][-2:] == [{"Ref": "AWS::Region"}, "-starport-layer-bucket/*"]
@@ -156,7 +156,7 @@ def test_s3_leads_to_the_admitted_models_and_to_image_layers_only(
 
 
 def test_two_endpoints_with_a_repository_each_share_a_network(network: EndpointNetwork, stack: Stack) -> None:
-    network.admit(ModelRepository(stack, "Second"))
+    network.allow_repository(ModelRepository(stack, "Second"))
 
     assert len(_services(stack)[".s3"]["PolicyDocument"]["Statement"]) == 5
 
@@ -202,7 +202,7 @@ def test_callers_need_an_endpoint_of_this_network(stack: Stack, vpc: ec2.Vpc) ->
 
 
 def test_the_role_attaches_to_these_subnets_and_groups_only(network: EndpointNetwork, stack: Stack) -> None:
-    look, attach, hand_over, take_back = stack.resolve([each.to_json() for each in network.statements()])
+    look, attach, hand_over, take_back = stack.resolve([each.to_json() for each in network._statements()])
     ends = [str(resource["Fn::Join"][1][6:]) for resource in attach["Resource"]]
 
     assert all(action.startswith("ec2:Describe") for action in look["Action"])
@@ -215,7 +215,7 @@ def test_the_role_attaches_to_these_subnets_and_groups_only(network: EndpointNet
 
 
 def test_the_role_gets_every_permission_that_sagemaker_asks_for(network: EndpointNetwork) -> None:
-    actions = {action for statement in network.statements() for action in statement.actions}
+    actions = {action for statement in network._statements() for action in statement.actions}
 
     assert actions == {
         f"ec2:{name}"
@@ -242,7 +242,7 @@ def test_a_shared_vpc_is_named_with_the_account_that_owns_it(stack: Stack) -> No
         existing_vpc_endpoints=list(VpcService),
         vpc_owner="111122223333",
     )
-    _, attach, hand_over, _ = stack.resolve([each.to_json() for each in network.statements()])
+    _, attach, hand_over, _ = stack.resolve([each.to_json() for each in network._statements()])
     own, *_ = attach["Resource"]
 
     assert ":111122223333:subnet/p1" in attach["Resource"][1]["Fn::Join"][1][-1]
@@ -260,8 +260,8 @@ def test_a_list_of_subnets_known_only_at_deployment_is_taken_as_it_is(stack: Sta
     )
     network = EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=list(VpcService))
 
-    assert "subnets" in str(stack.resolve(network.vpc_config())["subnets"])
-    assert len(stack.resolve(network.statements()[1].to_json())["Resource"]) == 4
+    assert "subnets" in str(stack.resolve(network._vpc_config())["subnets"])
+    assert len(stack.resolve(network._statements()[1].to_json())["Resource"]) == 4
     Annotations.from_stack(stack).has_no_warning("/Fleet/Network", Match.any_value())
 
 
@@ -274,9 +274,9 @@ def test_an_unsplit_list_of_subnets_is_let_through_with_any_subnet_of_the_vpc(st
         private_subnet_ids=Fn.split(",", Fn.import_value("subnets")),
     )
     network = EndpointNetwork(stack, "Network", vpc=vpc, existing_vpc_endpoints=list(VpcService))
-    attach = stack.resolve(network.statements()[1].to_json())
+    attach = stack.resolve(network._statements()[1].to_json())
 
-    assert stack.resolve(network.vpc_config())["subnets"] == {
+    assert stack.resolve(network._vpc_config())["subnets"] == {
         "Fn::Split": [",", {"Fn::ImportValue": "subnets"}]
     }
     assert attach["Resource"][1]["Fn::Join"][1][-1].endswith(":subnet/*")
@@ -362,7 +362,7 @@ def test_synthesis_asks_for_nothing_from_an_account() -> None:
     app = App()
     stack = Stack(app, "Fleet")
     vpc = _imported(stack, private_subnet_ids=["p1", "p2"], private_subnet_route_table_ids=["rtb-1", "rtb-2"])
-    EndpointNetwork(stack, "Network", vpc=vpc).admit(ModelRepository(stack, "Repository"))
+    EndpointNetwork(stack, "Network", vpc=vpc).allow_repository(ModelRepository(stack, "Repository"))
 
     assert "missing" not in json.loads((Path(app.synth().directory) / "manifest.json").read_text())
 

@@ -9,7 +9,7 @@ from triton_fleet import TritonMetrics, TritonServer
 
 
 def test_auto_complete_can_be_left_to_triton() -> None:
-    environment = TritonServer(auto_complete_config=True).environment()
+    environment = TritonServer(auto_complete_config=True)._environment()
 
     assert "SAGEMAKER_TRITON_ADDITIONAL_ARGS" not in environment
 
@@ -17,7 +17,7 @@ def test_auto_complete_can_be_left_to_triton() -> None:
 def test_further_arguments_come_after_ours_so_that_they_win() -> None:
     server = TritonServer(extra_arguments=("--model-load-thread-count=8", "--log-warning=false"))
 
-    assert server.environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == (
+    assert server._environment()["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] == (
         "--disable-auto-complete-config --model-load-thread-count=8 --log-warning=false"
     )
 
@@ -30,7 +30,7 @@ def test_shared_memory_and_logging_are_passed_on_as_the_start_script_reads_them(
         ping_mode="ready",
     )
 
-    assert dict(server.environment()) | {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": ""} == {
+    assert dict(server._environment()) | {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": ""} == {
         "SAGEMAKER_TRITON_PING_MODE": "ready",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "true",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "4194304",
@@ -44,30 +44,30 @@ def test_a_size_that_is_known_at_deployment_is_passed_on_as_its_reference() -> N
     later = CfnParameter(stack, "Bytes", type="Number").value_as_number
     server = TritonServer(shared_memory=Size.bytes(later))
 
-    assert list(server.problems(where="here")) == []
-    assert stack.resolve(server.environment()["SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"]) == {"Ref": "Bytes"}
+    assert list(server._problems(where="here")) == []
+    assert stack.resolve(server._environment()["SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE"]) == {"Ref": "Bytes"}
 
 
 @pytest.mark.parametrize("argument", ["", " ", "--log-format=a b", "--x=1\n"])
 def test_an_argument_that_the_start_script_would_split_is_a_problem(argument: str) -> None:
-    (problem,) = TritonServer(extra_arguments=(argument,)).problems(where="here")
+    (problem,) = TritonServer(extra_arguments=(argument,))._problems(where="here")
 
     assert problem.rule == "server-argument"
     assert repr(argument) in problem.what
 
 
 def test_more_arguments_than_an_environment_variable_holds_are_a_problem() -> None:
-    (problem,) = TritonServer(extra_arguments=("--x=" + "1" * 1024,)).problems(where="here")
+    (problem,) = TritonServer(extra_arguments=("--x=" + "1" * 1024,))._problems(where="here")
 
     assert "1024 bytes" in problem.expected
 
 
 def test_the_defaults_have_no_problem() -> None:
-    assert list(TritonServer().problems(where="here")) == []
+    assert list(TritonServer()._problems(where="here")) == []
 
 
 def test_options_that_are_left_alone_are_left_to_the_container() -> None:
-    assert set(TritonServer().environment()) == {
+    assert set(TritonServer()._environment()) == {
         "SAGEMAKER_TRITON_PING_MODE",
         "SAGEMAKER_TRITON_LOG_VERBOSE",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE",
@@ -96,8 +96,8 @@ def test_an_option_becomes_the_variable_that_the_start_script_reads(
 ) -> None:
     server = TritonServer(**options)
 
-    assert server.environment()[f"SAGEMAKER_TRITON_{variable}"] == value
-    assert list(server.problems(where="here")) == []
+    assert server._environment()[f"SAGEMAKER_TRITON_{variable}"] == value
+    assert list(server._problems(where="here")) == []
 
 
 def test_metrics_need_five_variables() -> None:
@@ -105,7 +105,7 @@ def test_metrics_need_five_variables() -> None:
 
     assert {
         name.removeprefix("SAGEMAKER_TRITON_"): value
-        for name, value in server.environment(log_group="/logs").items()
+        for name, value in server._environment(log_group="/logs").items()
         if "METRIC" in name or "CLOUDWATCH" in name
     } == {
         "ALLOW_METRICS": "true",
@@ -134,6 +134,6 @@ def test_metrics_need_five_variables() -> None:
     ],
 )
 def test_an_option_that_the_server_would_exit_on_is_a_problem(options: dict[str, Any], rule: str) -> None:
-    (problem,) = TritonServer(**options).problems(where="here")
+    (problem,) = TritonServer(**options)._problems(where="here")
 
     assert problem.rule == rule

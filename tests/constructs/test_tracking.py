@@ -48,9 +48,7 @@ def tracked(stack: Stack, resources: Resources) -> Tracked:
             policy_name="p",
             policy_type="TargetTrackingScaling",
             scaling_target_id="t",
-            target_tracking_scaling_policy_configuration=target.tracking(
-                variant(on), cooldowns=Cooldowns.default()
-            ),
+            target_tracking_scaling_policy_configuration=target._tracking(variant(on), cooldowns=Cooldowns()),
         )
         [policy] = resources("AWS::ApplicationAutoScaling::ScalingPolicy")
         found: dict[str, Any] = policy["TargetTrackingScalingPolicyConfiguration"]

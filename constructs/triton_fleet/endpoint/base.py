@@ -69,7 +69,6 @@ class Endpoint(Resource, VariantMetrics):
         image: The image that the first variant runs.
         role: What the instances may do.
         log_group: Where the containers log. It belongs to no stack, and outlives the endpoint.
-        start: What makes the log group, and more that has to be there before the endpoint.
     """
 
     variants: Mapping[str, DeployedVariant]
@@ -79,7 +78,7 @@ class Endpoint(Resource, VariantMetrics):
     image: TritonImage
     role: iam.Role
     log_group: logs.ILogGroup
-    start: EndpointStart
+    _start: EndpointStart
     _resource: sagemaker.CfnEndpoint
 
     @typed
@@ -112,7 +111,7 @@ class Endpoint(Resource, VariantMetrics):
             construct_id: The construct's id.
             endpoint_name: Its name.
         """
-        return ImportedEndpoint.from_name(scope, construct_id, endpoint_name)
+        return ImportedEndpoint._from_name(scope, construct_id, endpoint_name)
 
     @staticmethod
     @typed
@@ -127,7 +126,7 @@ class Endpoint(Resource, VariantMetrics):
         Raises:
             FleetError: It is no ARN of an endpoint.
         """
-        return ImportedEndpoint.from_arn(scope, construct_id, endpoint_arn)
+        return ImportedEndpoint._from_arn(scope, construct_id, endpoint_arn)
 
     @property
     def target(self) -> ArtifactTarget:
@@ -216,7 +215,7 @@ class Endpoint(Resource, VariantMetrics):
         collector.raise_if_any()
         if deployment is not None:
             self._shared = replace(self._shared, rollback_alarms=names)
-            self._resource.deployment_config = deployment.render(rollback_alarms=names)
+            self._resource.deployment_config = deployment._render(rollback_alarms=names)
             Advice.of(self).acknowledge_warning(WITHOUT_ROLLBACK, "it has got alarms since")
 
     @typed
@@ -269,7 +268,7 @@ class Endpoint(Resource, VariantMetrics):
 
     def _image(self) -> TritonImage:
         own, cpu = self._shared.image, self._shared.cpu_image
-        return own.resolved() if own else TritonImage.of(self, release=self.release, cpu=cpu)
+        return own._resolved() if own else TritonImage.of(self, release=self.release, cpu=cpu)
 
     @property
     def _log_group_name(self) -> str:
@@ -285,7 +284,7 @@ class Endpoint(Resource, VariantMetrics):
         """Create what comes before the models: the log group, the manifest of a repository, and the role."""
         self._register(variants, asynchronous=asynchronous)
         self.image = self._image()
-        self.start = EndpointStart(
+        self._start = EndpointStart(
             self,
             "Start",
             # SageMaker writes here whatever we do; making the group first is what bounds its retention.
@@ -293,22 +292,22 @@ class Endpoint(Resource, VariantMetrics):
             log_retention=self._shared.log_retention,
             repository=repository,
         )
-        self.log_group = logs.LogGroup.from_log_group_name(self, "Logs", self.start.log_group_name)
+        self.log_group = logs.LogGroup.from_log_group_name(self, "Logs", self._start.log_group_name)
         self.role = execution_role(
             self,
             endpoint_name=self.literal_name,
             shared=self._shared,
             image=self.image,
-            log_group_arn=self.start.log_group_arn,
+            log_group_arn=self._start.log_group_arn,
         )
 
     def _allow_core_dumps(self, hosting: Hosting) -> None:
         dumps, network = hosting.core_dumps, self._shared.network
         if dumps is None:
             return
-        dumps.grant(self.role)
+        dumps._grant(self.role)
         if network is not None:
-            dumps.folder.admit(network, "s3:PutObject", "s3:AbortMultipartUpload")
+            dumps.folder._allow_through(network, "s3:PutObject", "s3:AbortMultipartUpload")
 
     def _model(
         self, scope: Construct, construct_id: str, container: sagemaker.CfnModel.ContainerDefinitionProperty
@@ -320,17 +319,17 @@ class Endpoint(Resource, VariantMetrics):
             construct_id,
             execution_role_arn=self.role.role_arn,
             primary_container=container,
-            vpc_config=network.vpc_config() if network else None,
+            vpc_config=network._vpc_config() if network else None,
             enable_network_isolation=self._shared.network_isolation or None,
         )
         # SageMaker tries the role out when the model is created; without this its policy may come later.
-        model.node.add_dependency(self.role.node.find_child("DefaultPolicy"), self.start.resource)
+        model.node.add_dependency(self.role.node.find_child("DefaultPolicy"), self._start.resource)
         return model
 
     def _environment(self, **further: str) -> dict[str, str]:
         return {
             **self.release.server_variables,
-            **self.server.environment(log_group=self._log_group_name),
+            **self.server._environment(log_group=self._log_group_name),
             **further,
             **self._shared.environment,
         }
@@ -365,8 +364,8 @@ class Endpoint(Resource, VariantMetrics):
             "Config",
             production_variants=list(variants),
             shadow_production_variants=[shadow] if shadow else None,
-            data_capture_config=capture.render() if capture else None,
-            async_inference_config=asynchronous.render() if asynchronous else None,
+            data_capture_config=capture._render() if capture else None,
+            async_inference_config=asynchronous._render() if asynchronous else None,
             kms_key_id=shared.encryption_key.key_arn if shared.encryption_key else None,
             metrics_config=sagemaker.CfnEndpointConfig.MetricsConfigProperty(
                 enable_detailed_observability=shared.detailed_observability,
@@ -392,7 +391,9 @@ class Endpoint(Resource, VariantMetrics):
                 sagemaker.CfnEndpoint.VariantPropertyProperty(variant_property_type=each) for each in declared
             ]
             or None,
-            deployment_config=shared.deployment.render(rollback_alarms=alarms) if shared.deployment else None,
+            deployment_config=shared.deployment._render(rollback_alarms=alarms)
+            if shared.deployment
+            else None,
         )
         for advice, text in deployment_advice(shared.deployment, rollback_alarms=alarms, capacity=fewest):
             Advice.of(self).add_warning_v2(advice, text)

@@ -41,8 +41,8 @@ def execution_role(
     if shared.rollback_alarms:
         role.add_to_policy(see_alarms(scope, shared.rollback_alarms))
     if network is not None:
-        network.admit(shared.repository)
-        for statement in network.statements():
+        network.allow_repository(shared.repository)
+        for statement in network._statements():
             role.add_to_policy(statement)
         acknowledge_network_interfaces(role)
     if key is not None:
@@ -79,7 +79,7 @@ def see_alarms(scope: Construct, names: Sequence[str]) -> iam.PolicyStatement:
 
 
 def _telemetry_statements(shared: Shared, log_group_arn: str) -> list[iam.PolicyStatement]:
-    namespaces = [INVOCATION_NAMESPACE, HOST_NAMESPACE, *shared.server.metric_namespaces()]
+    namespaces = [INVOCATION_NAMESPACE, HOST_NAMESPACE, *shared.server._metric_namespaces()]
     return [
         iam.PolicyStatement(
             sid="Logs",

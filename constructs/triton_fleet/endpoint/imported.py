@@ -53,7 +53,7 @@ class ImportedEndpoint(Resource, VariantMetrics):
 
     @typed
     def __init__(self, scope: Construct, construct_id: str, *, endpoint_arn: str, endpoint_name: str) -> None:
-        """Name an endpoint; `from_name` and `from_arn` need less.
+        """Name an endpoint; `Endpoint.from_endpoint_name` and `Endpoint.from_endpoint_arn` need less.
 
         Args:
             scope: The parent construct.
@@ -67,8 +67,7 @@ class ImportedEndpoint(Resource, VariantMetrics):
         self.instance = None
 
     @classmethod
-    @typed
-    def from_name(cls, scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
+    def _from_name(cls, scope: Construct, construct_id: str, endpoint_name: str) -> ImportedEndpoint:
         """The endpoint of that name in the account and region of the stack.
 
         Raises:
@@ -83,8 +82,7 @@ class ImportedEndpoint(Resource, VariantMetrics):
         return cls(scope, construct_id, endpoint_arn=arn, endpoint_name=endpoint_name)
 
     @classmethod
-    @typed
-    def from_arn(cls, scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
+    def _from_arn(cls, scope: Construct, construct_id: str, endpoint_arn: str) -> ImportedEndpoint:
         """The endpoint of that ARN.
 
         Raises:

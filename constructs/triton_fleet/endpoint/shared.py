@@ -88,11 +88,11 @@ class Shared:
         collector.add(
             literal_list(self.rollback_alarms, name="rollback_alarms", where=where("rollback_alarms"))
         )
-        collector.add(self.server.problems(where=where("server")))
+        collector.add(self.server._problems(where=where("server")))
         extra = {name: known(value) for name, value in self.environment.items()}
         collector.add(
             container_environment(
-                {**self.server.environment(), **reserved}, extra, where=where("environment")
+                {**self.server._environment(), **reserved}, extra, where=where("environment")
             )
         )
         interval = self.metric_interval
@@ -101,7 +101,7 @@ class Shared:
             collector.add(metric_interval(seconds, where=where("metric_interval")))
         release = collector.look_up("release", self.release, find_release)
         if self.image is not None:
-            collector.add(self.image.problems(where=where("image"), region=region, multi_model=multi_model))
+            collector.add(self.image._problems(where=where("image"), region=region, multi_model=multi_model))
         elif release is not None:
             collector.add(
                 image_published(release, where=where("release")),

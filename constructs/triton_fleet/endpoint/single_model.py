@@ -185,7 +185,7 @@ class SingleModelEndpoint(Endpoint):
             grantee=grantee,
             actions=["sagemaker:InvokeEndpointAsync"],
             resource_arns=[self.endpoint_arn],
-        ).combine(self.async_inference.grant_caller(grantee))
+        ).combine(self.async_inference._grant_caller(grantee))
 
     def _checked(
         self, variants: Sequence[Variant], timeout: Duration | None
@@ -219,10 +219,10 @@ class SingleModelEndpoint(Endpoint):
             seconds = None if timeout.is_unresolved() else timeout.to_milliseconds() / 1000
             collector.add(artifact_timeout_problem(seconds, where=collector.where("artifact_timeout")))
         if self.data_capture is not None:
-            collector.add(self.data_capture.problems(where=collector.where("data_capture")))
+            collector.add(self.data_capture._problems(where=collector.where("data_capture")))
         if self.async_inference is not None:
             place = collector.where("async_inference")
-            collector.add(self.async_inference.problems(where=place))
+            collector.add(self.async_inference._problems(where=place))
             collector.add(
                 async_features(
                     variants=len(variants),
@@ -287,11 +287,11 @@ class SingleModelEndpoint(Endpoint):
     def _serve(self, served: Sequence[_Checked]) -> sagemaker.CfnEndpoint:
         capture, asynchronous, network = self.data_capture, self.async_inference, self._shared.network
         if capture is not None:
-            capture.grant(self.role)
+            capture._grant(self.role)
         if asynchronous is not None:
-            asynchronous.grant(self.role)
+            asynchronous._grant(self.role)
             if network is not None:
-                asynchronous.admit(network)
+                asynchronous._allow_through(network)
         rendered = [self._variant(variant, instance) for variant, instance in served]
         return self._deployed(
             rendered[: len(self.variants)],

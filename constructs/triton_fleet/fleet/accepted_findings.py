@@ -121,8 +121,8 @@ def in_endpoint(endpoint: MultiModelEndpoint, repository: ModelRepository) -> It
     policy = policy_of(endpoint.role)
     yield reads_prefix(policy, bucket_arn(repository, endpoint), repository.prefix)
     yield pattern(
-        policy_of(endpoint.start.function.role),
-        endpoint.start.written_arn,
+        policy_of(endpoint._start.function.role),
+        endpoint._start.written_arn,
         "The star stands for the streams of one log group: without it the permission is for none of them.",
     )
     yield Acceptance(

@@ -20,7 +20,7 @@ from aws_cdk import aws_sns as sns
 
 from triton_fleet.arguments.checks import number_range
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.hosting.checks import async_topics
 from triton_fleet.hosting.network import EndpointNetwork
 from triton_fleet.hosting.s3_folder import S3Folder
@@ -67,8 +67,7 @@ class AsyncInference:
     max_concurrent_invocations: int | None = None
     encryption_key: kms.IKey | None = None
 
-    @typed
-    def problems(self, *, where: str) -> Iterator[Problem]:
+    def _problems(self, *, where: str) -> Iterator[Problem]:
         """Yield the problems with the values.
 
         Args:
@@ -83,8 +82,7 @@ class AsyncInference:
         )
         yield from async_topics(self.include_inference_in, given=tuple(self._topics()), where=where)
 
-    @typed
-    def grant(self, role: iam.IRole) -> None:
+    def _grant(self, role: iam.IRole) -> None:
         """Let the endpoint's role read requests, write answers and publish notices of them, and nothing else.
 
         Args:
@@ -100,8 +98,7 @@ class AsyncInference:
         if self.encryption_key is not None:
             self.encryption_key.grant_encrypt_decrypt(role)
 
-    @typed
-    def grant_caller(self, grantee: iam.IGrantable) -> iam.Grant:
+    def _grant_caller(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to put requests, and to read what came of them.
 
         Args:
@@ -113,18 +110,17 @@ class AsyncInference:
         key = self.encryption_key
         return grant if key is None else grant.combine(key.grant_decrypt(grantee))
 
-    @typed
-    def admit(self, network: EndpointNetwork) -> None:
+    def _allow_through(self, network: EndpointNetwork) -> None:
         """Let requests and answers through the S3 endpoint of the instances' network.
 
         Args:
             network: The network.
         """
-        self.requests.admit(network, "s3:GetObject")
+        self.requests._allow_through(network, "s3:GetObject")
         for folder in self._written():
-            folder.admit(network, "s3:PutObject", "s3:AbortMultipartUpload")
+            folder._allow_through(network, "s3:PutObject", "s3:AbortMultipartUpload")
 
-    def render(self) -> _Config:
+    def _render(self) -> _Config:
         """As CloudFormation takes it."""
         topics = {outcome: topic.topic_arn for outcome, topic in self._topics().items()}
         notification = _Notification(

@@ -28,7 +28,7 @@ class CapacityReservation:
 
     arn: str
 
-    def render(self) -> _Config:
+    def _render(self) -> _Config:
         """As CloudFormation takes it."""
         return _Config(
             capacity_reservation_preference="capacity-reservations-only", ml_reservation_arn=self.arn

@@ -12,7 +12,7 @@ from aws_cdk import aws_sagemaker as sagemaker
 
 from triton_fleet.arguments.checks import literal_list, number_range
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.hosting.checks import content_types
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
@@ -51,8 +51,7 @@ class DataCapture:
     csv_content_types: Sequence[str] = ()
     json_content_types: Sequence[str] = ("application/json",)
 
-    @typed
-    def problems(self, *, where: str) -> Iterator[Problem]:
+    def _problems(self, *, where: str) -> Iterator[Problem]:
         """Yield the problems of values that would capture nothing."""
         if not (self.inputs or self.outputs):
             yield DATA_CAPTURE.problem(
@@ -72,14 +71,13 @@ class DataCapture:
             yield from literal_list(types, name=name, where=where)
             yield from content_types(types, name=name, where=where)
 
-    @typed
-    def grant(self, role: iam.IRole) -> None:
+    def _grant(self, role: iam.IRole) -> None:
         """Let the endpoint's role write the files, and nothing else."""
         self.bucket.grant_put(role, f"{self._folder}*")
         if self.encryption_key is not None:
             self.encryption_key.grant_encrypt(role)
 
-    def render(self) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:
+    def _render(self) -> sagemaker.CfnEndpointConfig.DataCaptureConfigProperty:
         """As CloudFormation takes it."""
         modes = [mode for mode, on in (("Input", self.inputs), ("Output", self.outputs)) if on]
         csv, json = list(self.csv_content_types), list(self.json_content_types)

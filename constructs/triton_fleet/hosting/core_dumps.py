@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.hosting.s3_folder import S3Folder
 
 _Config = sagemaker.CfnEndpointConfig.CoreDumpConfigProperty
@@ -32,8 +32,7 @@ class CoreDumps:
     folder: S3Folder
     encryption_key: kms.IKey | None = None
 
-    @typed
-    def grant(self, role: iam.IRole) -> None:
+    def _grant(self, role: iam.IRole) -> None:
         """Let the endpoint's role write dumps, and nothing else.
 
         Args:
@@ -43,7 +42,7 @@ class CoreDumps:
         if self.encryption_key is not None:
             self.encryption_key.grant_encrypt(role)
 
-    def render(self) -> _Config:
+    def _render(self) -> _Config:
         """As CloudFormation takes it."""
         return _Config(
             destination_s3_uri=self.folder.url,

@@ -85,12 +85,11 @@ class CapacitySize:
         """A number of instances, whatever the size of the fleet."""
         return cls(value=value, by_percent=False)
 
-    def render(self) -> _Size:
+    def _render(self) -> _Size:
         """As CloudFormation takes it."""
         return _Size(type="CAPACITY_PERCENT" if self.by_percent else "INSTANCE_COUNT", value=self.value)
 
-    @typed
-    def steps(self, *, fleet: float | None) -> int | None:
+    def _steps(self, *, fleet: float | None) -> int | None:
         """Return the number of steps that the fleet takes; None if it is not known.
 
         Args:
@@ -154,16 +153,15 @@ class Deployment(ABC):
             that is short of GPUs.
     """
 
-    divides_the_fleet: ClassVar[bool] = True
+    _divides_the_fleet: ClassVar[bool] = True
     """Whether a part of the fleet is tried first."""
-    replaces_in_batches: ClassVar[bool] = False
+    _replaces_in_batches: ClassVar[bool] = False
     """Whether old instances go while new ones come, so that there are never two complete fleets."""
 
     wait: Duration = _TEN_MINUTES
     maximum_time: Duration | None = None
 
-    @typed
-    def problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
+    def _problems(self, *, where: str, capacity: int | None) -> Iterator[Problem]:
         """Yield the problems for which SageMaker would refuse it.
 
         Args:
@@ -183,8 +181,7 @@ class Deployment(ABC):
         yield from self._time_problems(self._course(fleet), where=where)
 
     @abstractmethod
-    @typed
-    def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
+    def _render(self, *, rollback_alarms: Sequence[str]) -> _Config:
         """As CloudFormation takes it.
 
         Args:
@@ -261,8 +258,7 @@ class BlueGreen(Deployment, ABC):
     def _steps(self, capacity: int | None) -> int | None:
         """Return the number of waits; None if it depends on a capacity that is not known."""
 
-    @typed
-    def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
+    def _render(self, *, rollback_alarms: Sequence[str]) -> _Config:
         """See `Deployment`."""
         return _Config(
             blue_green_update_policy=sagemaker.CfnEndpoint.BlueGreenUpdatePolicyProperty(
@@ -279,7 +275,7 @@ class BlueGreen(Deployment, ABC):
 class AllAtOnce(BlueGreen):
     """A second fleet is started, then takes all traffic at once; `wait` is how long it is watched then."""
 
-    divides_the_fleet: ClassVar[bool] = False
+    _divides_the_fleet: ClassVar[bool] = False
 
     def _routing(self) -> _Routing:
         return _Routing(type="ALL_AT_ONCE", wait_interval_in_seconds=self.wait.to_seconds())
@@ -306,7 +302,7 @@ class Canary(BlueGreen):
     def _routing(self) -> _Routing:
         return _Routing(
             type="CANARY",
-            canary_size=self.size.render(),
+            canary_size=self.size._render(),
             wait_interval_in_seconds=self.wait.to_seconds(),
         )
 
@@ -332,12 +328,12 @@ class Linear(BlueGreen):
     def _routing(self) -> _Routing:
         return _Routing(
             type="LINEAR",
-            linear_step_size=self.step.render(),
+            linear_step_size=self.step._render(),
             wait_interval_in_seconds=self.wait.to_seconds(),
         )
 
     def _steps(self, capacity: int | None) -> int | None:
-        return self.step.steps(fleet=capacity)
+        return self.step._steps(fleet=capacity)
 
 
 @typed_fields
@@ -355,13 +351,13 @@ class Rolling(Deployment):
             default, which is fastest and needs quota for it; name a portion where the quota does not suffice.
     """
 
-    replaces_in_batches: ClassVar[bool] = True
+    _replaces_in_batches: ClassVar[bool] = True
 
     batch: CapacitySize = CapacitySize(value=25, by_percent=True)
     rollback_batch: CapacitySize | None = None
 
     def _course(self, capacity: int | None) -> _Course:
-        steps = self.batch.steps(fleet=capacity)
+        steps = self.batch._steps(fleet=capacity)
         return _Course(steps=steps, starts=steps, wait=self.wait)
 
     def _portions(self) -> Sequence[_Portion]:
@@ -371,14 +367,13 @@ class Rolling(Deployment):
             *([_Portion(argument="rollback_batch", size=back, lowest=5, highest=100)] if back else []),
         ]
 
-    @typed
-    def render(self, *, rollback_alarms: Sequence[str]) -> _Config:
+    def _render(self, *, rollback_alarms: Sequence[str]) -> _Config:
         """See `Deployment`."""
         return _Config(
             rolling_update_policy=sagemaker.CfnEndpoint.RollingUpdatePolicyProperty(
-                maximum_batch_size=self.batch.render(),
+                maximum_batch_size=self.batch._render(),
                 wait_interval_in_seconds=self.wait.to_seconds(),
-                rollback_maximum_batch_size=self.rollback_batch.render() if self.rollback_batch else None,
+                rollback_maximum_batch_size=self.rollback_batch._render() if self.rollback_batch else None,
                 maximum_execution_timeout_in_seconds=self._maximum(self._course(None)),
             ),
             auto_rollback_configuration=_rollback(rollback_alarms),
@@ -405,8 +400,8 @@ def deployment_problems(
     yield from rollback_alarm_problems(rollback_alarms, has_deployment=deployment is not None, where=where)
     if deployment is None:
         return
-    yield from deployment.problems(where=where, capacity=capacity)
-    if deployment.replaces_in_batches:
+    yield from deployment._problems(where=where, capacity=capacity)
+    if deployment._replaces_in_batches:
         yield from rolling_one_variant(variants, where=where)
 
 
@@ -425,7 +420,7 @@ def deployment_advice(
             f"{name} takes about {minutes:.0f} minutes, and SageMaker suspends auto scaling until it has "
             "ended: the fleet does not grow. Wait less, move more at a time, or deploy at a quiet hour.",
         )
-    if not deployment.divides_the_fleet:
+    if not deployment._divides_the_fleet:
         return
     if not rollback_alarms:
         yield (

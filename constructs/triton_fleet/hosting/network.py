@@ -150,17 +150,17 @@ class EndpointNetwork(Construct):
         self._advise_on_zones()
         self.security_groups = self._given_groups or (self._own_security_group(),)
         self._connections = ec2.Connections(security_groups=list(self.security_groups))
-        self._admits_any = False
+        self._allows_any = False
         self.s3_endpoint = self._s3_endpoint() if VpcService.S3 in created else None
         self.interface_endpoints = self._interface_endpoints(created)
-        self.problems_at_synthesis = LateProblems(self, self._unadmitted)
+        self.problems_at_synthesis = LateProblems(self, self._none_allowed)
 
     @property
     def connections(self) -> ec2.Connections:
         """The instances' network connections, such as to a feature store in the VPC."""
         return self._connections
 
-    def vpc_config(self) -> sagemaker.CfnModel.VpcConfigProperty:
+    def _vpc_config(self) -> sagemaker.CfnModel.VpcConfigProperty:
         """Subnets and security groups as a model takes them."""
         return sagemaker.CfnModel.VpcConfigProperty(
             subnets=[subnet.subnet_id for subnet in self.subnets],
@@ -168,13 +168,13 @@ class EndpointNetwork(Construct):
         )
 
     @typed
-    def admit(self, repository: ModelRepository) -> None:
+    def allow_repository(self, repository: ModelRepository) -> None:
         """Let the instances read this repository through the S3 endpoint; done again, it changes nothing.
 
-        The endpoint's policy is narrowed to the repositories that were admitted and to the bucket of image
+        The endpoint's policy is narrowed to the repositories that were allowed and to the bucket of image
         layers. Without an S3 endpoint of this network there is nothing to do.
         """
-        self._admits_any = True
+        self._allows_any = True
         if self.s3_endpoint is None:
             return
         for statement in (
@@ -210,7 +210,7 @@ class EndpointNetwork(Construct):
             )
         endpoint.connections.allow_from(callers, _HTTPS, "Invokes the endpoint")
 
-    def statements(self) -> list[iam.PolicyStatement]:
+    def _statements(self) -> list[iam.PolicyStatement]:
         """Return the statements with which SageMaker can attach instances to these subnets, and to no others.
 
         AWS asks for all of these on every resource. Describing has no resource-level permissions. Creating
@@ -256,15 +256,15 @@ class EndpointNetwork(Construct):
             ),
         ]
 
-    def _unadmitted(self) -> Iterator[Problem]:
+    def _none_allowed(self) -> Iterator[Problem]:
         """S3 is reached through a policy that lets no repository be read."""
-        if self.s3_endpoint is not None and not self._admits_any:
+        if self.s3_endpoint is not None and not self._allows_any:
             yield NETWORK_ADMITS.problem(
                 what="the S3 endpoint lets no model repository be read",
                 where=self.node.path,
-                expected="a network that an endpoint was given, or that admitted a repository",
+                expected="a network that an endpoint was given, or that allowed a repository",
                 why="the policy of the S3 endpoint would keep every model from being loaded",
-                fix="give this network to an endpoint, or call admit(repository)",
+                fix="give this network to an endpoint, or call allow_repository(repository)",
             )
 
     def _problems(

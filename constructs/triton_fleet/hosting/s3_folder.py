@@ -53,8 +53,7 @@ class S3Folder:
         key = self.bucket.encryption_key
         return grant if key is None else grant.combine(key.grant_encrypt_decrypt(grantee))
 
-    @typed
-    def admit(self, network: EndpointNetwork, *actions: str) -> None:
+    def _allow_through(self, network: EndpointNetwork, *actions: str) -> None:
         """Let requests for these actions through the network's S3 endpoint, whose policy is narrow.
 
         Args:

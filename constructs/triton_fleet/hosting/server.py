@@ -11,7 +11,7 @@ from aws_cdk import Size, Tokenization
 from triton_fleet.arguments.checks import in_unit, whole_size
 from triton_fleet.arguments.match import is_number_token
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed_fields
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.facts.shared_memory import CONTAINER_BYTES, SMALLEST_REGION_BYTES
@@ -54,8 +54,7 @@ class TritonMetrics:
     namespace: str = "TritonServer"
     port: int = 8002
 
-    @typed
-    def environment(self, *, log_group: str) -> Mapping[str, bool | int | str]:
+    def _environment(self, *, log_group: str) -> Mapping[str, bool | int | str]:
         """The environment of the container's agent and the server: variable to value."""
         return {
             "SAGEMAKER_TRITON_ALLOW_METRICS": True,
@@ -136,8 +135,7 @@ class TritonServer:
     model_namespacing: bool | None = None
     extra_arguments: tuple[str, ...] = ()
 
-    @typed
-    def environment(self, *, log_group: str = "") -> Mapping[str, str]:
+    def _environment(self, *, log_group: str = "") -> Mapping[str, str]:
         """The container's environment: variable to value.
 
         Args:
@@ -157,12 +155,11 @@ class TritonServer:
             environment["SAGEMAKER_TRITON_ADDITIONAL_ARGS"] = arguments
         return environment
 
-    def metric_namespaces(self) -> tuple[str, ...]:
+    def _metric_namespaces(self) -> tuple[str, ...]:
         """The CloudWatch namespaces that the container publishes to."""
         return (self.metrics.namespace,) if self.metrics else ()
 
-    @typed
-    def problems(self, *, where: str) -> Iterator[Problem]:
+    def _problems(self, *, where: str) -> Iterator[Problem]:
         """Yield the problems of values that the start script would silently misread."""
         yield from self._number_problems(where)
         yield from self._shared_memory_problems(where)
@@ -198,7 +195,7 @@ class TritonServer:
             "SAGEMAKER_TRITON_ALLOW_GRPC": self.allow_grpc or None,
             "SAGEMAKER_TRITON_GRPC_PORT": self.grpc_port,
             "SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING": self.model_namespacing,
-            **(self.metrics.environment(log_group=log_group) if self.metrics else {}),
+            **(self.metrics._environment(log_group=log_group) if self.metrics else {}),
         }
 
     def _number_problems(self, where: str) -> Iterator[Problem]:

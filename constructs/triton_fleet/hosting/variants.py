@@ -171,8 +171,8 @@ def production_variant(
         inference_ami_version=variant.inference_ami or default_ami(instance, release),
         model_name=models[0],
         volume_size_in_gb=variant.volume_size.to_gibibytes() if variant.volume_size else None,
-        capacity_reservation_config=reservation.render() if reservation else None,
-        core_dump_config=variant.core_dumps.render() if variant.core_dumps else None,
+        capacity_reservation_config=reservation._render() if reservation else None,
+        core_dump_config=variant.core_dumps._render() if variant.core_dumps else None,
         enable_ssm_access=variant.ssm_access or None,
         routing_config=sagemaker.CfnEndpointConfig.RoutingConfigProperty(
             routing_strategy=variant.routing.value

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.images.checks import image_beside_endpoint, image_version, multi_model_label
 from triton_fleet.images.labels import image_labels
 from triton_models.base.errors import FleetError, Problem
@@ -115,8 +115,7 @@ class CustomImage:
     described_by: Path | None = None
     has_multi_model_label: bool = False
 
-    @typed
-    def problems(self, *, where: str, region: str | None, multi_model: bool) -> Iterator[Problem]:
+    def _problems(self, *, where: str, region: str | None, multi_model: bool) -> Iterator[Problem]:
         """Yield the problems with serving from it.
 
         Args:
@@ -133,7 +132,7 @@ class CustomImage:
         if multi_model:
             yield from self._label_problems(where)
 
-    def resolved(self) -> TritonImage:
+    def _resolved(self) -> TritonImage:
         """Return the image to pull; call it after `problems` has found nothing."""
         repository = self.repository
         return TritonImage(

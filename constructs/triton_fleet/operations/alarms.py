@@ -50,7 +50,6 @@ class EndpointAlarms(Construct):
     Attributes:
         alarms: Alarms by name, such as "Latency". The dashboard draws their thresholds.
         paging: In alarm if any alarm that pages is.
-        watched: The names of the endpoint and of the variant.
     """
 
     @typed
@@ -88,7 +87,7 @@ class EndpointAlarms(Construct):
         super().__init__(scope, construct_id)
         limits = thresholds or Thresholds()
         collector = ProblemCollector.of(self)
-        collector.add(limits.problems(where=collector.where("thresholds")))
+        collector.add(limits._problems(where=collector.where("thresholds")))
         watched = endpoint.variant(variant)
         if scaling is not None:
             collector.add(
@@ -101,7 +100,7 @@ class EndpointAlarms(Construct):
             )
         collector.raise_if_any()
         first = watched.name == endpoint.variant_name
-        self.watched = (endpoint.literal_name, watched.name)
+        self._watched = (endpoint.literal_name, watched.name)
         self._prefix = endpoint.literal_name if first else f"{endpoint.literal_name}-{watched.name}"
         declared = list(
             _declared(watched, limits, multi_model=isinstance(endpoint, MultiModelEndpoint), scaling=scaling)

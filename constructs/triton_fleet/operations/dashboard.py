@@ -99,7 +99,7 @@ class EndpointDashboard(Construct):
         )
         self._variant = endpoint.variant(variant)
         belongings = {
-            "alarms": alarms and alarms.watched,
+            "alarms": alarms and alarms._watched,
             "scaling": scaling and (scaling.endpoint.literal_name, scaling.variant.name),
         }
         collector.add(
@@ -343,7 +343,7 @@ class EndpointDashboard(Construct):
         instance = self._variant.instance
         targets = self._scaling.targets if self._scaling is not None else ()
         busy = "GpuUtilization" if instance.gpu_count else "CpuUtilization"
-        policies = {target.policy for target in targets} | {"Invocations", busy}
+        policies = {target._policy for target in targets} | {"Invocations", busy}
         for policy, name, title in _FOLLOWED:
             if policy in policies:
                 yield chart(title, self._variant.metric(name), lines=self._targets(policy))
@@ -352,9 +352,9 @@ class EndpointDashboard(Construct):
         """Return the targets of a policy's metric."""
         instance = self._variant.instance
         values = [
-            target.value(gpu_count=instance.gpu_count, vcpus=instance.vcpus)
+            target._value(gpu_count=instance.gpu_count, vcpus=instance.vcpus)
             for target in (self._scaling.targets if self._scaling is not None else ())
-            if target.policy == policy
+            if target._policy == policy
         ]
         return [Line(value=value, label="scaling target") for value in values]
 

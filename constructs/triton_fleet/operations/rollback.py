@@ -91,7 +91,7 @@ class RollbackAlarms(Construct):
             resource_name(known(endpoint_name), what="the endpoint", where=collector.where("endpoint_name")),
             resource_name(known(variant_name), what="the variant", where=collector.where("variant_name")),
         )
-        collector.add(limits.problems(where=collector.where("thresholds")))
+        collector.add(limits._problems(where=collector.where("thresholds")))
         collector.raise_if_any()
         metrics = EndpointMetrics(endpoint_name=endpoint_name, variant_name=variant_name)
         prefix = endpoint_name if variant_name == "AllTraffic" else f"{endpoint_name}-{variant_name}"
@@ -153,7 +153,7 @@ class GreenFleetAlarms(Construct):
         self.endpoint = endpoint
         limits = thresholds or Thresholds()
         collector = ProblemCollector.of(self)
-        collector.add(limits.problems(where=collector.where("thresholds")))
+        collector.add(limits._problems(where=collector.where("thresholds")))
         collector.raise_if_any()
         name = endpoint.variant(variant).name
         metrics = _FleetMetrics(

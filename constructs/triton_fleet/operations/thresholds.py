@@ -9,7 +9,7 @@ from aws_cdk import Duration
 
 from triton_fleet.arguments.checks import Unit, in_unit, whole_time
 from triton_fleet.arguments.tokens import known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.operations.checks import alarm_threshold
 from triton_models.base.errors import Problem
 
@@ -49,8 +49,7 @@ class Thresholds:
     minimum_requests: float = 10
     oldest_request: Duration = _A_QUARTER_OF_AN_HOUR
 
-    @typed
-    def problems(self, *, where: str) -> Iterator[Problem]:
+    def _problems(self, *, where: str) -> Iterator[Problem]:
         """Yield the problems with thresholds that no metric, or every metric, exceeds."""
         percentages = (
             "server_error_percent",

@@ -73,7 +73,6 @@ class EndpointAlias(Construct):
         endpoint: What it names.
         fleet: The fleet's name.
         parameter_name: Its own name, which never changes: /triton-fleet/<fleet>/endpoint.
-        names_ready: What checks the names of models; None for an endpoint that serves one model.
     """
 
     @typed
@@ -115,7 +114,7 @@ class EndpointAlias(Construct):
             value=f'{{"endpoint": "{endpoint.endpoint_name}", "target": "{endpoint.target}"}}',
             description=f"The endpoint that serves the fleet {fleet} now, and its target",
         )
-        self.names_ready = self._names_ready(not_needed)
+        self._ready = self._names_ready(not_needed)
         # The endpoint alone: its model and configuration are not invoked.
         Tags.of(endpoint.node.find_child("Resource")).add(FLEET_TAG, fleet)
         for each in scaling:
@@ -129,8 +128,8 @@ class EndpointAlias(Construct):
             ready: Such as what warms the endpoint up.
         """
         self._parameter.node.add_dependency(ready)
-        if self.names_ready is not None:
-            self.names_ready.after.node.add_dependency(ready)
+        if self._ready is not None:
+            self._ready.after.node.add_dependency(ready)
 
     def _names_ready(self, not_needed: Sequence[str]) -> NamesReady | None:
         endpoint = self.endpoint

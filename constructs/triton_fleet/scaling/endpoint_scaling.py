@@ -119,7 +119,7 @@ class EndpointScaling(Construct):
         self._advise()
         self._target = self._register()
         for target in self.targets:
-            self._follow(target, cooldowns or Cooldowns.default())
+            self._follow(target, cooldowns or Cooldowns())
         for each in (*self.steps, *self._from_zero()):
             StepPolicy(
                 self, each.name, scaling=each, prefix=self._prefix(), scaling_target_id=self._target.ref
@@ -134,8 +134,8 @@ class EndpointScaling(Construct):
             resource_id=self._resource_id,
             min_capacity=self.min_capacity,
             max_capacity=self.max_capacity,
-            scheduled_actions=[each.render() for each in self.schedules] or None,
-            suspended_state=self._suspended.render() if self._suspended else None,
+            scheduled_actions=[each._render() for each in self.schedules] or None,
+            suspended_state=self._suspended._render() if self._suspended else None,
         )
         # The id above is a literal, so CloudFormation does not see that the endpoint has to be there first.
         target.node.add_dependency(self.endpoint.node.find_child("Resource"))
@@ -144,11 +144,11 @@ class EndpointScaling(Construct):
     def _follow(self, target: ScalingTarget, cooldowns: Cooldowns) -> None:
         autoscaling.CfnScalingPolicy(
             self,
-            target.policy,
-            policy_name=f"{self._prefix()}-{target.policy}",
+            target._policy,
+            policy_name=f"{self._prefix()}-{target._policy}",
             policy_type="TargetTrackingScaling",
             scaling_target_id=self._target.ref,
-            target_tracking_scaling_policy_configuration=target.tracking(self.variant, cooldowns=cooldowns),
+            target_tracking_scaling_policy_configuration=target._tracking(self.variant, cooldowns=cooldowns),
         )
 
     def _from_zero(self) -> Iterator[StepScaling]:
@@ -178,14 +178,14 @@ class EndpointScaling(Construct):
         collector.add(schedule_values(self.schedules, where=where("schedules")))
         collector.add(one_scaling(self._resource_id, already=self._scaled_by(), where=where("variant")))
         collector.add(self._bounds_problems(collector))
-        names = [*(target.policy for target in self.targets), *(each.name for each in self.steps)]
+        names = [*(target._policy for target in self.targets), *(each.name for each in self.steps)]
         collector.add(scaling_names(names, where=where("targets")))
         if not (names or self.schedules):
             collector.add(_nothing(where=where("targets")))
         collector.add(_target_problems(self.targets, self.variant, where=where("targets")))
         for each in self.steps:
             collector.add(step_values(each, where=where("steps")))
-            collector.add(each.problems(where=where("steps"), has_queue=self.variant.asynchronous))
+            collector.add(each._problems(where=where("steps"), has_queue=self.variant.asynchronous))
         standing = (self.min_capacity, self.max_capacity)
         collector.add(
             schedule_problems(
@@ -258,17 +258,19 @@ def _target_problems(
 ) -> Iterator[Problem]:
     instance = variant.instance
     for target in targets:
-        place = f"{target.policy}, {where}"
+        place = f"{target._policy}, {where}"
         later = target._deferred
         if not later:
-            yield from scaling_target(target.amount, limit=target.limit, per=target.per, where=place)
-        computed = target.factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1
+            yield from scaling_target(target._amount, limit=target._LIMIT, per=target._PER, where=place)
+        computed = target._factor(gpu_count=instance.gpu_count, vcpus=instance.vcpus) != 1
         yield from scaling_number_now(deferred=later and computed, name="the target", where=place)
         yield from target_published(
-            target.policy,
-            of_queue=target.of_queue,
-            of_answers=target.counts_answers,
+            target._policy,
+            of_queue=target._OF_QUEUE,
+            of_answers=target._COUNTS_ANSWERS,
             has_queue=variant.asynchronous,
             where=place,
         )
-        yield from scaling_hardware(instance, per_gpu=target.per == "GPU", policy=target.policy, where=place)
+        yield from scaling_hardware(
+            instance, per_gpu=target._PER == "GPU", policy=target._policy, where=place
+        )

@@ -14,7 +14,7 @@ from aws_cdk import TimeZone
 from aws_cdk import aws_applicationautoscaling as autoscaling
 
 from triton_fleet.arguments.tokens import deferred, known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.scaling.capacity_checks import (
     scheduled_names,
     scheduled_period,
@@ -57,8 +57,7 @@ class ScheduledCapacity:
     start: datetime | None = None
     end: datetime | None = None
 
-    @typed
-    def problems(
+    def _problems(
         self, *, standing: tuple[int, int], where: str, has_queue: bool = False
     ) -> Iterator[Problem]:
         """Yield the problems between the values.
@@ -90,7 +89,7 @@ class ScheduledCapacity:
         expression = known(self.schedule.expression_string)
         yield from scheduled_zone(expression, zoned=self.time_zone is not None, where=where)
 
-    def render(self) -> _Action:
+    def _render(self) -> _Action:
         """The action as the scalable target takes it."""
         return _Action(
             scheduled_action_name=self.name,
@@ -107,5 +106,5 @@ def schedule_problems(
 ) -> Iterator[Problem]:
     """Yield the problems with actions, one by one and together; arguments as in `problems`."""
     for each in schedules:
-        yield from each.problems(standing=standing, where=where, has_queue=has_queue)
+        yield from each._problems(standing=standing, where=where, has_queue=has_queue)
     yield from scheduled_names([each.name for each in schedules], where=where)

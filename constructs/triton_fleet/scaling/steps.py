@@ -21,7 +21,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from triton_fleet.arguments.tokens import deferred, known
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.scaling.capacity_checks import scaling_steps
 from triton_fleet.scaling.checks import scaling_number, scaling_number_now
 from triton_fleet.scaling.target import Cooldowns
@@ -78,12 +78,11 @@ class StepScaling:
     out_of: int | None = None
 
     @property
-    def grows(self) -> bool:
+    def _grows(self) -> bool:
         """Return whether it adds instances when the metric rises."""
         return self.direction == "out"
 
-    @typed
-    def problems(self, *, where: str, has_queue: bool = False) -> Iterator[Problem]:
+    def _problems(self, *, where: str, has_queue: bool = False) -> Iterator[Problem]:
         """Yield the problems between the values.
 
         Args:
@@ -97,20 +96,20 @@ class StepScaling:
             yield from scaling_steps(
                 [step.at for step in self.steps],
                 [known(step.change) for step in self.steps],
-                grows=self.grows,
+                grows=self._grows,
                 adjustment=self.adjustment,
                 where=where,
                 has_queue=has_queue,
             )
 
-    def threshold(self) -> float:
+    def _threshold(self) -> float:
         """The start of the first step, which is the threshold of the alarm."""
         return self._ordered()[0].at
 
-    def configuration(self) -> _Configuration:
+    def _configuration(self) -> _Configuration:
         """The policy's configuration: each step as its distance from the alarm's threshold."""
-        usual = Cooldowns.default()
-        wait = self.cooldown or (usual.scale_out if self.grows else usual.scale_in)
+        usual = Cooldowns()
+        wait = self.cooldown or (usual.scale_out if self._grows else usual.scale_in)
         return _Configuration(
             adjustment_type=self.adjustment,
             cooldown=wait.to_seconds(),
@@ -121,18 +120,18 @@ class StepScaling:
 
     def _ordered(self) -> list[ScalingStep]:
         """The steps from the threshold on outwards."""
-        return sorted(self.steps, key=lambda step: step.at, reverse=not self.grows)
+        return sorted(self.steps, key=lambda step: step.at, reverse=not self._grows)
 
     def _adjustments(self) -> Iterator[_Adjustment]:
-        threshold = self.threshold()
+        threshold = self._threshold()
         for step, following in pairwise([*self._ordered(), None]):
             assert step is not None  # noqa: S101 -- only the last one is None, and nothing follows it
             near = step.at - threshold
             far = None if following is None else following.at - threshold
             yield _Adjustment(
                 scaling_adjustment=step.change,
-                metric_interval_lower_bound=near if self.grows else far,
-                metric_interval_upper_bound=far if self.grows else near,
+                metric_interval_lower_bound=near if self._grows else far,
+                metric_interval_upper_bound=far if self._grows else near,
             )
 
 
@@ -177,7 +176,7 @@ class StepPolicy(Construct):
             policy_name=f"{prefix}-{scaling.name}",
             policy_type="StepScaling",
             scaling_target_id=scaling_target_id,
-            step_scaling_policy_configuration=scaling.configuration(),
+            step_scaling_policy_configuration=scaling._configuration(),
         )
         comparison = cloudwatch.ComparisonOperator
         self.alarm = cloudwatch.Alarm(
@@ -186,10 +185,10 @@ class StepPolicy(Construct):
             alarm_name=f"{prefix}-scaling-{scaling.name}",
             alarm_description=f"Runs the scaling policy {prefix}-{scaling.name}; no action is needed.",
             metric=scaling.metric,
-            threshold=scaling.threshold(),
+            threshold=scaling._threshold(),
             comparison_operator=(
                 comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
-                if scaling.grows
+                if scaling._grows
                 else comparison.LESS_THAN_OR_EQUAL_TO_THRESHOLD
             ),
             evaluation_periods=scaling.minutes,

@@ -29,7 +29,7 @@ class SuspendedScaling:
     scale_out: bool = False
     schedules: bool = False
 
-    def render(self) -> _State:
+    def _render(self) -> _State:
         """As CloudFormation takes it."""
         return _State(
             dynamic_scaling_in_suspended=self.scale_in,

@@ -9,12 +9,15 @@ from typing import ClassVar, Literal
 from aws_cdk import Duration
 
 from triton_fleet.arguments.tokens import deferred
-from triton_fleet.arguments.typed import typed, typed_fields
+from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.hosting.deployment import MINUTES_TO_SERVE
 from triton_fleet.hosting.variants import DeployedVariant
 from triton_fleet.scaling.metric_specification import Customized, Predefined, Tracking
 
 Per = Literal["GPU", "vCPU", "instance"]
+
+_UNTIL_IT_SERVES = Duration.minutes(MINUTES_TO_SERVE)
+_TEN_MINUTES = Duration.minutes(10)
 
 
 @typed_fields
@@ -29,13 +32,8 @@ class Cooldowns:
             fleet shrinks slowly.
     """
 
-    scale_out: Duration
-    scale_in: Duration
-
-    @classmethod
-    def default(cls) -> Cooldowns:
-        """Fifteen minutes after scaling out, ten after scaling in."""
-        return cls(scale_out=Duration.minutes(MINUTES_TO_SERVE), scale_in=Duration.minutes(10))
+    scale_out: Duration = _UNTIL_IT_SERVES
+    scale_in: Duration = _TEN_MINUTES
 
 
 @typed_fields
@@ -54,7 +52,7 @@ class ScalingTarget(ABC):
 
     _POLICY: ClassVar[str] = ""
     _PER: ClassVar[Per] = "instance"
-    _LIMIT: ClassVar[float | None] = None
+    _LIMIT: ClassVar[float | None] = None  # the most that the metric of one can reach
     _UNITS: ClassVar[int] = 1  # of the metric's in one that the target is given in
     _COUNTS_ANSWERS: ClassVar[bool] = False
     _OF_QUEUE: ClassVar[bool] = False
@@ -63,57 +61,34 @@ class ScalingTarget(ABC):
     disable_scale_in: bool = False
 
     @property
-    def policy(self) -> str:
+    def _policy(self) -> str:
         """The construct's id and the last part of the policy's name; one policy for each."""
         return self._POLICY
 
     @property
-    def per(self) -> Per:
-        """The unit that the target counts per."""
-        return self._PER
-
-    @property
-    def limit(self) -> float | None:
-        """The most that the metric of one GPU, vCPU or instance can reach; None if it has no bound."""
-        return self._LIMIT
-
-    @property
-    def of_queue(self) -> bool:
-        """Return whether the metric is of the queue, which only an asynchronous endpoint has."""
-        return self._OF_QUEUE
-
-    @property
-    def counts_answers(self) -> bool:
-        """Return whether the metric counts requests, which only endpoints that answer at once publish."""
-        return self._COUNTS_ANSWERS
-
-    @property
     @abstractmethod
-    def amount(self) -> float:
+    def _amount(self) -> float:
         """The target as it is given, of one GPU, vCPU or instance."""
 
     @property
     def _deferred(self) -> bool:
         """Return whether the target is known only at deployment."""
-        return deferred(self.amount)
+        return deferred(self._amount)
 
-    @typed
-    def value(self, *, gpu_count: int = 1, vcpus: int = 1) -> float:
+    def _value(self, *, gpu_count: int = 1, vcpus: int = 1) -> float:
         """The number that Application Auto Scaling compares the metric with.
 
         Args:
             gpu_count: The GPUs of an instance.
             vcpus: Its vCPUs.
         """
-        return self.amount * self.factor(gpu_count=gpu_count, vcpus=vcpus)
+        return self._amount * self._factor(gpu_count=gpu_count, vcpus=vcpus)
 
-    @typed
-    def factor(self, *, gpu_count: int, vcpus: int) -> int:
+    def _factor(self, *, gpu_count: int, vcpus: int) -> int:
         """Return the factor of the target on an instance; arguments as in `value`."""
-        return self._UNITS * {"GPU": gpu_count, "vCPU": vcpus, "instance": 1}[self.per]
+        return self._UNITS * {"GPU": gpu_count, "vCPU": vcpus, "instance": 1}[self._PER]
 
-    @typed
-    def tracking(self, variant: DeployedVariant, *, cooldowns: Cooldowns) -> Tracking:
+    def _tracking(self, variant: DeployedVariant, *, cooldowns: Cooldowns) -> Tracking:
         """The policy's configuration.
 
         Args:
@@ -123,7 +98,7 @@ class ScalingTarget(ABC):
         metric = self._metric(variant)
         waits = self.cooldowns or cooldowns
         return Tracking(
-            target_value=self.value(gpu_count=variant.instance.gpu_count, vcpus=variant.instance.vcpus),
+            target_value=self._value(gpu_count=variant.instance.gpu_count, vcpus=variant.instance.vcpus),
             predefined_metric_specification=metric if isinstance(metric, Predefined) else None,
             customized_metric_specification=metric if isinstance(metric, Customized) else None,
             scale_out_cooldown=waits.scale_out.to_seconds(),

@@ -41,7 +41,7 @@ class Invocations(ScalingTarget):
     per_minute: float
 
     @property
-    def amount(self) -> float:
+    def _amount(self) -> float:
         """Requests a minute."""
         return self.per_minute
 
@@ -119,7 +119,7 @@ class Utilization(ScalingTarget):
     percent: float
 
     @property
-    def amount(self) -> float:
+    def _amount(self) -> float:
         """Percent of each GPU or vCPU."""
         return self.percent
 
@@ -200,7 +200,7 @@ class ModelLatency(ScalingTarget):
     statistic: str = "Average"
 
     @property
-    def amount(self) -> float:
+    def _amount(self) -> float:
         """Milliseconds; SageMaker publishes microseconds."""
         return self.latency.to_milliseconds(integral=False)
 
@@ -231,7 +231,7 @@ class ConcurrentRequests(ScalingTarget):
     per_model: float
 
     @property
-    def amount(self) -> float:
+    def _amount(self) -> float:
         """Requests at one time."""
         return self.per_model
 
@@ -258,7 +258,7 @@ class BacklogPerInstance(ScalingTarget):
     requests: float = 5
 
     @property
-    def amount(self) -> float:
+    def _amount(self) -> float:
         """Requests in the queue."""
         return self.requests
 
@@ -286,12 +286,12 @@ class MetricTarget(ScalingTarget):
     target: float
 
     @property
-    def policy(self) -> str:
+    def _policy(self) -> str:
         """The target's name."""
         return self.name
 
     @property
-    def amount(self) -> float:
+    def _amount(self) -> float:
         """The metric's value."""
         return self.target
 

@@ -19,8 +19,8 @@ _A_DAY = 24 * 60  # minutes, which an alarm looks back at most
 def target_values(targets: Sequence[ScalingTarget], *, where: str) -> Iterator[Problem]:
     """The problems with names, statistics and cooldowns of targets."""
     for target in targets:
-        place = f"{target.policy[:60]}, {where}"
-        yield from policy_name(target.policy, where=place)
+        place = f"{target._policy[:60]}, {where}"
+        yield from policy_name(target._policy, where=place)
         yield from cooldown_values(target.cooldowns, where=place)
         if isinstance(target, ModelLatency):
             yield from statistic_name(target.statistic, where=place)
