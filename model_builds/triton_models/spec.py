@@ -1,4 +1,4 @@
-"""What a declaration in `models/<name>/build.py` is written with.
+"""The public names for declarations in `models/<name>/build.py`.
 
 Reading a declaration takes milliseconds: frameworks are imported by the functions that it names, never by
 the module.

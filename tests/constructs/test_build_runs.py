@@ -167,9 +167,9 @@ def test_a_topic_is_reported_before_the_run_fails_and_the_run_fails_even_if_it_c
     runs(topic=topic)
     states = _states(stack)
 
-    assert states["NameSummary"]["Next"] == "Tell"
-    assert states["Tell"]["Parameters"]["Message.$"] == "$.message"
-    assert states["Tell"]["Next"] == states["Tell"]["Catch"][0]["Next"] == "ModelsFailed"
+    assert states["NameSummary"]["Next"] == "Notify"
+    assert states["Notify"]["Parameters"]["Message.$"] == "$.message"
+    assert states["Notify"]["Next"] == states["Notify"]["Catch"][0]["Next"] == "ModelsFailed"
     assert _policy(stack, "RunsRole")["sns:Publish"]["Resource"] == stack.resolve(topic.topic_arn)
 
 

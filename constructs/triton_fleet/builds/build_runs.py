@@ -56,15 +56,15 @@ class BuildRuns(Construct):
     On demand every build needs its place in the quota of builds on GPUs at a time, 0 in a new account.
 
     Attributes:
-        builds: What makes the models of an item.
+        builds: The project that builds the models of an item.
         state_machine: The state machine.
-        changed_project: Finds what changed, on a small machine.
-        summary_project: Tells how every model came out, on a small machine.
-        folder: Holds a folder for each run.
-        max_concurrency: How many builds at a time.
-        role: What the state machine may do.
-        step_role: What finding and telling may do.
-        log_group: Where both of them and the state machine log.
+        changed_project: Finds the changed models, on a small machine.
+        summary_project: Summarizes the results, on a small machine.
+        folder: The folder with a folder per run.
+        max_concurrency: The most builds at a time.
+        role: The role of the state machine.
+        step_role: The role of both small projects.
+        log_group: The log group of both and of the state machine.
     """
 
     @typed
@@ -119,7 +119,7 @@ class BuildRuns(Construct):
         )
         self.summary_project = self._step(
             "Summary",
-            "Tells how the models of a run came out",
+            "Summarizes the results of a run",
             summary_commands(),
             {},
         )

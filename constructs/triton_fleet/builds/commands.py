@@ -36,7 +36,7 @@ def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     """Return the commands of a build, by phase, for the source folder.
 
     They read FLEET_MODELS, of which none means every declared model, FLEET_RELEASE, FLEET_REPOSITORY, for a
-    GPU FLEET_GPU, and FLEET_RESULTS where somebody wants to know how each model came out.
+    GPU FLEET_GPU, and FLEET_RESULTS to record the result of each model.
     """
     return {
         "install": (*(_FIND_DRIVER if gpu else ()), _INSTALL),

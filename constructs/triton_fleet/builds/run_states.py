@@ -60,9 +60,9 @@ def definition(
         scope: What the states are made in.
         changed: Finds what changed.
         builds: Builds some models.
-        summary: Tells how every model came out.
-        folder: Holds a folder for each run.
-        max_concurrency: How many builds at a time.
+        summary: Summarizes the results of all models.
+        folder: The folder with a folder per run.
+        max_concurrency: The most builds at a time.
         topic: Gets a notice if a model failed.
     """
     items, results, document = (f"{folder.url}{{}}/{name}" for name in (ITEMS, RESULTS, SUMMARY))
@@ -190,7 +190,7 @@ def _failed(scope: Construct, document: str, topic: sns.ITopic | None) -> sfn.IC
         return name.next(failed)
     notify = tasks.SnsPublish(
         scope,
-        "Tell",
+        "Notify",
         topic=topic,
         subject="Models were not built",
         message=sfn.TaskInput.from_json_path_at("$.message"),

@@ -162,8 +162,8 @@ class InlineFunction(Construct):
         _acknowledge(
             self.function,
             "LambdaDLQ",
-            "Nobody would empty the queue. What the function is invoked for ends with the deployment that it "
-            "belongs to, which says how it ended; a later repetition would be of no use.",
+            "No one would empty the queue. The deployment that invokes the function reports the result, and "
+            "ends; a later retry would have no effect.",
             packs=_WATCHED,
         )
 

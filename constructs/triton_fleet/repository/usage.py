@@ -97,7 +97,7 @@ class RepositoryUsage:
             if models is not None:
                 yield from endpoint_fits(models=models, endpoint=served.targets, where=served.where)
                 continue
-            first, *others = served.types  # somebody else publishes: what the artifact holds is not known
+            first, *others = served.types  # someone else publishes: the artifact's content is not known
             for other in others:
                 yield from same_gpu(first, other, where=served.where)
 

@@ -77,7 +77,7 @@ class Backend:
     """The backend of a model.
 
     Attributes:
-        name: The backend's name; "" if it cannot be told, and for an ensemble.
+        name: The backend's name; "" if it is unknown, and for an ensemble.
         platform: The platform, as given or as it follows from the backend; may be "".
         filename: The file it opens in a version folder, as given or by default; may be "".
     """
@@ -121,7 +121,7 @@ def backend_of(config: ModelConfig, *, folder: str, path: str, layout: Layout) -
         platform = "pytorch_libtorch" if plain or config.backend else "torch_aoti"
     platform = platform or _DEFAULT_PLATFORMS.get(name, "")
     if not (name or config.platform or filename) and "." in folder:
-        # The narrowest case: the model tells its backend by its own name, such as "model.identity".
+        # The narrowest case: the model's name contains its backend, such as "model.identity".
         name = folder.partition(".")[2]
         filename = f"model.{name}"
     return Backend(name=name, platform=platform, filename=filename or _default_file(name))
@@ -155,7 +155,7 @@ def _tensorflow(config: ModelConfig, path: str, layout: Layout) -> Backend | Non
 
 
 def _told(config: ModelConfig, path: str, layout: Layout) -> str:
-    """The backend that the platform, the file's name or the file tells; "" if none does."""
+    """The backend, by the platform, the file's name or the file; "" if it is unknown."""
     for filename, backend, folder_too in _TOLD_BY_FILE:
         if PLATFORM_BACKENDS.get(config.platform) == backend or config.default_model_filename == filename:
             return backend

@@ -1,6 +1,6 @@
 """Find what Triton or SageMaker would refuse or silently get wrong, in milliseconds and without either.
 
-A model is checked for a target: what nobody said about the release, the GPU or the endpoint is not checked.
+A model is checked for a target: if the release, the GPU or the endpoint is not known, its checks are skipped.
 What only loading can show is not found here: a file that the backend cannot read, a GPU or a library that the
 host lacks, and what a model's own code does.
 """
@@ -72,7 +72,7 @@ def check_path(path: Path, *, target: CheckTarget = MULTI_MODEL) -> list[Problem
         path: An artifact root, a bare model directory, a model repository, or a .tar.gz, which is not
             unpacked to disk.
         target: What it is checked for. For a plain Triton server links are followed wherever they lead, as
-            it does, and the composing models of an ensemble are looked for beside it.
+            it does, and the composing models of an ensemble are searched for next to it.
     """
     try:
         content = read_layout(path, follow_links=target.endpoint is None)
@@ -152,14 +152,14 @@ def _problems(subject: Subject) -> list[Problem]:
 
 def _with_composing_models(subject: Subject, path: Path, target: CheckTarget) -> Subject:
     """The same with the models next to a bare model directory that its ensemble runs."""
-    beside = path.absolute().parent
+    neighbors = path.absolute().parent
     if len(subject.models) != 1 or not path.is_dir() or not (path / CONFIG_FILE).is_file():
         return subject
     content, tried = subject.layout, {subject.models[0].folder}
     while missing := subject.step_names() - tried - {model.folder for model in subject.models}:
         tried |= missing
         for name in sorted(missing):
-            if name and "/" not in name and (beside / name).is_dir():
-                content = content.joined(read_layout(beside / name, follow_links=True))
+            if name and "/" not in name and (neighbors / name).is_dir():
+                content = content.joined(read_layout(neighbors / name, follow_links=True))
         subject = subject_of(content, target)
     return subject

@@ -47,7 +47,7 @@ def model_name(subject: Subject) -> Iterator[Problem]:
 
 
 def backend_missing(subject: Subject) -> Iterator[Problem]:
-    """It can be told which backend runs a model, and the platform fits it."""
+    """The backend of a model is known, and the platform fits it."""
     for model, config in subject.parsed():
         backend = model.backend
         if backend.platform == "ensemble" or model.is_ensemble:
@@ -229,7 +229,7 @@ def _no_backend(subject: Subject, model: Model, config: ModelConfig) -> Problem:
     """Yield the refusal of Triton's core for a model without a backend. It looks at files last."""
     platform, filename = config.platform, config.default_model_filename
     what = f"neither backend nor platform for {model.folder!r}"
-    why = "Triton cannot tell from the files in the version folder how to run the model"
+    why = "Triton cannot derive the backend from the files in the version folder"
     fix = "name the backend"
     if platform:
         what = f"platform {platform!r} does not name a backend"
@@ -242,7 +242,7 @@ def _no_backend(subject: Subject, model: Model, config: ModelConfig) -> Problem:
             else did_you_mean(platform, PLATFORM_BACKENDS, otherwise=otherwise)
         )
     elif filename:
-        why = f"Triton cannot tell from the name {filename!r} in default_model_filename how to run the model"
+        why = f"Triton cannot derive the backend from the name {filename!r} in default_model_filename"
     return subject.refuse(model, "", what, expected='a line such as backend: "onnxruntime"', why=why, fix=fix)
 
 

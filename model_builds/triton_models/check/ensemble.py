@@ -56,7 +56,7 @@ def ensemble_fields(subject: Subject) -> Iterator[Problem]:
                 fix='write platform: "ensemble" and remove backend',
             )
         if config.backend == "ensemble" and not config.HasField("ensemble_scheduling"):
-            continue  # the name of somebody's own backend, as far as can be told
+            continue  # probably the name of a custom backend
         if not config.ensemble_scheduling.step:
             yield Problem(
                 what=f"the ensemble {model.folder!r} has no step",

@@ -86,8 +86,8 @@ def instance_profile(subject: Subject) -> Iterator[Problem]:
     for model, config in subject.served():
         for number, group in enumerate(config.instance_group):
             wrong = [profile for profile in group.profile if not _is_index(profile)]
-            told = bool(model.backend.name)  # else it is refused for that
-            foreign = bool(group.profile) and told and model.backend.platform != "tensorrt_plan"
+            known = bool(model.backend.name)  # otherwise another check refuses it
+            foreign = bool(group.profile) and known and model.backend.platform != "tensorrt_plan"
             if foreign or wrong:
                 yield subject.refuse(
                     model,

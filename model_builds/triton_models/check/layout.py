@@ -63,7 +63,7 @@ def config_missing(subject: Subject) -> Iterator[Problem]:
                 yield _no_config(
                     subject,
                     model.path,
-                    why=f"the backend {model.backend.name!r} cannot tell inputs and outputs",
+                    why=f"the backend {model.backend.name!r} does not know the inputs and outputs",
                 )
         return
     steps = subject.step_names()

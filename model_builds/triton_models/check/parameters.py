@@ -203,7 +203,7 @@ def python_name(subject: Subject) -> Iterator[Problem]:
 
 
 def pytorch_output(subject: Subject) -> Iterator[Problem]:
-    """A TorchScript model lists its outputs: the file does not tell them."""
+    """A TorchScript model lists its outputs, because the file does not name them."""
     for model, config in subject.served():
         torchscript = model.backend.name == "pytorch" and config.runtime != "model.py"
         if torchscript and not config.output and model.text is not None:

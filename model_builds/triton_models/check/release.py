@@ -1,4 +1,4 @@
-"""Checks of the release and the GPU: what a server of that release cannot load. They need to be told which.
+"""Checks of a known release and GPU: models that a server of that release cannot load.
 
 Backends that left: facts of the release notes of 25.03. Fields: protobuf/model_config.proto of
 triton-inference-server/common, branch by branch. Labels outside: src/model.cc of Triton core, branch r26.02.

@@ -41,7 +41,7 @@ class Model:
     """One model directory.
 
     Attributes:
-        folder: Its name; the model's name to the other models beside it.
+        folder: Its name, by which other models refer to the model.
         path: Its path in the layout; "" when the layout's top is the model directory itself.
         text: Its config.pbtxt as written; None without one.
         config: The same, parsed; None if that failed. Empty where Triton does without a config.pbtxt.

@@ -32,8 +32,8 @@ class CheckTarget:
         gpu_count: How many GPUs a machine has; 0 without one, None if it is not known.
         endpoint: "multi-model" or "single-model" on SageMaker; None for a Triton server of the user's own,
             with a model repository.
-        auto_complete: The server lets backends fill in what a configuration leaves out, as it does unless it
-            is told not to. The endpoints of this project are told not to: loading is ten times faster.
+        auto_complete: Backends may complete a configuration, which is the server's default. The endpoints of
+            this project turn it off: loading is ten times faster.
     """
 
     release: Release | None = None
@@ -43,13 +43,13 @@ class CheckTarget:
     auto_complete: bool = True
 
     def with_record(self, record: Mapping[str, Any]) -> CheckTarget:
-        """This target, completed by what a build.json says. What was given stays.
+        """Return this target with missing values from a build.json.
 
         A release or GPU that these tools do not know stays open. The check "build-record" reports it, unless
-        another one was given: a record of newer tools must not keep anybody from checking for what is known.
+        another one was given: records of newer tools must not prevent other checks.
 
-        An artifact for several GPUs leaves the GPU open: what is wrong with one of them is told when it is
-        asked for.
+        An artifact for several GPUs leaves the GPU open; problems with one of them are reported if it is
+        given.
         """
         release = RELEASES.get(str(record.get("release")))
         gpus = built_gpus(record)

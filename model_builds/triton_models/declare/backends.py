@@ -173,7 +173,7 @@ class TensorRt:
 class LibTorch:
     """TorchScript, by PyTorch's C++ library. What is None is left to the backend.
 
-    The backend tells tensors apart by position: inputs and outputs are named `<word>__<index>`, such as
+    The backend identifies tensors by position: inputs and outputs are named `<word>__<index>`, such as
     INPUT__0 and OUTPUT__0.
 
     Attributes:

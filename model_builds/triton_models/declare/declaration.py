@@ -120,7 +120,7 @@ class ModelDefinition:
             what=f"no tolerance for {precision}, only for {', '.join(self.tolerance or ()) or 'nothing'}",
             where=f"the declaration of {self.name!r}",
             expected=f"one for {precision}, which it is built in; a build without plans calculates in fp32",
-            why="nobody could say whether the built model is right",
+            why="the built model could not be verified",
             fix=f'add "{precision}" to tolerance={{...}}, with the difference that applications can bear',
             rule="no-tolerance",
         )

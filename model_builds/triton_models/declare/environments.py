@@ -59,7 +59,9 @@ class Wheels:
                 what=f"wheels for {python!r}",
                 expected=f"the Python of a release: {', '.join(known)}",
                 fix=did_you_mean(
-                    python, known, otherwise="name the Python, not the release; a function can tell releases"
+                    python,
+                    known,
+                    otherwise="name the Python, not the release; a function can distinguish releases",
                 ),
             )
 

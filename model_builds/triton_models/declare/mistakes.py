@@ -26,7 +26,7 @@ class Mistake:
         what: What was given, with its value.
         expected: What would have been accepted.
         fix: The next thing to do.
-        owner: The value that holds the field, if it is another than the one that tells.
+        owner: The value with the field, if it is not the value that reports the mistake.
     """
 
     field: str

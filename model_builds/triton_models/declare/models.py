@@ -126,11 +126,11 @@ class PythonModel:
 
     Attributes:
         name: The Triton model's name.
-        code: The file beside the declaration that becomes model.py.
+        code: The file next to the declaration that becomes model.py.
         inputs: What it takes, without the batch dimension.
         outputs: What it makes.
         max_batch_size: 0 if its tensors have no batch dimension.
-        files: More files from beside the declaration.
+        files: More files next to the declaration.
         weights_files: Files of the declaration's weights.
         packages: Installed Python packages that travel with it; the Triton images have numpy alone.
         environment: What it runs in instead of the image's packages: `Wheels`, or a `PackedEnvironment`.

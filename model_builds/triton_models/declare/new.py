@@ -73,7 +73,7 @@ def begin(name: str, *, like: str, models: Path | None = None) -> Begun:
     Args:
         name: The new model's.
         like: The folder to copy.
-        models: The folder of model builds; by default the one beside this package.
+        models: The folder of model builds; by default the one next to this package.
 
     Raises:
         FleetError: The name cannot be a model's or is taken, or there is no such model to copy.

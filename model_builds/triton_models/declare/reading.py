@@ -25,7 +25,7 @@ from triton_models.declare.places import Places
 from triton_models.declare.tensors import ShapeRange
 
 MODELS = Path(__file__).resolve().parents[2] / "models"
-"""The folder of model builds beside this package."""
+"""The folder of model builds next to this package."""
 
 FORM_MARK = ":"
 """Between a folder's name and the name of one of its forms."""
@@ -135,7 +135,7 @@ def load_build(name: str, models: Path | None = None) -> ModelDefinition:
 
     Args:
         name: The name of its folder, or `folder:form` for one of its forms.
-        models: The folder that holds the folders of all models; by default the one beside this package.
+        models: The folder with the folders of all models; by default the one next to this package.
 
     Raises:
         FleetError: There is no such model or form, its build.py is no declaration, or something in it is
@@ -241,7 +241,7 @@ def _form_problem(what: str, where: str, expected: str) -> Problem:
         what=what,
         where=where,
         expected=expected,
-        why="a form is built, published and invoked under its own name, beside the others",
+        why="each form is built, published and invoked under its own name",
         fix="rename it, such as <folder>_<form>",
     )
 
@@ -278,7 +278,7 @@ def _missing_files(declared: Iterable[object], folder: Path) -> Iterator[tuple[o
 
 
 def _execute(path: Path) -> ModuleType:
-    """Run a build.py in a package of its own, so that `from .network import ...` finds the file beside it."""
+    """Run a build.py in a package of its own, so that `from .network import ...` finds the file."""
     package = f"_model_build_{path.parent.name.replace('.', '%')}"  # a dot would make it a part of another
     if package in sys.modules:
         for stale in [module for module in sys.modules if module.partition(".")[0] == package]:
@@ -301,7 +301,7 @@ def _execute(path: Path) -> ModuleType:
 
 
 def _unreadable(path: Path, error: Exception) -> FleetError:
-    """Wrong arguments are told by their classes' fields, all at once; anything else by Python's own words."""
+    """Report wrong arguments by their classes' fields, all at once, and other errors in Python's words."""
     wrong = list(Places(path, classes=_CLASSES).wrong_arguments())
     if wrong and isinstance(error, TypeError):
         return FleetError(wrong)

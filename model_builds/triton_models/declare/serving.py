@@ -54,7 +54,7 @@ class DynamicBatching:
                 field="max_delay_us",
                 what=f"a delay of {self.max_delay_us} microseconds",
                 expected="0 or more",
-                fix="remove it to wait for nobody",
+                fix="remove it to not wait",
             )
         if any(size < 1 for size in self.preferred):
             yield Mistake(

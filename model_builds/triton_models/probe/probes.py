@@ -1,4 +1,4 @@
-"""What every probe says of itself; `fleet probe` and the documentation list them by it."""
+"""The description of every probe, for `fleet probe` and the documentation."""
 
 from __future__ import annotations
 

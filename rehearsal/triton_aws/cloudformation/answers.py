@@ -79,7 +79,7 @@ class Answers:
             if not secrets.compare_digest(environ.get("QUERY_STRING", ""), signature):
                 return "403 Forbidden", _REFUSED
             answered.put(body)
-        # S3 takes an object even if nobody waits for it any more.
+        # S3 stores an object even if no one waits for it any more.
         return "200 OK", b""
 
 

@@ -1,8 +1,8 @@
-"""Stack operations that go on after the API call that began them was answered.
+"""Stack operations that continue after their API call has returned.
 
-CloudFormation answers at once and works on. Here a call is answered when the operation is done, which takes
-some tenths of a second, so that nobody has to ask again and again; but where a resource type says that it
-waits for something outside, such as a custom resource for its function, the call is answered then.
+CloudFormation answers at once and continues. Here a call returns when the operation is done, after some
+tenths of a second, so that no one has to poll. If a resource waits for something outside, such as a custom
+resource for its function, the call returns earlier.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def connect(clients: Clients | None) -> None:
 
 
 def _nobody_waits() -> None:
-    """Do nothing: nobody waits for an answer."""
+    """Do nothing: no one waits for an answer."""
 
 
 def _call(stack: Stack, logical_id: str, answer: Answer = _nobody_waits) -> Call:

@@ -79,7 +79,7 @@ def clean(
 
 
 def _swept(session: Any, region: str, known: Sequence[Journal], running: Sequence[str]) -> Journal:
-    """What is found in the account and no journal names, as a journal that is never written."""
+    """Return resources in the account that no journal names, as a journal that is never written."""
     names = {(entry.kind, entry.name) for journal in known for entry in journal.entries}
     swept = _Unwritten(Path(), run="", place={"region": region}, probes=())
     for kind, name in found_in(Clients(session, region), region):

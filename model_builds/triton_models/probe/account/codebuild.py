@@ -1,4 +1,4 @@
-"""How a probe runs a build in CodeBuild: a project of its own, one build, and what its commands print."""
+"""Builds of probes in CodeBuild: a temporary project, one build, and the output of its commands."""
 
 from __future__ import annotations
 
@@ -121,12 +121,12 @@ def finished(work: Work, project: Entry) -> Generator[None, None, Any]:
 
 
 def said(build: Mapping[str, Any]) -> str:
-    """Why a build did not succeed, in CodeBuild's words."""
+    """Return CodeBuild's reason for a failed build."""
     contexts = [context for phase in build.get("phases", ()) for context in phase.get("contexts") or ()]
     why = [f"{each.get('statusCode')}: {each.get('message')}" for each in contexts if each.get("message")]
     return f"the build {build['buildStatus']}: {'; '.join(why) or 'without a reason'}"
 
 
 def exported(build: Mapping[str, Any]) -> dict[str, str]:
-    """What the commands of a build have printed, by the variable of each."""
+    """Return the output of a build's commands, by variable."""
     return {each["name"]: each.get("value", "") for each in build.get("exportedEnvironmentVariables") or ()}

@@ -105,7 +105,7 @@ def _published(work: Work, name: str) -> Generator[None, None, Verdict]:
 
 
 def _times(work: Work, name: str) -> list[datetime]:
-    """When there are data of the endpoint's instance, in order."""
+    """Return the times of the instance's data points, in order."""
     now = datetime.now(tz=timezone.utc)
     found = work.clients("cloudwatch").get_metric_statistics(
         Namespace="/aws/sagemaker/Endpoints",

@@ -55,7 +55,7 @@ def _gone(work: Work, name: str) -> bool | None:
 
 
 def _log_agent(work: Work, name: str) -> Verdict:
-    """Whether the host's agent has logged: the role may write to the group that is there, not create one."""
+    """Decide if the host agent logs with a role that may write to the group, but not create one."""
     belief, streams = "log-agent-creates-group", _log_streams(work, name) or []
     if not streams and _LONG_ENOUGH not in work.journal.verdicts:
         return undecided(belief, "no log stream yet; the endpoint has not run for long")

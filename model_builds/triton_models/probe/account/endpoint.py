@@ -162,7 +162,7 @@ def _reply(runtime: Any, request: Mapping[str, Any]) -> Reply:
 
 
 def _fields(response: Mapping[str, Any]) -> dict[str, Any]:
-    """What a ModelError says besides its message."""
+    """Return the fields of a ModelError except its message."""
     return {
         key: response[key]
         for key in ("OriginalStatusCode", "OriginalMessage", "ErrorCode")
@@ -171,7 +171,7 @@ def _fields(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(text: str) -> Mapping[str, Any]:
-    """What a model of the probes answered; empty if it is not one."""
+    """Return the answer of a probe's model; empty if it is from another model."""
     try:
         found: Mapping[str, Any] = json.loads(json.loads(text)["outputs"][0]["data"][0])
     except (ValueError, KeyError, TypeError):

@@ -131,7 +131,7 @@ def _of_build(work: Work, build: Any) -> Iterator[Verdict]:
 
 
 def _wheel() -> str:
-    """What finds the pinned PyTorch for the CPU in the index; any version where none is pinned."""
+    """Return a pattern for the pinned PyTorch for the CPU in the index; for any version if none is pinned."""
     version = locked.torch_version(MODELS.parent) or "[^<]*"
     return f">torch-{version}+cpu[^<]*"
 

@@ -51,7 +51,7 @@ def _failed(work: Work) -> Steps:
 
 
 def _retained(work: Work) -> Generator[None, None, Verdict]:
-    """Whether a bucket that is retained except on creation outlives a creation that fails."""
+    """Decide if a bucket that is retained except on creation outlives a failed creation."""
     belief, bucket = "retain-except-on-create", work.name("kept")
     work.journal.intend("bucket", bucket, work.owner, {})
     kept = {
@@ -80,7 +80,7 @@ def _has_bucket(work: Work, bucket: str) -> bool:
 
 
 def _continued(work: Work) -> Generator[None, None, Verdict]:
-    """Whether a stack whose creation failed without a rollback can be updated."""
+    """Decide if a stack can be updated whose creation failed without a rollback."""
     from botocore.exceptions import ClientError
 
     belief, name = "no-rollback-continues", work.name("stays")
@@ -180,7 +180,7 @@ def _custom_resource(work: Work, bucket: str, physical_id: str) -> dict[str, Any
 
 
 def _requests(work: Work, bucket: str) -> Generator[dict[str, str], None, None]:
-    """What the function was asked, in order."""
+    """Yield the requests to the function, in order."""
     s3 = work.clients("s3")
     for found in s3.list_objects_v2(Bucket=bucket, Prefix=_REQUESTS).get("Contents", ()):
         yield json.loads(s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read())

@@ -85,7 +85,7 @@ def _complete(found: dict[str, set[tuple[str, ...]]]) -> bool:
 
 
 def _gpu_verdict(work: Work, name: str, gpus: list[str]) -> Any:
-    """Whether a GPU's metrics are there, and stay below 100 for each GPU."""
+    """Decide if a GPU's metrics exist, and stay below 100 per GPU."""
     belief = "gpu-metrics-sum"
     if len(gpus) < len(_OF_GPUS):
         return decide(belief, f"by EndpointName and VariantName: {', '.join(gpus) or 'none'}", holds=False)
@@ -169,7 +169,7 @@ def _event_queue(work: Work) -> Any:
 
 
 def _events(work: Work, queue: str) -> Any:
-    """What came to the queue about this endpoint, however it spells the name, until nothing more comes."""
+    """Return the events in the queue about this endpoint, in any spelling of its name."""
     found: list[dict[str, Any]] = []
     empty = 0
     while empty < 3:  # noqa: PLR2004 -- a short poll asks only some of a queue's servers

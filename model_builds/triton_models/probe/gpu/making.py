@@ -96,7 +96,7 @@ def make(order: Order, report: Report) -> Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
-    """What to load.
+    """An artifact to load.
 
     Attributes:
         root: The artifact root.
@@ -119,7 +119,7 @@ def load(loading: Loading, report: Report) -> bool:
 
 
 def ask_python(root: Path, report: Report) -> dict[str, Any]:
-    """What a Python model in the server sees: its Python, its NumPy and its path.
+    """Return what a Python model sees in the server: its Python, its NumPy and its path.
 
     Args:
         root: An empty folder.

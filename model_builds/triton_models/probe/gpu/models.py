@@ -179,14 +179,14 @@ def _made(
 
 
 def _is_decisive(problem: Problem) -> bool:
-    """Whether a failure says something about the GPU or the image, and not about what is missing here."""
+    """Return whether a failure is about the GPU or the image, and not about missing parts of this machine."""
     if problem.rule in _OF_HEADERS:
         return problem.where.startswith("the plan ") or problem.rule == "not-a-plan"
     return problem.rule in _DECISIVE
 
 
 def _refusal(situation: Situation, root: Path, model: str) -> str | None:
-    """What the server says when it does not load a model of a root; None if it loads."""
+    """Return the server's error for a model of a root; None if the model loads."""
     ended = situation.worker.do(
         load,
         Loading(root=root, model=model),

@@ -104,7 +104,7 @@ def verdicts_of(probe: GpuProbe, situation: Situation) -> Iterator[Verdict]:
 
 
 def _hindrance(probe: GpuProbe, situation: Situation) -> str | None:
-    """Why a probe cannot be made here; None if it can."""
+    """Return the reason why a probe cannot run here; None if it can."""
     if probe.needs_image and situation.image is None:
         return f"this is not a Triton image: {IMAGE_VARIABLE} is not set"
     if probe.needs_gpu and not situation.gpus:
@@ -169,7 +169,7 @@ def _gpu(wanted: str | None, seen: Sequence[SeenGpu]) -> Gpu | None:
 
 
 def _facts(image: str | None, seen: Sequence[SeenGpu]) -> Mapping[str, str]:
-    """What a reader wants to know of the machine first."""
+    """Return the most important facts about the machine."""
     numpy = python_says(NUMPY)
     listed = ran("dpkg-query", "-W", "-f", "${Package} ${Version}\\n", "libnvinfer*")
     packages = [

@@ -71,7 +71,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
         """The wanted outputs of one batch."""
         with warnings.catch_warnings(), self.torch.inference_mode():
-            warnings.simplefilter("ignore")  # of arrays that cannot be written to: nobody writes
+            warnings.simplefilter("ignore")  # about read-only arrays, to which nothing is written
             answer = self.module(*(self.torch.from_numpy(feed[name]) for name in self.inputs))
         answers = list(answer) if isinstance(answer, tuple | list) else [answer]
         results = dict(zip(self.outputs, (each.numpy() for each in answers), strict=False))
