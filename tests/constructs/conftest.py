@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aws_cdk import App, Environment, Stack
 from aws_cdk.assertions import Template
-from declared import declare
+from declared import Build, build_in, declare
 from synthesised import Resources
 
 from triton_fleet import ModelRepository, MultiModelEndpoint
@@ -58,3 +58,9 @@ def resources(stack: Stack) -> Resources:
 def source(tmp_path: Path) -> Path:
     """A source folder of model builds."""
     return declare(tmp_path, "minilm", "resnet50")
+
+
+@pytest.fixture
+def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
+    """Makes build jobs of `minilm`, unless other models are given."""
+    return build_in(stack, repository=repository, source=source)

@@ -14,6 +14,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from declared import Build
 from synthesised import Resources
 
 import triton_fleet
@@ -29,7 +30,6 @@ from triton_fleet import (
     EndpointScaling,
     FleetError,
     InvocationsPerGpu,
-    ModelBuildProject,
     ModelLatency,
     ModelRepository,
     MultiModelEndpoint,
@@ -373,13 +373,9 @@ def test_an_address_without_a_host_is_refused(stack: Stack) -> None:
         (Duration.days(2), ["number-range"]),
     ],
 )
-def test_a_builds_time_is_whole_minutes_in_a_range(
-    stack: Stack, repository: ModelRepository, source: Path, timeout: Duration, rules: list[str]
-) -> None:
+def test_a_builds_time_is_whole_minutes_in_a_range(build: Build, timeout: Duration, rules: list[str]) -> None:
     with reported(*rules):
-        ModelBuildProject(
-            stack, "Builds", repository=repository, source=source, models=["minilm"], timeout=timeout
-        )
+        build(timeout=timeout)
 
 
 def test_content_types_are_reported_that_sagemaker_refuses(stack: Stack) -> None:

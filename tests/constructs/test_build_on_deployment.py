@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ from aws_cdk import App, CfnParameter, Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
+from declared import Build, build_in
 from function_world import Clock, Context, Requests, web_server
 
 from triton_fleet import (
     BuildRuns,
     DeploymentBuild,
     FleetError,
-    ModelBuildProject,
     ModelRepository,
     ReservedMachines,
     SingleModelEndpoint,
@@ -32,14 +32,11 @@ TARGET = "sm86-trt10.13.3"
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 BUILD = "Builds-AbC:01234567-89ab-cdef-0123-456789abcdef"
 RUN = "arn:aws:states:us-east-1:123456789012:execution:Runs:r-1"
-Builds = Callable[..., ModelBuildProject]
 
 
 @pytest.fixture
-def builds(stack: Stack, repository: ModelRepository, source: Path) -> Builds:
-    return lambda **arguments: ModelBuildProject(
-        stack, "Builds", repository=repository, **({"source": source} | arguments)
-    )
+def builds(build: Build) -> Build:
+    return lambda **arguments: build(**({"models": None} | arguments))
 
 
 def _found(stack: Stack, kind: str) -> dict[str, Any]:
@@ -54,18 +51,13 @@ def _only(stack: Stack, kind: str) -> dict[str, Any]:
 
 def _inputs(source: Path, **arguments: Any) -> str:
     stack = Stack(App(), "Fleet")
-    made = ModelBuildProject(
-        stack,
-        "Builds",
-        repository=ModelRepository(stack, "Repository"),
-        **({"source": source, "models": ["minilm"]} | arguments),
-    )
-    DeploymentBuild(stack, "Build", builds=made)
+    build = build_in(stack, source=source, repository=ModelRepository(stack, "Repository"))
+    DeploymentBuild(stack, "Build", builds=build(**arguments))
     return json.dumps(_only(stack, "Custom::TritonBuild")["Properties"]["Inputs"])
 
 
 def test_a_deployment_starts_the_build_once_it_is_allowed_all_that_it_does(
-    stack: Stack, builds: Builds
+    stack: Stack, builds: Build
 ) -> None:
     made = builds()
     DeploymentBuild(stack, "Build", builds=made)
@@ -78,7 +70,7 @@ def test_a_deployment_starts_the_build_once_it_is_allowed_all_that_it_does(
     assert resource["Properties"]["QuotaCodes"] == ["L-F1FE1B52"]
 
 
-def test_a_deployment_waits_for_the_permissions_of_an_imported_role(stack: Stack, builds: Builds) -> None:
+def test_a_deployment_waits_for_the_permissions_of_an_imported_role(stack: Stack, builds: Build) -> None:
     role = iam.Role.from_role_arn(stack, "Mine", "arn:aws:iam::123456789012:role/builds")
     DeploymentBuild(stack, "Build", builds=builds(role=role))
     (policy,) = (name for name in _found(stack, "AWS::IAM::Policy") if name.startswith("Mine"))
@@ -91,19 +83,11 @@ def test_a_deployment_waits_for_the_permissions_of_an_imported_role(stack: Stack
     [
         ({"instance_type": "ml.c7i.2xlarge"}, ["L-4DDC4A99"], None),
         ({"machine": ReservedMachines()}, None, None),
-        (
-            {"instance_type": "ml.g4dn.xlarge"},
-            ["L-9D07B6EF"],
-            ["ml.g4dn.xlarge for processing job usage"],
-        ),
+        ({"instance_type": "ml.g4dn.xlarge"}, ["L-9D07B6EF"], ["ml.g4dn.xlarge for processing job usage"]),
     ],
 )
 def test_a_deployment_reads_the_quotas_of_what_it_builds_on_and_may_read_no_more(
-    stack: Stack,
-    builds: Builds,
-    given: dict[str, Any],
-    codes: list[str] | None,
-    names: list[str] | None,
+    stack: Stack, builds: Build, given: dict[str, Any], codes: list[str] | None, names: list[str] | None
 ) -> None:
     DeploymentBuild(stack, "Build", builds=builds(**given))
     properties = _only(stack, "Custom::TritonBuild")["Properties"]
@@ -114,7 +98,7 @@ def test_a_deployment_reads_the_quotas_of_what_it_builds_on_and_may_read_no_more
     assert ("servicequotas:ListAWSDefaultServiceQuotas" in policies) == bool(names)
 
 
-def test_a_deployment_starts_a_run_where_there_are_runs(stack: Stack, builds: Builds) -> None:
+def test_a_deployment_starts_a_run_where_there_are_runs(stack: Stack, builds: Build) -> None:
     DeploymentBuild(stack, "Build", builds=BuildRuns(stack, "Runs", builds=builds()))
     resource = _only(stack, "Custom::TritonBuild")
     (machine,) = _found(stack, "AWS::StepFunctions::StateMachine")
@@ -147,14 +131,14 @@ def _add(source: Path, text: str) -> None:
         declaration.write(text)
 
 
-def test_nothing_is_waited_for_unless_an_artifact_is_asked_for(stack: Stack, builds: Builds) -> None:
+def test_nothing_is_waited_for_unless_an_artifact_is_asked_for(stack: Stack, builds: Build) -> None:
     DeploymentBuild(stack, "Build", builds=builds())
 
     assert _found(stack, "Custom::TritonArtifacts") == {}
 
 
 def test_an_endpoint_serves_what_the_deployment_builds(
-    stack: Stack, repository: ModelRepository, builds: Builds
+    stack: Stack, repository: ModelRepository, builds: Build
 ) -> None:
     build = DeploymentBuild(stack, "Build", builds=builds())
     SingleModelEndpoint(
@@ -170,7 +154,7 @@ def test_an_endpoint_serves_what_the_deployment_builds(
     }
 
 
-def test_the_artifact_of_a_model_that_is_not_built_is_a_mistake(stack: Stack, builds: Builds) -> None:
+def test_the_artifact_of_a_model_that_is_not_built_is_a_mistake(stack: Stack, builds: Build) -> None:
     build = DeploymentBuild(stack, "Build", builds=builds(models=["minilm"]))
 
     with pytest.raises(FleetError, match=r"(?s)the build has no model 'minilmm'.*did you mean minilm\?"):
@@ -179,13 +163,13 @@ def test_the_artifact_of_a_model_that_is_not_built_is_a_mistake(stack: Stack, bu
 
 @pytest.mark.parametrize("timeout", [Duration.seconds(59), Duration.minutes(61)])
 def test_a_time_that_cloudformation_does_not_wait_is_a_mistake(
-    stack: Stack, builds: Builds, timeout: Duration
+    stack: Stack, builds: Build, timeout: Duration
 ) -> None:
     with pytest.raises(FleetError, match="60 to 3600 s"):
         DeploymentBuild(stack, "Build", builds=builds(), artifact_timeout=timeout)
 
 
-def test_a_model_that_is_named_only_at_deployment_is_a_mistake(stack: Stack, builds: Builds) -> None:
+def test_a_model_that_is_named_only_at_deployment_is_a_mistake(stack: Stack, builds: Build) -> None:
     named = CfnParameter(stack, "Name").value_as_string
 
     with pytest.raises(FleetError, match="model is known only when the stack is deployed"):

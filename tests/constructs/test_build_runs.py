@@ -13,6 +13,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
 from cfnlint.api import ManualArgs, lint
+from declared import Build
 
 from tests.reported import reported
 from triton_fleet import BuildRuns, FleetError, ModelBuildProject, ModelRepository, ReservedMachines
@@ -23,8 +24,8 @@ Runs = Callable[..., BuildRuns]
 
 
 @pytest.fixture
-def builds(stack: Stack, repository: ModelRepository, source: Path) -> ModelBuildProject:
-    return ModelBuildProject(stack, "Builds", repository=repository, source=source)
+def builds(build: Build) -> ModelBuildProject:
+    return build(models=None)
 
 
 @pytest.fixture
@@ -174,16 +175,10 @@ def test_a_topic_is_reported_before_the_run_fails_and_the_run_fails_even_if_it_c
 
 
 def test_a_fleet_has_as_many_builds_as_reserved_machines_and_four_elsewhere(
-    stack: Stack, repository: ModelRepository, source: Path
+    stack: Stack, build: Build
 ) -> None:
-    reserved = ModelBuildProject(
-        stack,
-        "Builds",
-        repository=repository,
-        source=source,
-        machine=ReservedMachines(base_capacity=7),
-    )
-    usual = ModelBuildProject(stack, "Usual", repository=repository, source=source)
+    reserved = build(machine=ReservedMachines(base_capacity=7))
+    usual = build("Usual")
 
     assert BuildRuns(stack, "Reserved", builds=reserved).max_concurrency == 7
     assert BuildRuns(stack, "OnDemand", builds=usual).max_concurrency == 4
@@ -300,10 +295,9 @@ def test_cfn_lint_has_nothing_to_say(runs: Runs, stack: Stack) -> None:
     assert [f"{match.rule.id} {match.message}" for match in matches] == []
 
 
-def test_two_runs_live_in_one_stack(stack: Stack, repository: ModelRepository, source: Path) -> None:
+def test_two_runs_live_in_one_stack(stack: Stack, build: Build) -> None:
     for name in ("Text", "Images"):
-        builds = ModelBuildProject(stack, f"{name}Builds", repository=repository, source=source)
-        BuildRuns(stack, f"{name}Runs", builds=builds)
+        BuildRuns(stack, f"{name}Runs", builds=build(f"{name}Builds"))
 
     Template.from_stack(stack).resource_count_is("AWS::StepFunctions::StateMachine", 2)
 
@@ -334,11 +328,8 @@ def test_a_mistake_names_its_rule(runs: Runs, arguments: dict[str, Any], rules: 
         runs(**arguments)
 
 
-def test_more_builds_than_reserved_machines_is_a_mistake(
-    stack: Stack, repository: ModelRepository, source: Path
-) -> None:
-    machine = ReservedMachines(base_capacity=2)
-    builds = ModelBuildProject(stack, "Builds", repository=repository, source=source, machine=machine)
+def test_more_builds_than_reserved_machines_is_a_mistake(stack: Stack, build: Build) -> None:
+    builds = build(machine=ReservedMachines(base_capacity=2))
 
     with pytest.raises(FleetError, match="3 builds at a time have 2 reserved machines"):
         BuildRuns(stack, "Runs", builds=builds, max_concurrency=3)

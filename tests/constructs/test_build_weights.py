@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Annotations, Match, Template
 from botocore_model import refused, resolved
+from declared import Build
 from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
@@ -25,22 +25,15 @@ from triton_models.spec import MODELS
 
 COMMIT = "df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
 WEIGHTS = {"T5_WEIGHTS": "s3://weights/t5/model.safetensors", "BERT_WEIGHTS": f"hf://google/bert@{COMMIT}"}
-Build = Callable[..., ModelBuildProject]
 
 
 @pytest.fixture
-def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
-    """Declares builds of models that read WEIGHTS."""
+def build(build: Build, source: Path) -> Build:
+    """Makes builds of models that read WEIGHTS."""
     reads = "\n".join(f"os.environ.get('{name}')" for name in WEIGHTS)
     with (source / "models" / "minilm" / "build.py").open("a") as declaration:
         declaration.write(f"import os\n{reads}\n")
-
-    def make(**arguments: Any) -> ModelBuildProject:
-        return ModelBuildProject(
-            stack, "Builds", repository=repository, **({"source": source, "models": ["minilm"]} | arguments)
-        )
-
-    return make
+    return build
 
 
 def _variables(resources: Resources) -> dict[str, Any]:

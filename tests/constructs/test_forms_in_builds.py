@@ -4,42 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from aws_cdk import Stack
+from declared import Build
 from synthesised import Resources
 
-from triton_fleet import FleetError, ModelBuildProject, ModelRepository
+from tests.reported import reported
 from triton_fleet.arguments.late import late_problems
 
 SOURCE = Path(__file__).parents[2] / "model_builds"
 
 
-def test_a_form_is_built_under_the_name_that_a_person_types(
-    stack: Stack, repository: ModelRepository, resources: Resources
-) -> None:
-    models = ["resnet50", "resnet50:torchscript"]
-    ModelBuildProject(stack, "Builds", repository=repository, source=SOURCE, models=models)
+def test_a_form_is_built_under_the_name_that_a_person_types(build: Build, resources: Resources) -> None:
+    build(source=SOURCE, models=["resnet50", "resnet50:torchscript"])
     (project,) = resources("AWS::CodeBuild::Project")
     variables = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
     assert variables["FLEET_MODELS"] == "resnet50 resnet50:torchscript"
 
 
-def test_an_unknown_form_is_reported_with_the_close_one(stack: Stack, repository: ModelRepository) -> None:
-    models = ["resnet50:torchscipt"]
-    ModelBuildProject(stack, "Builds", repository=repository, source=SOURCE, models=models)
+def test_an_unknown_form_is_reported_with_the_close_one(stack: Stack, build: Build) -> None:
+    build(source=SOURCE, models=["resnet50:torchscipt"])
 
     (problem,) = late_problems(stack.node.root)
 
     assert (problem.rule, problem.fix) == ("unknown-form", "did you mean torchscript?")
 
 
-def test_a_form_of_an_unknown_model_is_reported_with_the_close_one(
-    stack: Stack, repository: ModelRepository
-) -> None:
-    with pytest.raises(FleetError) as caught:
-        ModelBuildProject(
-            stack, "Builds", repository=repository, source=SOURCE, models=["resnet5:torchscript"]
-        )
+def test_a_form_of_an_unknown_model_is_reported_with_the_close_one(build: Build) -> None:
+    with reported("model-build-exists") as problems:
+        build(source=SOURCE, models=["resnet5:torchscript"])
 
-    (problem,) = caught.value.problems
-    assert (problem.rule, problem.fix) == ("model-build-exists", "did you mean resnet50?")
+    assert problems[0].fix == "did you mean resnet50?"

@@ -1,31 +1,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aws_cdk import App, Duration, Stack
 from aws_cdk import aws_iam as iam
-from aws_cdk.assertions import Template
-from declared import declare
+from declared import Build, declare
 from synthesised import Resources
 
 from tests.reported import reported
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
 from triton_fleet.arguments.late import late_problems
-
-Build = Callable[..., ModelBuildProject]
-
-
-@pytest.fixture
-def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
-    def make(**arguments: Any) -> ModelBuildProject:
-        given: dict[str, Any] = {"source": source, "models": ["minilm", "resnet50"]} | arguments
-        return ModelBuildProject(stack, "Builds", repository=repository, **given)
-
-    return make
 
 
 def _project(resources: Resources) -> dict[str, Any]:
@@ -47,7 +34,7 @@ def test_models_are_compiled_on_the_gpu_and_in_the_image_that_serve_them(
 
 
 def test_the_build_is_given_what_to_build_and_where_to_publish(build: Build, resources: Resources) -> None:
-    build()
+    build(models=["minilm", "resnet50"])
     variables = {
         each["Name"]: each["Value"] for each in _project(resources)["Environment"]["EnvironmentVariables"]
     }
@@ -178,11 +165,11 @@ def test_a_build_may_take_two_hours_or_what_is_asked_for(build: Build, resources
     assert _project(resources)["TimeoutInMinutes"] == 240
 
 
-def test_two_projects_live_in_one_stack(stack: Stack, repository: ModelRepository, source: Path) -> None:
-    for name in ("Text", "Images"):
-        ModelBuildProject(stack, name, repository=repository, source=source, models=["minilm"])
+def test_two_projects_live_in_one_stack(build: Build, resources: Resources) -> None:
+    build("Text")
+    build("Images")
 
-    Template.from_stack(stack).resource_count_is("AWS::CodeBuild::Project", 2)
+    assert len(resources("AWS::CodeBuild::Project")) == 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aws_cdk import Stack
+from declared import Build
 from synthesised import Resources
 
 from tests.triton_models.declared_models import declare
@@ -16,25 +17,17 @@ from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint
 from triton_fleet.arguments.late import late_problems
 
 CPU, GPU, T4 = "ml.c7i.2xlarge", "ml.g5.2xlarge", "ml.g4dn.xlarge"
-Build = Callable[..., ModelBuildProject]
 Endpoint = Callable[..., MultiModelEndpoint]
 
 
 @pytest.fixture
-def build(stack: Stack, repository: ModelRepository, source: Path) -> Build:
+def build(build: Build) -> Build:
     """Makes a build job, named after its models and its instance type."""
 
     def make(instance_type: str, *models: str, **arguments: Any) -> ModelBuildProject:
         names = models or ("minilm",)
-        return ModelBuildProject(
-            stack,
-            f"{'-'.join(names)} on {instance_type}",
-            repository=repository,
-            source=source,
-            models=names,
-            instance_type=instance_type,
-            **arguments,
-        )
+        name = f"{'-'.join(names)} on {instance_type}"
+        return build(name, models=names, instance_type=instance_type, **arguments)
 
     return make
 

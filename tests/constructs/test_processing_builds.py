@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Stack
-from aws_cdk.assertions import Template
+from aws_cdk import CfnParameter, Duration, Stack
 from botocore_model import refused, resolved
-from declared import declare
+from declared import Build, declare, template_of_build
 
 from tests.reported import reported
-from triton_fleet import ModelBuildProject, ModelRepository, ProcessingJob
+from triton_fleet import ProcessingJob
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.commands import commands
 from triton_models.facts.instances import GPUS
@@ -47,18 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def template(folder: Path) -> Template_:
-    stack = Stack(App(), "Fleet")
-    ModelBuildProject(
-        stack,
-        "Builds",
-        repository=ModelRepository(stack, "Repository"),
-        source=folder,
-        models=["minilm"],
-        instance_type="ml.g4dn.xlarge",
-        timeout=Duration.hours(3),
-    )
-    found: Template_ = Template.from_stack(stack).to_json()
-    return found
+    return template_of_build(folder, instance_type="ml.g4dn.xlarge", timeout=Duration.hours(3))
 
 
 def _of(template: Template_, kind: str, name: str = "") -> dict[str, Any]:
@@ -143,20 +131,11 @@ def test_the_job_ends_in_time_and_the_build_waits_longer(
     assert _of(template, "AWS::CodeBuild::Project")["TimeoutInMinutes"] == 3 * 60 + 30
 
 
-def test_a_time_that_is_known_only_at_deployment_is_refused(folder: Path) -> None:
-    stack = Stack(App(), "Fleet")
+def test_a_time_that_is_known_only_at_deployment_is_refused(stack: Stack, build: Build) -> None:
     later = CfnParameter(stack, "Minutes", type="Number").value_as_number
 
     with reported("literal-needed"):
-        ModelBuildProject(
-            stack,
-            "Builds",
-            repository=ModelRepository(stack, "Repository"),
-            source=folder,
-            models=["minilm"],
-            instance_type="ml.g4dn.xlarge",
-            timeout=Duration.minutes(later),
-        )
+        build(instance_type="ml.g4dn.xlarge", timeout=Duration.minutes(later))
 
 
 def test_the_build_that_waits_needs_no_gpu_and_no_source(template: Template_) -> None:
@@ -229,17 +208,8 @@ def test_sagemaker_takes_the_role_of_a_job_and_codebuild_that_of_what_starts_it(
     }
 
 
-def test_another_type_with_the_same_gpu_may_be_named(folder: Path) -> None:
-    stack = Stack(App(), "Fleet")
-    builds = ModelBuildProject(
-        stack,
-        "Builds",
-        repository=ModelRepository(stack, "Repository"),
-        source=folder,
-        models=["minilm"],
-        instance_type="ml.g6.48xlarge",
-        machine=ProcessingJob(instance_type="ml.g6.4xlarge"),
-    )
+def test_another_type_with_the_same_gpu_may_be_named(build: Build) -> None:
+    builds = build(instance_type="ml.g6.48xlarge", machine=ProcessingJob(instance_type="ml.g6.4xlarge"))
 
     assert builds.machine.name == "ml.g6.4xlarge"
 

@@ -13,10 +13,10 @@ import pytest
 from aws_cdk import App, Environment, Stack
 from aws_cdk.assertions import Template
 from botocore_model import resolved
-from declared import declare
+from declared import declare, template_of_build
 
 from triton_aws import EmbeddedAws
-from triton_fleet import ModelBuildProject, ModelRepository, MultiModelEndpoint
+from triton_fleet import ModelRepository, MultiModelEndpoint
 from triton_fleet.builds.code.run_processing_job import job_request
 from triton_fleet.builds.commands import ENVIRONMENT
 from triton_models.facts.releases import IMAGE_REPOSITORY
@@ -51,11 +51,8 @@ def project(tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     """The deployed project for an instance type, with plain values in the place of references."""
 
     def synthesised(instance_type: str) -> dict[str, Any]:
-        stack = Stack(App(), "Fleet")
         source = declare(tmp_path / "source", "minilm")
-        repository = ModelRepository(stack, "Repository")
-        ModelBuildProject(stack, "Builds", repository=repository, source=source, instance_type=instance_type)
-        template = Template.from_stack(stack).to_json()
+        template = template_of_build(source, models=None, instance_type=instance_type)
         (found,) = (
             each["Properties"]
             for each in template["Resources"].values()

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
-from aws_cdk.assertions import Template
 from botocore_model import refused, resolved
-from declared import declare
+from declared import declare, template_of_build
 
-from triton_fleet import ModelBuildProject, ModelRepository, ReservedMachines
+from triton_fleet import ReservedMachines
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    source: Path = declare(tmp_path_factory.mktemp("model_builds"), "minilm")
-    stack = Stack(App(), "Fleet")
-    ModelBuildProject(
-        stack,
-        "Builds",
-        repository=ModelRepository(stack, "Repository"),
-        source=source,
-        models=["minilm"],
-        instance_type="ml.g6.2xlarge",
-        machine=ReservedMachines(base_capacity=2),
-    )
-    found: dict[str, Any] = Template.from_stack(stack).to_json()
-    return found
+    source = declare(tmp_path_factory.mktemp("model_builds"), "minilm")
+    machine = ReservedMachines(base_capacity=2)
+    return template_of_build(source, instance_type="ml.g6.2xlarge", machine=machine)
 
 
 def _one(template: dict[str, Any], kind: str) -> tuple[str, dict[str, Any]]:

@@ -38,11 +38,7 @@ TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 def two_variants(endpoint: MultiModelEndpoint) -> MultiModelEndpoint:
     """An endpoint with a second variant, on a type without a GPU."""
     instance = instance_type("ml.c5.xlarge")
-    second = replace(
-        endpoint.variant(),
-        name="Second",
-        instance=instance,
-    )
+    second = replace(endpoint.variant(), name="Second", instance=instance)
     endpoint.variants = MappingProxyType({**endpoint.variants, second.name: second})
     return endpoint
 

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from aws_cdk import CfnParameter, Stack
 from aws_cdk.assertions import Annotations, Match
-from declared import declare
+from declared import Build, declare
 
 from triton_fleet import (
     DeploymentBuild,
     EndpointScaling,
     InstancePool,
-    ModelBuildProject,
     ModelRepository,
     MultiModelEndpoint,
     SingleModelEndpoint,
@@ -28,13 +27,11 @@ DIALOGUE, FORM, PLAIN = (
 
 
 @pytest.fixture
-def builds(stack: Stack, repository: ModelRepository, source: Path) -> Callable[..., ModelBuildProject]:
+def builds(build: Build, source: Path) -> Build:
     """Makes a build job of `minilm`, and of `dialogue` with its sequences."""
     declare(source, "dialogue")
     (source / "models/dialogue/config.pbtxt").write_text("sequence_batching { direct { } }")
-    return lambda *models: ModelBuildProject(
-        stack, "Builds", repository=repository, source=source, models=models or None
-    )
+    return lambda *models: build(models=models or None)
 
 
 @pytest.fixture

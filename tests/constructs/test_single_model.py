@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
+from declared import Build
 from synthesised import Resources, refusals, the_container
 
 from tests.reported import reported
@@ -344,22 +344,14 @@ def test_an_artifact_and_a_weight_may_be_known_only_at_deployment(stack: Stack, 
 
 
 @pytest.fixture
-def build(stack: Stack, source: Path) -> Callable[..., ModelBuildProject]:
+def build(build: Build, source: Path) -> Build:
     """Makes a build job of models with plans, named after its instance type."""
 
     def make(instance_type: str = "ml.g5.2xlarge", *models: str) -> ModelBuildProject:
         names = models or ("minilm",)
         for name in names:
             declare(source / "models", name, body="job.compile_plan(None)")
-        repository = stack.node.try_find_child("Repository") or ModelRepository(stack, "Repository")
-        return ModelBuildProject(
-            stack,
-            f"Builds on {instance_type}",
-            repository=repository,  # type: ignore[arg-type]
-            source=source,
-            models=names,
-            instance_type=instance_type,
-        )
+        return build(f"Builds on {instance_type}", models=names, instance_type=instance_type)
 
     return make
 
@@ -370,7 +362,7 @@ def build(stack: Stack, source: Path) -> Callable[..., ModelBuildProject]:
     ids=["here", "elsewhere"],
 )
 def test_a_pool_of_another_gpu_without_an_artifact_of_its_own_is_refused_wherever_that_is_built(
-    artifact: str, rule: str, stack: Stack, build: Callable[..., ModelBuildProject]
+    artifact: str, rule: str, stack: Stack, build: Build
 ) -> None:
     build()
     _create(stack, Variant(artifact=artifact, instance_pools=[InstancePool(instance_type=L4)]))
@@ -378,9 +370,7 @@ def test_a_pool_of_another_gpu_without_an_artifact_of_its_own_is_refused_whereve
     assert [problem.rule for problem in late_problems(stack)] == [rule]
 
 
-def test_a_pool_with_an_artifact_of_its_own_needs_a_build_job_for_its_gpu(
-    stack: Stack, build: Callable[..., ModelBuildProject]
-) -> None:
+def test_a_pool_with_an_artifact_of_its_own_needs_a_build_job_for_its_gpu(stack: Stack, build: Build) -> None:
     build()
     pool = InstancePool(instance_type=L4, artifact="minilm-fedcba9876543210.tar.gz")
     _create(stack, Variant(artifact=BUILT, instance_pools=[pool]))
@@ -388,7 +378,7 @@ def test_a_pool_with_an_artifact_of_its_own_needs_a_build_job_for_its_gpu(
 
 
 def test_a_pool_with_an_artifact_of_its_own_serves_what_is_built_for_its_gpu(
-    stack: Stack, build: Callable[..., ModelBuildProject]
+    stack: Stack, build: Build
 ) -> None:
     build()
     build(L4)
@@ -400,7 +390,7 @@ def test_a_pool_with_an_artifact_of_its_own_serves_what_is_built_for_its_gpu(
 
 @pytest.mark.parametrize(("artifact", "fits"), [(BUILT, False), (ARTIFACT, True)], ids=["its own", "another"])
 def test_only_the_plans_of_its_own_model_have_to_fit(
-    artifact: str, fits: bool, stack: Stack, build: Callable[..., ModelBuildProject]
+    artifact: str, fits: bool, stack: Stack, build: Build
 ) -> None:
     build()
     _create(stack, Variant(artifact=artifact, instance_type=T4))
@@ -409,9 +399,7 @@ def test_only_the_plans_of_its_own_model_have_to_fit(
     assert found == ([] if fits else [("plan-fits-endpoint", "variant 'AllTraffic' of Fleet/Endpoint")])
 
 
-def test_an_artifact_of_a_deployments_build_is_the_one_of_its_job(
-    stack: Stack, build: Callable[..., ModelBuildProject]
-) -> None:
+def test_an_artifact_of_a_deployments_build_is_the_one_of_its_job(stack: Stack, build: Build) -> None:
     build(T4, "minilm", "resnet50")
     deployed = DeploymentBuild(stack, "Deployed", builds=build("ml.g5.2xlarge", "minilm", "resnet50"))
     _create(stack, Variant(artifact=deployed.artifact("minilm"), instance_type=T4))
@@ -424,7 +412,7 @@ def test_an_artifact_of_a_deployments_build_is_the_one_of_its_job(
 
 @pytest.mark.parametrize(("instance_type", "fits"), [("ml.g5.xlarge", True), (T4, False)])
 def test_an_artifact_that_is_known_only_at_deployment_may_be_any_model(
-    instance_type: str, fits: bool, stack: Stack, build: Callable[..., ModelBuildProject]
+    instance_type: str, fits: bool, stack: Stack, build: Build
 ) -> None:
     build()
     artifact = CfnParameter(stack, "Artifact").value_as_string
