@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App, CfnParameter, Duration, Stack
+from aws_cdk import App, CfnParameter, Duration, Size, Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -15,7 +15,14 @@ from synthesised import Resources, statements, the_container, the_variant
 
 from tests.reported import reported
 from tests.triton_models.declared_models import declare
-from triton_fleet import FleetError, ModelBuildProject, ModelRepository, MultiModelEndpoint, TritonServer
+from triton_fleet import (
+    Canary,
+    FleetError,
+    ModelBuildProject,
+    ModelRepository,
+    MultiModelEndpoint,
+    TritonServer,
+)
 from triton_fleet.arguments.late import late_problems
 from triton_models.repository.manifest import Manifest
 
@@ -260,6 +267,15 @@ def test_every_mistake_is_reported_at_once_with_the_path(stack: Stack, repositor
         ({"instance_pools": ["ml.g5.xlarge"]}, "multi-model-pools"),
         ({"release": "25.09", "inference_ami": "al2-ami-sagemaker-inference-gpu-3-1"}, "host-ami"),
         ({"environment": {"SAGEMAKER_TRITON_PING_MODE": "ready"}}, "container-environment"),
+        ({"endpoint_name": "a_b"}, "resource-name"),
+        ({"initial_instance_count": 0}, "number-range"),
+        ({"container_start_timeout": Duration.seconds(59)}, "number-range"),
+        ({"model_download_timeout": Duration.seconds(3601)}, "number-range"),
+        ({"provision_timeout": Duration.seconds(299)}, "number-range"),
+        ({"provision_timeout": Duration.millis(500_500)}, "whole-time"),
+        ({"instance_type": "ml.m5.xlarge", "volume_size": Size.gibibytes(513)}, "number-range"),
+        ({"tags": {"aws:team": "a"}}, "tags"),
+        ({"deployment": Canary(wait=Duration.millis(1500))}, "whole-time"),
     ],
 )
 def test_a_mistake_names_its_rule(

@@ -110,17 +110,22 @@ def test_steps_and_targets_work_side_by_side(
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "rule"),
     [
-        {"steps": []},
-        {"steps": [ScalingStep(at=5, change=1)], "direction": "in"},
-        {"steps": [ScalingStep(at=5, change=0)], "adjustment": "ExactCapacity"},
+        ({"steps": []}, "scaling-steps"),
+        ({"direction": "in"}, "scaling-steps"),
+        ({"steps": [ScalingStep(at=5, change=0)], "adjustment": "ExactCapacity"}, "scaling-steps"),
+        ({"name": "a/b"}, "policy-name"),
+        ({"minutes": 0}, "number-range"),
+        ({"out_of": 4}, "number-range"),
+        ({"minimum_change": 0}, "number-range"),
+        ({"cooldown": Duration.millis(1)}, "whole-time"),
     ],
 )
-def test_steps_that_cannot_work_are_refused(policy: Policy, change: dict[str, Any]) -> None:
-    with reported("scaling-steps") as problems:
-        policy(**change)
-    assert problems[0].where == "Slow, steps of Fleet/Scaling"
+def test_steps_that_cannot_work_are_refused(policy: Policy, change: dict[str, Any], rule: str) -> None:
+    with reported(rule) as problems:
+        policy(**{"steps": [ScalingStep(at=5, change=1)], **change})
+    assert problems[0].where.endswith("steps of Fleet/Scaling")
 
 
 @pytest.mark.parametrize("direction", ["out", "in"])
