@@ -59,6 +59,32 @@ class Requests:
         return [json.loads(body) for _, at, _, body in self.seen if at.startswith(path)]
 
 
+def asked(
+    function: Any,
+    cloudformation: Requests,
+    clock: Clock,
+    kind: str,
+    properties: dict[str, Any],
+    *,
+    request: str = "Create",
+    **more: Any,
+) -> Any:
+    """Have a function do what a custom resource asks; gives its answer, if there is one."""
+    event = {
+        "RequestType": request,
+        "ResourceType": f"Custom::{kind}",
+        "ResponseURL": f"{cloudformation.url}/answer",
+        "StackId": "stack",
+        "RequestId": "r-1",
+        "LogicalResourceId": "Build",
+        "ResourceProperties": properties,
+        **more,
+    }
+    function.handler(event, Context(clock), clock=clock, sleep=clock.sleep)
+    answers = cloudformation.bodies("/answer")
+    return answers[-1] if answers else None
+
+
 @contextmanager
 def web_server() -> Iterator[Requests]:
     """A web server on a free port of this machine."""

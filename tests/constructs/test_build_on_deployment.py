@@ -15,7 +15,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
 from declared import Build, build_in
-from function_world import Clock, Context, Requests, web_server
+from function_world import Clock, Context, Requests, asked, web_server
 
 from triton_fleet import (
     BuildRuns,
@@ -248,21 +248,9 @@ class World:
 
     # What a test asks for.
 
-    def ask(self, kind: str, properties: dict[str, Any], *, request: str = "Create", **more: Any) -> Any:
+    def ask(self, kind: str, properties: dict[str, Any], **more: Any) -> Any:
         """Have the function answer a request; gives the answer, if there was one."""
-        event = {
-            "RequestType": request,
-            "ResourceType": f"Custom::{kind}",
-            "ResponseURL": f"{self.cloudformation.url}/answer",
-            "StackId": "stack",
-            "RequestId": "r-1",
-            "LogicalResourceId": "Build",
-            "ResourceProperties": properties,
-            **more,
-        }
-        deployment_build.handler(event, Context(self.clock), clock=self.clock, sleep=self.clock.sleep)
-        answers = self.cloudformation.bodies("/answer")
-        return answers[-1] if answers else None
+        return asked(deployment_build, self.cloudformation, self.clock, kind, properties, **more)
 
     def wait(
         self, *models: str, build: str = BUILD, seconds: int = 600, filled: bool = False, **more: Any

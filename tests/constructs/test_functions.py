@@ -47,13 +47,7 @@ from triton_fleet.functions.checks import LARGEST_TEMPLATE, inline_code
 from triton_fleet.functions.code import endpoint_start
 from triton_fleet.functions.inline_function import RUNTIME, InlineFunction, function_code
 
-PACKS = (
-    AwsSolutionsChecks,
-    HIPAASecurityChecks,
-    NIST80053R4Checks,
-    NIST80053R5Checks,
-    PCIDSS321Checks,
-)
+PACKS = (AwsSolutionsChecks, HIPAASecurityChecks, NIST80053R4Checks, NIST80053R5Checks, PCIDSS321Checks)
 SOURCES = sorted(
     each.stem
     for each in Path(str(inline_function.__file__)).with_name("code").glob("[!_]*.py")

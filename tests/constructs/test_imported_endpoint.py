@@ -95,10 +95,7 @@ def test_it_has_the_metrics_of_a_variant_whose_instance_type_is_known(stack: Sta
 
     assert isinstance(utilization, cloudwatch.MathExpression)
     assert utilization.expression == "raw_GPUUtilization_Average / 4"
-    assert endpoint.metric_invocations().dimensions == {
-        "EndpointName": "search",
-        "VariantName": "AllTraffic",
-    }
+    assert endpoint.metric_invocations().dimensions == {"EndpointName": "search", "VariantName": "AllTraffic"}
     with pytest.raises(FleetError, match="unknown instance type"):
         endpoint.variant(instance_type="ml.g5.xlrage")
 

@@ -10,13 +10,7 @@ from aws_cdk.assertions import Match, Template
 from cdk_nag import AwsSolutionsChecks
 
 from tests.reported import reported
-from triton_fleet import (
-    GpuUtilization,
-    ModelLibrary,
-    ModelRepository,
-    MultiModelEndpoint,
-    MultiModelFleet,
-)
+from triton_fleet import GpuUtilization, ModelLibrary, ModelRepository, MultiModelEndpoint, MultiModelFleet
 
 
 @pytest.fixture
@@ -73,8 +67,7 @@ def test_a_library_of_another_stack_decides_hardware_and_release(source: Path) -
 
     assert made.library is library
     Template.from_stack(inference).has_resource_properties(
-        "AWS::SageMaker::Endpoint",
-        {"EndpointName": f"search-g5-xlarge-{library.release.replace('.', '-')}"},
+        "AWS::SageMaker::Endpoint", {"EndpointName": f"search-g5-xlarge-{library.release.replace('.', '-')}"}
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from function_world import Clock, Context, Requests, web_server
+from function_world import Clock, Requests, asked, web_server
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,17 +100,7 @@ class World:
         return {"Body": io.BytesIO(b"{}")}
 
     def ask(self, function: Any, properties: dict[str, Any], *, kind: str, request: str = "Create") -> Any:
-        event = {
-            "RequestType": request,
-            "ResourceType": f"Custom::{kind}",
-            "ResponseURL": f"{self.cloudformation.url}/answer",
-            "StackId": "stack",
-            "RequestId": "r-1",
-            "LogicalResourceId": "Names",
-            "ResourceProperties": properties,
-        }
-        function.handler(event, Context(self.clock), clock=self.clock, sleep=self.clock.sleep)
-        return self.cloudformation.bodies("/answer")[-1]
+        return asked(function, self.cloudformation, self.clock, kind, properties, request=request)
 
     def check(self, *, target: str = NEW, not_needed: tuple[str, ...] = (), request: str = "Create") -> Any:
         wanted = {
@@ -204,9 +194,7 @@ def test_what_a_rollback_took_back_does_not_return_with_a_new_target(world: Worl
     assert answer["Reason"].startswith(f"On {OLD} a rollback took back what {NEW} has of 1 models")
 
 
-def test_a_late_permission_is_waited_for_and_a_missing_one_is_reported(
-    world: World,
-) -> None:
+def test_a_late_permission_is_waited_for_and_a_missing_one_is_reported(world: World) -> None:
     world.manifest, world.refused = published(*BOTH), 3
     assert world.check()["Status"] == "SUCCESS"
 
@@ -229,12 +217,7 @@ def first_loads(world: World, *, rounds: int = 1, model: str = "m", request: str
     requests = [{"model": model, "body": "{}", "content_type": "application/json"}]
     wanted = {"Alias": "/a", "Requests": json.dumps({"requests": requests}), "Rounds": str(rounds)}
 
-    class Handler:
-        @staticmethod
-        def handler(event: Any, context: Any, **more: Any) -> None:
-            warm_up.handler(event, context, **more)
-
-    return world.ask(Handler, wanted, kind="TritonFirstLoads", request=request)
+    return world.ask(warm_up, wanted, kind="TritonFirstLoads", request=request)
 
 
 def test_a_new_endpoint_loads_what_the_name_stands_for_on_it(new_endpoint: World) -> None:

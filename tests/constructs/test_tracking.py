@@ -171,16 +171,8 @@ def test_an_expression_is_tracked_with_everything_it_is_made_of_and_returns_one_
     ]["Metrics"]
 
     expressions = {query["Id"]: query["Expression"] for query in queries if "Expression" in query}
-    assert expressions == {
-        "instances": "requests / requests_an_instance",
-        "result": "waiting / instances",
-    }
-    assert {query["Id"] for query in queries} == {
-        *expressions,
-        "waiting",
-        "requests",
-        "requests_an_instance",
-    }
+    assert expressions == {"instances": "requests / requests_an_instance", "result": "waiting / instances"}
+    assert {query["Id"] for query in queries} == {*expressions, "waiting", "requests", "requests_an_instance"}
     assert [query["Id"] for query in queries if query["ReturnData"]] == ["result"]
 
 

@@ -94,12 +94,7 @@ def declare(
     path = folder / "build.py"
     path.write_text(
         _DECLARATION.format(
-            name=name,
-            top=top,
-            body=indented,
-            factor=factor,
-            weights=weights,
-            parameters=parameters or {},
+            name=name, top=top, body=indented, factor=factor, weights=weights, parameters=parameters or {}
         )
     )
     return path

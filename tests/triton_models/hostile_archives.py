@@ -298,7 +298,7 @@ TRAILING = [
         a_second_archive=gzipped(_TAR + END + _TAR + END),
         a_lone_block_of_zeros=gzipped(_TAR + bytes(BLOCK) + file("net/b") + END),
         text_after_the_archive=gzipped(_TAR + END + bytes(9000) + b"more"),
-    ),
+    )
 ]
 
 HOSTILE = (*DAMAGED, *AMBIGUOUS, *NAMES, *LINKS, *KINDS, *CLASHES, *LIMITED, *TRAILING)

@@ -51,11 +51,7 @@ def write_ensemble(root: Path, *, gpu: str | None = None) -> Path:
             kind="KIND_CPU",
         ),
         "minilm_encoder": plain(
-            name="minilm_encoder",
-            backend="tensorrt",
-            max_batch_size=16,
-            inputs=[ids, mask],
-            outputs=[hidden],
+            name="minilm_encoder", backend="tensorrt", max_batch_size=16, inputs=[ids, mask], outputs=[hidden]
         ),
         "minilm_pooling": plain(
             name="minilm_pooling",

@@ -101,10 +101,7 @@ def test_no_document_is_right_where_nothing_was_to_be_made(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "items.json").write_text("[]")
     found = summed(tmp_path / "runs", tmp_path / "items.json")
-    assert (found.exit_code, list(found.lines())) == (
-        0,
-        ["0 models: 0 published, 0 unchanged, 0 failed"],
-    )
+    assert (found.exit_code, list(found.lines())) == (0, ["0 models: 0 published, 0 unchanged, 0 failed"])
 
 
 @pytest.mark.parametrize(

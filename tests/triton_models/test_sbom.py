@@ -13,12 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.triton_models.publishing_aws import (
-    artifact,
-    consistent_manifest,
-    objects,
-    stored,
-)
+from tests.triton_models.publishing_aws import artifact, consistent_manifest, objects, stored
 from triton_models.artifact.targets import ANY
 from triton_models.repository.manifest import Repository
 from triton_models.repository.publish import publish

@@ -36,10 +36,7 @@ def test_it_passes_on_every_gpu_that_has_a_plan(instance_type: str) -> None:
 
 @pytest.mark.parametrize(
     ("instance_type", "expected"),
-    [
-        ("ml.g4dn.xlarge", "ml.g4dn.xlarge has T4"),
-        ("ml.c5.xlarge", "ml.c5.xlarge has no GPU"),
-    ],
+    [("ml.g4dn.xlarge", "ml.g4dn.xlarge has T4"), ("ml.c5.xlarge", "ml.c5.xlarge has no GPU")],
 )
 def test_it_refuses_a_gpu_without_a_plan(instance_type: str, expected: str) -> None:
     with pytest.raises(FleetError) as caught:
@@ -80,8 +77,7 @@ def test_an_artifact_for_several_gpus_leaves_the_gpu_of_a_check_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "gpus"),
-    [("A10G", ("A10G",)), (["A10G", "L4"], ("A10G", "L4")), (None, ()), (7, ()), ([], ())],
+    ("said", "gpus"), [("A10G", ("A10G",)), (["A10G", "L4"], ("A10G", "L4")), (None, ()), (7, ()), ([], ())]
 )
 def test_the_gpus_of_a_build_record_are_read_whatever_it_says(said: Any, gpus: tuple[str, ...]) -> None:
     assert built_gpus({"gpu": said}) == gpus

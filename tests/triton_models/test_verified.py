@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.triton_models.publishing_aws import (
-    artifact,
-    write_manifest,
-)
+from tests.triton_models.publishing_aws import artifact, write_manifest
 from triton_models.cli.main import main
 from triton_models.pack.pack import Artifact
 from triton_models.repository.manifest import MANIFEST_NAME, Repository
