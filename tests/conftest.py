@@ -1,4 +1,4 @@
-"""What every test relies on, set before the first import of the CDK."""
+"""The environment of every test, set before the first import of the CDK."""
 
 from __future__ import annotations
 

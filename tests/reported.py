@@ -1,4 +1,4 @@
-"""What is wrong, as a user is told."""
+"""The problems in an error, as the user sees them."""
 
 from __future__ import annotations
 

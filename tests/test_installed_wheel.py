@@ -1,4 +1,4 @@
-"""What a user of the library gets: the built wheel, in an environment with nothing but what it declares."""
+"""The built wheel, in an environment with only its declared dependencies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOURCES = ("pyproject.toml", "README.md", "LICENSE", "constructs", "model_builds
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy: building leaves folders beside the sources."""
+    """The wheel, built from a copy: building leaves folders next to the sources."""
     copy = tmp_path_factory.mktemp("sources")
     for name in SOURCES:
         source = ROOT / name

@@ -25,7 +25,7 @@ def code() -> str:
 
 
 def exists(name: str, everything: str) -> bool:
-    """Whether there is a rule of that id, a class of that name, or what a dotted name says."""
+    """Return whether a rule, a class or a dotted name exists."""
     if "." not in name:
         return (f"class {name}" if name[0].isupper() else f'"{name}"') in everything
     for folder in (ROOT, *(ROOT / root for root in ("constructs", "model_builds", "rehearsal", "reporting"))):

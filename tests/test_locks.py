@@ -26,7 +26,7 @@ every_lock = pytest.mark.parametrize("lock", LOCKS, ids=lambda path: f"{path.par
 
 
 def requirements(path: Path) -> list[Requirement]:
-    """What a file names, without options, comments, hashes, and the requirements of other files."""
+    """Return the requirements in a file, without options, comments, hashes and included files."""
     text = re.sub(r"\\\n", " ", path.read_text())
     named = (re.sub(r"#.*|--hash=\S+", "", line).strip() for line in text.splitlines())
     return [Requirement(line) for line in named if line and not line.startswith("-")]

@@ -82,7 +82,7 @@ CALLS: Mapping[str, Call] = {
 
 
 def violations(template: Mapping[str, Any]) -> list[str]:
-    """What the services would refuse in a template's resources of the types in `CALLS`."""
+    """Return the properties that services would refuse in a template's resources of the types in `CALLS`."""
     found: list[str] = []
     for logical_id, resource in template["Resources"].items():
         call = CALLS.get(resource["Type"])
@@ -99,7 +99,7 @@ def violations(template: Mapping[str, Any]) -> list[str]:
 
 
 def refused(service: str, operation: str, request: Mapping[str, Any]) -> list[str]:
-    """What a service would refuse in a request of its API."""
+    """Yield the parts of a request that the API of a service would refuse."""
     shape = _service(service).operation_model(operation).input_shape
     assert shape is not None
     return list(_check(shape, request, operation))
@@ -208,7 +208,7 @@ def _string(shape: Any, value: Any, path: str) -> Iterator[str]:
         yield f"{path}: {value!r} is no string"
         return
     if shape.enum and value not in shape.enum:
-        yield f"{path}: {value!r} is none of {', '.join(shape.enum)}"
+        yield f"{path}: {value!r} is not one of {', '.join(shape.enum)}"
     yield from _bounds(shape, len(value), f"the length of {path}")
     pattern = shape.metadata.get("pattern", "")
     if pattern and not _JAVA_ONLY.search(pattern) and re.fullmatch(pattern.strip("^$"), value) is None:

@@ -51,7 +51,7 @@ class Case:
     bad: tuple[Arguments, ...]
 
     def problems(self, arguments: Arguments) -> list[Problem]:
-        """What the check finds in these arguments."""
+        """Return the problems with these arguments."""
         return list(self.function(**arguments, where="here"))
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ def given(**arguments: object) -> Arguments:
 
 
 def _target(name: str, gpu_name: str | None, *plans: str, **more: bool) -> PlanTarget:
-    """What a build job or an endpoint is; a build job for a GPU has plans for that model unless said."""
+    """Return the target of a build job or an endpoint; a build job for a GPU has plans by default."""
     found = None if gpu_name is None else gpu(gpu_name)
     return PlanTarget(
         gpu=found, release=release(name), path="Fleet/Somewhere", plans=plans or ("this-gpu",), **more

@@ -73,7 +73,7 @@ _CONTEXT = {"@aws-cdk/aws-s3:serverAccessLogsUseBucketPolicy": True}
 
 @dataclass
 class World:
-    """Where an example happens: a stack of its own, in which ids are counted."""
+    """The stack of one example, which counts the ids in it."""
 
     stack: Stack = field(default_factory=lambda: Stack(App(context=_CONTEXT), "Fleet"))
     made: int = 0
@@ -84,7 +84,7 @@ class World:
         return f"Given{self.made}"
 
     def parameter(self, kind: str) -> CfnParameter:
-        """What is known only at deployment."""
+        """Return a parameter, which is known only at deployment."""
         return CfnParameter(self.stack, self.id(), type=kind)
 
 

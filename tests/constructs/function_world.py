@@ -1,4 +1,4 @@
-"""What a function meets in AWS: services on real sockets, a context, and a clock that only the test moves."""
+"""The surroundings of a function in AWS: services on real sockets, a context, and a clock of the test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Clock:
 
 
 class Context:
-    """What Lambda tells a function about its invocation."""
+    """The context that Lambda passes to a function."""
 
     invoked_function_arn = "arn:aws:lambda:us-east-1:123456789012:function:fleet"
 

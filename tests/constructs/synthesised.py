@@ -1,4 +1,4 @@
-"""What construct tests look at."""
+"""Templates and annotations for the tests of constructs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def only(template: Mapping[str, Any], kind: str) -> tuple[str, dict[str, Any]]:
 
 
 def refusals(stack: Stack) -> list[str]:
-    """What the services' own API models and cfn-lint say about a stack."""
+    """Return the complaints of the services' own API models and of cfn-lint about a stack."""
     template = Template.from_stack(stack).to_json()
     found = lint(json.dumps(template), config=ManualArgs(regions=["eu-west-1", "us-east-1"]))
     return [*violations(template), *(f"{each.rule.id} {each.message}" for each in found)]

@@ -128,10 +128,10 @@ def test_the_topic_gets_the_page_and_the_tickets_and_nothing_twice(
     stack: Stack, resources: Resources, alarms: Alarms
 ) -> None:
     topic = AlarmTopic(stack, "Notifications", email="on-call@example.com").topic
-    told = {name for name, alarm in alarms(topic=topic).items() if "AlarmActions" in alarm}
+    notified = {name for name, alarm in alarms(topic=topic).items() if "AlarmActions" in alarm}
     (composite,) = resources("AWS::CloudWatch::CompositeAlarm")
 
-    assert told == TICKETS
+    assert notified == TICKETS
     assert len(composite["AlarmActions"]) == len(composite["OKActions"]) == 1
 
 
@@ -234,11 +234,11 @@ def test_tickets_can_go_to_other_people_than_pages(
 ) -> None:
     found = alarms(topic=sns.Topic(stack, "OnCall"), ticket_topic=sns.Topic(stack, "Team"))
     (composite,) = resources("AWS::CloudWatch::CompositeAlarm")
-    told = {str(alarm.get("AlarmActions")) for alarm in found.values()} - {"None"}
+    notified = {str(alarm.get("AlarmActions")) for alarm in found.values()} - {"None"}
 
     assert "OnCall" in str(composite["AlarmActions"])
-    assert len(told) == 1
-    assert "Team" in told.pop()
+    assert len(notified) == 1
+    assert "Team" in notified.pop()
 
 
 def test_an_alarm_of_a_variant_that_is_not_there_says_so(stack: Stack, endpoint: MultiModelEndpoint) -> None:
@@ -379,7 +379,7 @@ def test_the_scaling_of_another_endpoint_is_refused(stack: Stack, endpoint: Mult
 
 @pytest.fixture
 def everything(stack: Stack, endpoint: MultiModelEndpoint) -> Stack:
-    """Every alarm that there is, the dashboard of them, and who is told."""
+    """Declare every alarm, a dashboard of them, and a topic."""
     RollbackAlarms(stack, "Rollback", endpoint_name="fleet")
     scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint)
     alarms = EndpointAlarms(

@@ -38,7 +38,7 @@ def application(stack: Stack) -> iam.Role:
 
 
 def statements(resources: Resources) -> dict[str, Any]:
-    """What the application may do: the resources of each action."""
+    """Return the permissions of the application: the resources of each action."""
     policies = [each for each in resources("AWS::IAM::Policy") if "Application" in each["PolicyName"]]
     return {
         each["Action"]: each["Resource"]

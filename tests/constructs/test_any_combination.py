@@ -59,7 +59,7 @@ maybe_network = st.none() | some.network
 
 
 def _template_or_error(declare: Callable[[World], object]) -> str:
-    """Whether it was accepted or refused; anything else fails."""
+    """Return the template or the error; anything else fails."""
     world = World()
     try:
         declare(world)
@@ -78,7 +78,7 @@ def _template_or_error(declare: Callable[[World], object]) -> str:
 def _watched(
     world: World, endpoint: Endpoint, scaling: Given | None, alarms: Given, dashboard: Given
 ) -> None:
-    """What belongs to any endpoint."""
+    """Declare the parts that any endpoint can have."""
     stack = world.stack
     scaled = None
     if scaling is not None:
@@ -103,11 +103,11 @@ def _network(world: World, given: Given | None) -> dict[str, Any]:
     repository=some.repository,
     endpoint=some.multi_model,
     network=maybe_network,
-    beside=some.around_an_endpoint,
+    around=some.around_an_endpoint,
     watched=some.watched,
 )
 def test_any_multi_model_endpoint_is_a_good_template_or_our_error(
-    repository: Given, endpoint: Given, network: Given | None, beside: Given, watched: Given
+    repository: Given, endpoint: Given, network: Given | None, around: Given, watched: Given
 ) -> None:
     def declare(world: World) -> None:
         models = ModelRepository(world.stack, "Repository", **realised(repository, world))
@@ -122,15 +122,15 @@ def test_any_multi_model_endpoint_is_a_good_template_or_our_error(
             EndpointWarmUp(world.stack, "WarmUp", endpoint=served, **realised(watched["warm_up"], world))
         if watched["new_fleet"] is not None:
             GreenFleetAlarms(world.stack, "New", endpoint=served, **realised(watched["new_fleet"], world))
-        _watched(world, served, **beside)
+        _watched(world, served, **around)
 
     _template_or_error(declare)
 
 
 @search
-@given(endpoint=some.single_model, network=maybe_network, beside=some.around_an_endpoint)
+@given(endpoint=some.single_model, network=maybe_network, around=some.around_an_endpoint)
 def test_any_single_model_endpoint_is_a_good_template_or_our_error(
-    endpoint: Given, network: Given | None, beside: Given
+    endpoint: Given, network: Given | None, around: Given
 ) -> None:
     def declare(world: World) -> None:
         served = SingleModelEndpoint(
@@ -140,7 +140,7 @@ def test_any_single_model_endpoint_is_a_good_template_or_our_error(
             **_network(world, network),
             **realised(endpoint, world),
         )
-        _watched(world, served, **beside)
+        _watched(world, served, **around)
 
     _template_or_error(declare)
 

@@ -35,13 +35,13 @@ def test_every_type_with_a_call_is_in_the_template(template: Any) -> None:
 @pytest.mark.parametrize(
     ("resource_type", "path", "value", "expected"),
     [
-        ("AWS::SageMaker::Model", ("PrimaryContainer", "Mode"), "ManyModels", "is none of"),
+        ("AWS::SageMaker::Model", ("PrimaryContainer", "Mode"), "ManyModels", "is not one of"),
         ("AWS::SageMaker::Model", ("PrimaryContainer", "Modes"), "MultiModel", "there is no Modes"),
         (
             "AWS::SageMaker::EndpointConfig",
             ("ProductionVariants", 0, "InstanceType"),
             "ml.g5.huge",
-            "none of",
+            "not one of",
         ),
         (
             "AWS::SageMaker::EndpointConfig",
@@ -50,7 +50,7 @@ def test_every_type_with_a_call_is_in_the_template(template: Any) -> None:
             "above 3600",
         ),
         ("AWS::SageMaker::Endpoint", ("EndpointName",), "a_b", "does not match"),
-        ("AWS::CodeBuild::Project", ("Environment", "ComputeType"), "BUILD_GPU", "none of"),
+        ("AWS::CodeBuild::Project", ("Environment", "ComputeType"), "BUILD_GPU", "not one of"),
         ("AWS::CodeBuild::Project", ("TimeoutInMinutes",), "120", "is no integer"),
         (
             "AWS::ApplicationAutoScaling::ScalingPolicy",
@@ -60,7 +60,7 @@ def test_every_type_with_a_call_is_in_the_template(template: Any) -> None:
                 "PredefinedMetricType",
             ),
             "InvocationsPerInstance",
-            "none of",
+            "not one of",
         ),
     ],
 )

@@ -167,7 +167,7 @@ def web() -> Iterator[Requests]:
 
 @pytest.fixture
 def cloudformation(aws: MotoAws, web: Requests, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Requests:
-    """Where answers go, and the successors' invocations; S3 is moto's."""
+    """Collect the answers and the successors' invocations; S3 is moto's."""
     web.seen.clear()
     for name, value in aws.exports(runtime=aws.url).items():
         monkeypatch.setenv(name, value)

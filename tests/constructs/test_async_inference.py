@@ -143,13 +143,13 @@ def test_topics_are_reported_and_may_hold_the_answer(
     stack: Stack, repository: ModelRepository, bucket: s3.Bucket, resources: Resources
 ) -> None:
     folder = S3Folder(bucket=bucket)
-    told = AsyncInference(
+    included = AsyncInference(
         requests=folder,
         output=folder,
         success_topic=sns.Topic(stack, "Done"),
         include_inference_in=["success"],
     )
-    _endpoint(stack, repository, async_inference=told)
+    _endpoint(stack, repository, async_inference=included)
     notification = _config(resources)["OutputConfig"]["NotificationConfig"]
 
     assert notification["IncludeInferenceResponseIn"] == ["SUCCESS_NOTIFICATION_TOPIC"]
@@ -161,10 +161,10 @@ def test_an_answer_cannot_be_in_a_notification_that_nobody_gets(
     stack: Stack, repository: ModelRepository, bucket: s3.Bucket
 ) -> None:
     folder = S3Folder(bucket=bucket)
-    nobody = AsyncInference(requests=folder, output=folder, include_inference_in=["error", "error"])
+    without_topics = AsyncInference(requests=folder, output=folder, include_inference_in=["error", "error"])
 
     with reported("async-topics", "async-topics"):
-        _endpoint(stack, repository, async_inference=nobody)
+        _endpoint(stack, repository, async_inference=without_topics)
 
 
 @pytest.mark.parametrize("most", [0, 1001])

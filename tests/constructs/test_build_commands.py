@@ -1,4 +1,4 @@
-"""What a build installs: the usual packages, and those of the models that it makes."""
+"""Builds install the usual packages, and those of the models that they build."""
 
 from __future__ import annotations
 

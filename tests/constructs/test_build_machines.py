@@ -1,4 +1,4 @@
-"""Which machine builds run on: the tables, and what is chosen from them."""
+"""Machines of builds: the tables, and the choice from them."""
 
 from __future__ import annotations
 

@@ -213,9 +213,9 @@ def test_finding_what_changed_asks_about_the_same_hardware_as_building() -> None
 
 def test_a_declaration_that_cannot_be_read_is_a_result_of_the_run(runs: Runs, stack: Stack) -> None:
     runs()
-    told = _value(_states(stack)["FindChanged"], "FLEET_RESULTS")
+    results = _value(_states(stack)["FindChanged"], "FLEET_RESULTS")
 
-    assert told.endswith("/models-builds/runs/{}/results/changed.json', $$.Execution.Name)")
+    assert results.endswith("/models-builds/runs/{}/results/changed.json', $$.Execution.Name)")
     assert '--results "$FLEET_RESULTS"' in changed_commands(None)["build"][0]
     assert '"$FLEET_SUMMARY"' in summary_commands()["build"][0]
 

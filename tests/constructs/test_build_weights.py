@@ -136,10 +136,10 @@ def test_a_processing_job_gets_the_weights_and_what_a_build_overrides(build: Bui
 def test_a_variable_that_no_declaration_reads_is_reported_with_the_close_ones(build: Build) -> None:
     with pytest.raises(
         FleetError, match=r"(?s)no declaration reads T5_WEIGHT\b.*did you mean T5_WEIGHTS"
-    ) as told:
+    ) as raised:
         build(weights={"T5_WEIGHT": WEIGHTS["T5_WEIGHTS"]})
 
-    assert [problem.rule for problem in told.value.problems] == [BUILD_WEIGHTS.id]
+    assert [problem.rule for problem in raised.value.problems] == [BUILD_WEIGHTS.id]
 
 
 def test_the_variables_are_those_of_the_projects_own_models() -> None:

@@ -51,7 +51,7 @@ def functions_of(module: ModuleType) -> list[CheckFunction]:
 
 
 def checks_of(module: ModuleType) -> list[Check]:
-    """What a module checks, whether a constant is the check or holds it."""
+    """Return the checks of a module, which are constants or attributes of constants."""
     values = [getattr(each, "check", each) for each in vars(module).values()]
     return [each for each in values if isinstance(each, Check)]
 

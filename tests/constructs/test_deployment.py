@@ -26,7 +26,7 @@ EVERY_WAY = [AllAtOnce(), Canary(), Linear(), Rolling()]
 
 @pytest.fixture
 def rendered(stack: Stack, resources: Resources) -> Callable[..., Any]:
-    """What an endpoint that is deployed so says in the template."""
+    """Return the deployment of an endpoint in its template."""
 
     def of(deployment: Deployment, *alarms: str) -> Any:
         sagemaker.CfnEndpoint(

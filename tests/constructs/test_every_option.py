@@ -234,7 +234,7 @@ MODEL: Table = {
     "Tags": TAGS,
 }
 
-# What a variant can be told: the same of production and of shadow variants.
+# The options of a variant, which are the same for production and shadow variants.
 VARIANT: Mapping[str, Mapping[str, Any] | LeftOut] = {
     "CapacityReservationConfig": {"capacity_reservation": CapacityReservation(arn=RESERVATION)},
     "CoreDumpConfig": {"core_dumps": ...},  # its bucket is of the stack
@@ -261,21 +261,23 @@ def _variant(stack: Stack, name: str, arguments: Mapping[str, Any]) -> Variant:
 
 
 def _of_variants() -> Iterator[tuple[str, Reached | LeftOut]]:
-    for name, told in VARIANT.items():
-        if isinstance(told, LeftOut):
-            yield f"ProductionVariants[].{name}", told
-            yield f"ShadowProductionVariants[].{name}", told
+    for name, given in VARIANT.items():
+        if isinstance(given, LeftOut):
+            yield f"ProductionVariants[].{name}", given
+            yield f"ShadowProductionVariants[].{name}", given
             continue
-        by = ", ".join(f"{argument}=..." for argument in told)
+        by = ", ".join(f"{argument}=..." for argument in given)
         yield (
             f"ProductionVariants[].{name}",
-            Reached(f"Variant({by})", lambda stack, told=told: _single(stack, _variant(stack, "One", told))),
+            Reached(
+                f"Variant({by})", lambda stack, given=given: _single(stack, _variant(stack, "One", given))
+            ),
         )
         yield (
             f"ShadowProductionVariants[].{name}",
             Reached(
                 f"shadow_variant=Variant({by})",
-                lambda stack, told=told: _single(stack, shadow_variant=_variant(stack, "Shadow", told)),
+                lambda stack, given=given: _single(stack, shadow_variant=_variant(stack, "Shadow", given)),
             ),
         )
 

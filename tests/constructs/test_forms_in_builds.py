@@ -1,4 +1,4 @@
-"""A build job makes forms beside models, and an unknown form is told when the stack is synthesised."""
+"""A build job builds forms as well as models, and the synthesis reports an unknown form."""
 
 from __future__ import annotations
 

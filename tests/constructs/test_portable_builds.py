@@ -1,4 +1,4 @@
-"""What may serve what build jobs publish: plans their GPU only, models without a plan any hardware."""
+"""Endpoints can load what build jobs publish: plans on their GPU only, other models on any hardware."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def compiles(source: Path, *names: str, hardware: str = "this-gpu") -> None:
 
 
 def misfits(stack: Stack) -> list[str]:
-    """What the models of an endpoint are that it cannot load, for each problem."""
+    """Return the models that an endpoint cannot load, per problem."""
     found = list(late_problems(stack))
     assert {problem.rule for problem in found} <= {"plan-fits-endpoint"}
     return [problem.what.rpartition(": ")[2] for problem in found]

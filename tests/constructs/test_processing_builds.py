@@ -57,7 +57,7 @@ def _of(template: Template_, kind: str, name: str = "") -> dict[str, Any]:
 
 @pytest.fixture
 def environment(template: Template_) -> dict[str, str]:
-    """What the program that starts a job finds."""
+    """Return the environment of the program that starts a job."""
     variables = _of(template, "AWS::CodeBuild::Project")["Environment"]["EnvironmentVariables"]
     found = {each["Name"]: resolved(each["Value"], template) for each in variables}
     return {"CODEBUILD_BUILD_ID": BUILD_ID, "HOME": "/root", **found}

@@ -37,7 +37,7 @@ def _multi(stack: Stack, **arguments: Any) -> MultiModelEndpoint:
 
 
 def _admitted(resources: Resources) -> list[dict[str, Any]]:
-    """What may go through the VPC endpoint of S3."""
+    """Return the statements of the VPC endpoint for S3."""
     (gateway,) = (
         each for each in resources("AWS::EC2::VPCEndpoint") if each.get("VpcEndpointType") == "Gateway"
     )

@@ -70,7 +70,7 @@ def _a_user_with_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def carried(project: Mapping[str, Any]) -> dict[str, str]:
-    """What the project and its buildspec say."""
+    """Return the variables of the project and its buildspec."""
     given = {each["Name"]: each["Value"] for each in project["Environment"]["EnvironmentVariables"]}
     return {**json.loads(project["Source"]["BuildSpec"])["env"]["variables"], **given}
 
@@ -159,7 +159,7 @@ def test_a_container_has_its_models_variables_and_flags_and_differs_only_where_t
 
 
 def _words(file: Path) -> list[str]:
-    """What the kernel keeps of a process, without the empty end."""
+    """Return the strings in a file of /proc, without the empty end."""
     return [each.decode() for each in file.read_bytes().split(b"\0") if each]
 
 

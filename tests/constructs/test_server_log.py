@@ -24,7 +24,7 @@ from triton_rehearsal.triton.server import TritonServer
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What a server writes while a model comes and goes and another cannot come."""
+    """Return a server's log: a model loads and unloads, and another fails to load."""
     folder = tmp_path_factory.mktemp("log")
     good = served_models.write(served_models.python_model(), folder / "good")
     bad = served_models.write(served_models.python_model("raise RuntimeError('no')"), folder / "bad")
@@ -39,7 +39,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def _parsed(query: tuple[str, ...], log: list[str]) -> list[dict[str, str]]:
-    """What the query's parse command takes out of the lines; Insights writes named groups as (?<name>...)."""
+    """Return the fields that a query parses; Insights writes named groups as (?<name>...)."""
     (command,) = (line for line in query if line.startswith("parse "))
     pattern = re.compile(command.split("/", 1)[1].rsplit("/", 1)[0].replace("(?<", "(?P<"))
     return [found.groupdict() for line in log if (found := pattern.search(line))]

@@ -338,7 +338,7 @@ class Deployed:
         self.name = aws.endpoint(aws.endpoint_config(self.bucket))
 
     def becomes(self, status: str, pending: str | None = None) -> None:
-        """Let DescribeEndpoint say so. Nobody but SageMaker can: moto's own record is changed."""
+        """Change moto's own record behind DescribeEndpoint, which only SageMaker can change."""
         endpoint: Any = sagemaker_backends["123456789012"][REGION].endpoints[self.name]
         endpoint.endpoint_status = status
         variants = [{"VariantName": "AllTraffic", "VariantStatus": [{"Status": pending}]}]

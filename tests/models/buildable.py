@@ -11,7 +11,7 @@ from triton_models.spec import load_build, model_names
 
 
 def lacking(name: str) -> list[str]:
-    """What this machine lacks for a model."""
+    """Return the packages that this machine lacks for a model."""
     return missing(load_build(name).requires)
 
 

@@ -44,7 +44,7 @@ BUILD = ModelDefinition(
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """What builds the models of the repository is a long story."""
+    """Mark tests that build the models of the repository as long."""
     if "built_model" in getattr(item, "fixturenames", ()):
         item.add_marker("story")
 

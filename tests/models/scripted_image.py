@@ -121,7 +121,7 @@ FORMS = {{"torchscript": build({name!r} + "_torchscript")}}
 
 @dataclass(frozen=True, kw_only=True)
 class Scripted:
-    """What the executables answer.
+    """The answers of the executables.
 
     Attributes:
         gpu: What nvidia-smi says of the GPU: name, driver, compute capability and MiB; None without one.

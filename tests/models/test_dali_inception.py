@@ -71,7 +71,7 @@ def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def encoded(name: str) -> np.ndarray:
-    """One of the images beside the declaration."""
+    """One of the images next to the declaration."""
     return np.fromfile(MODELS / NAME / "images" / f"{name}.jpg", dtype=np.uint8)
 
 
@@ -251,7 +251,7 @@ def repeated(small: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 
 
 def interpolation(size: int) -> np.ndarray:
-    """What enlarges one axis as libjpeg does: three parts of a value, and one of its nearer neighbour."""
+    """Return the matrix that enlarges an axis as libjpeg does: three parts of a value, one of the next."""
     matrix = np.zeros((2 * ((size + 1) // 2), (size + 1) // 2))
     for i in range(matrix.shape[1]):
         matrix[2 * i : 2 * i + 2, i] += 0.75

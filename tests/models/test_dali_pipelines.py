@@ -103,9 +103,7 @@ def test_a_build_without_a_gpu_decodes_on_the_cpu(images, models, tmp_path):
 def test_a_gpu_build_decodes_on_the_gpu(images, models, machine, tmp_path, monkeypatch):
     machine()
     monkeypatch.setattr("triton_models.builds.export.dali.VERSIONS", {"25.09": "99.0"})
-    monkeypatch.setattr(
-        "triton_models.builds.export.dali._GPU", None
-    )  # DALI looks for the GPU that it is told of
+    monkeypatch.setattr("triton_models.builds.export.dali._GPU", None)  # DALI looks for the GPU with this id
     root = build("images", output=tmp_path / "out", models=models, release="25.09", gpu="A10G")
     assert b"\x05mixed" in (root / "images" / "1" / "model.dali").read_bytes()
 

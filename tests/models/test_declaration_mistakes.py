@@ -1,4 +1,4 @@
-"""What is wrong with a declaration is told when it is read: all of it, each with its line."""
+"""Reading a declaration reports all of its mistakes, each with its line."""
 
 from __future__ import annotations
 
@@ -163,9 +163,9 @@ def test_one_mistake_in_two_places_is_reported_of_both(read, models):
 
 def test_arguments_that_no_class_has_are_reported_at_once_with_a_guess(read, models):
     problems = read(("opt_batch=4", "optbatch=4"), ("preferred=", "prefered="), ("min=16", 'min="16"'))
-    told = {problem.what: (problem.where, problem.fix) for problem in problems}
+    found = {problem.what: (problem.where, problem.fix) for problem in problems}
     path = models / "text" / "build.py"
-    assert told == {
+    assert found == {
         "TensorRt has no 'optbatch'": (f"{path}:{line_of('opt_batch')}", "did you mean opt_batch?"),
         "DynamicBatching has no 'prefered'": (f"{path}:{line_of('preferred')}", "did you mean preferred?"),
         "DynamicDim.min is '16' (str)": (f"{path}:{line_of('min=16')}", "write the number without quotes"),
@@ -217,7 +217,7 @@ def test_a_wrong_declaration_is_reported_before_any_model_is_built(declare, mode
 def test_a_model_may_have_a_dot_in_its_name_and_files_beside_its_declaration(declare, models):
     path = declare("v1.2")
     path.write_text("from .network import NAME  # noqa\n" + path.read_text().replace('"made up"', "NAME"))
-    for description in ("beside", "beside, changed"):
+    for description in ("next to it", "next to it, changed"):
         path.with_name("network.py").write_text(f"NAME = {description!r}\n")
         assert load_build("v1.2", models).description == description
 

@@ -1,4 +1,4 @@
-"""What is declared is what is built: small models of each kind, and a real Triton server that loads them."""
+"""Builds match their declarations: small models of each kind, loaded by a real Triton server."""
 
 from __future__ import annotations
 

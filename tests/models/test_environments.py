@@ -1,4 +1,4 @@
-"""Environments that a declaration gives to its Python models: what is refused, and what is laid where."""
+"""Environments of Python models: refused declarations, and the place of each file."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_what_a_function_returns_is_checked_before_pip_is_asked(given: Given, ma
     assert {problem.rule for problem in found} == {"environment-wheels"}
 
 
-# What is laid
+# The files of an environment
 
 
 def test_an_environment_lies_in_its_model_and_is_named_there(given: Given, make: Made, stocked: Path) -> None:
@@ -346,7 +346,7 @@ def pack_environment(path: Path, names: Iterable[str], *, above: str = "", also:
 
 @pytest.fixture
 def packed(models: Path, given: Given) -> Path:
-    """Where the declaration expects its packed environment."""
+    """Pack an environment at the path that the declaration expects."""
     given('PackedEnvironment("environment.tar.gz")')
     return models / "sums" / "environment.tar.gz"
 

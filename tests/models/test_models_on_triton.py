@@ -46,7 +46,7 @@ def served(
 ) -> Iterator[MultiModelContract]:
     """A real server that has loaded every model that can be built here."""
     folder = tmp_path_factory.mktemp("triton")
-    for name, root in all_built.items():  # Python writes bytecode beside a model.py
+    for name, root in all_built.items():  # Python writes bytecode next to a model.py
         shutil.copytree(root, folder / "models" / name, copy_function=os.link)
     with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.socket) as contract:
         for name in buildable_names():

@@ -1,4 +1,4 @@
-"""What an ONNX file is seen through before it is served: the checker, strict inference, and its size."""
+"""ONNX files are checked before they are served: the checker, strict inference, and the size."""
 
 from __future__ import annotations
 

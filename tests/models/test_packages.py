@@ -19,7 +19,7 @@ def copied(tmp_path) -> Path:
 
 def test_a_copied_package_is_imported_from_its_folder_alone(copied):
     code = "import tokenizers; print(tokenizers.__version__, tokenizers.__file__)"
-    # -S and no PYTHONPATH: nothing but the standard library and that folder, as beside a model.py.
+    # -S and no PYTHONPATH: nothing but the standard library and that folder, as next to a model.py.
     command = [sys.executable, "-S", "-c", f"import sys; sys.path.append({str(copied)!r}); {code}"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)

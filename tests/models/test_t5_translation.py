@@ -144,7 +144,7 @@ def test_a_bad_request_is_reported_why_and_the_next_is_answered(ids, mask, compl
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """What a server and its models hold: processes, bytes of /dev/shm, and files that the server has open."""
+    """The resources of a server and its models: processes, bytes of /dev/shm, and open files."""
 
     processes: int
     shared_memory: int

@@ -201,14 +201,14 @@ def moody(roots: Path, tmp_path: Path) -> Path:
 
 
 def refusal(root: Path, declaration: ModelDefinition, server: Server) -> list[str]:
-    """What is wrong, a line for each problem."""
+    """Return the problems, one per line."""
     with pytest.raises(FleetError) as caught:
         verify(root, declaration, server=server)
     return [f"{problem.rule}: {problem.what}, {problem.where}" for problem in caught.value.problems]
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """What is in a root, but for what no artifact holds."""
+    """Return the files in a root that an artifact contains."""
     found = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
 

@@ -1,4 +1,4 @@
-"""Which options the trtexec of a TensorRT takes."""
+"""The options of trtexec, per version of TensorRT."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def use_servers_python(environment: Path) -> None:
 
 
 def _server_python() -> tuple[str, str]:
-    """Where the server's interpreter is, and its packages."""
+    """Return the paths of the server's interpreter and its packages."""
     code = "import sys, sysconfig; print(sys.base_prefix); print(sysconfig.get_path('purelib'))"
     command = [str(ENVIRONMENT / "bin" / "python"), "-I", "-c", code]
     prefix, packages = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()

@@ -28,7 +28,7 @@ from triton_rehearsal.triton.server import TritonServer
 
 CHROMIUM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
 SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/bin")
-NOBODY = 65534
+NO_USER = 65534
 LIMIT_S = 60.0
 
 # An address is hexadecimal, and each group of four bytes is turned round.
@@ -207,7 +207,7 @@ def test_another_user_of_the_machine_gets_neither_a_model_loaded_nor_an_answer_o
     try:
         run = subprocess.run(
             [str(SYSTEM_PYTHON), "-I", "-S", "-c", _TRY, str(server.socket), aws.url, str(holder.pid)],
-            user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", env={"no_proxy": "*"},
+            user=NO_USER, group=NO_USER, extra_groups=[], cwd="/", env={"no_proxy": "*"},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
     finally:

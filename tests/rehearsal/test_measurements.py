@@ -56,7 +56,7 @@ def test_throughput_is_of_as_many_callers_at_once_as_asked_for():
     waiting, counts = threading.Barrier(3, timeout=30), []
 
     def ask():
-        waiting.wait()  # lets nobody through before the third
+        waiting.wait()  # lets no caller through before the third
         counts.append(1)
 
     rates = throughputs({"a": ask}, concurrency=3, requests=6)

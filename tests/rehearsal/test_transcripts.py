@@ -172,7 +172,7 @@ def test_a_transcript_that_cannot_be_written_is_one_error(tmp_path: Path) -> Non
         ("AKIAABCDEFGHIJKLMNOP", "<access key>"),
         ("http://10.0.3.17/ at ip-10-0-3-17", "http://<address>/ at <address>"),
         ("10.0.3.17:8080 and 127.0.0.1:8080", "<address>:8080 and 127.0.0.1:8080"),
-        ("/home/somebody/models", "<home>/models"),
+        ("/home/someone/models", "<home>/models"),
         ("TensorRT 10.13.3.9 of my-bucket", "TensorRT 10.13.3.9 of <bucket>"),
     ],
 )

@@ -77,11 +77,12 @@ HISTORY = (
     ),
     Commit(name="another-name-of-the-endpoint", edits={'endpoint_name="search"': 'endpoint_name="find"'}),
     Commit(
-        name="nobody-is-told",
+        name="no-alarms",
         edits={
             ", alarms=alarms, scaling=scaling, models": ", scaling=scaling, models",
-            "alarms = EndpointAlarms(\n": "_ = (\n    ",
-            'stack, "Alarms", endpoint=endpoint, scaling=scaling, thresholds=': "",
+            "alarms = EndpointAlarms(\n": "_ = (\n",
+            '    stack,\n    "Alarms",\n    endpoint=endpoint,\n    scaling=scaling,\n': "",
+            "    thresholds=Thresholds(": "    Thresholds(",
         },
     ),
     Commit(name="another-stack", edits={'Stack(app, "Fleet")': 'Stack(app, "Search")'}),

@@ -1,4 +1,4 @@
-"""What CloudFormation does about a difference, and what that means."""
+"""CloudFormation's action for each difference, and its meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of the model builds, and how many are made."""
+"""Changes of model builds, and the number of builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which permissions widen: statements of all kinds, before and after."""
+"""Widened permissions: statements of all kinds, before and after."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ def test_the_working_tree_is_compared_with_a_commit(
 
     assert main(["report", "--base", "main", "--markdown", str(tmp_path / "report.md"), "--json"]) == 0
 
-    told = json.loads(capsys.readouterr().out)
-    assert told["models"] == {"reader": "changed"}
-    assert told["permissions_widened"] == 0
-    assert told["usd_a_month"] == {"floor": 0, "ceiling": 0}
-    assert {change["risk"] for change in told["changes"]} == {"none"}
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["models"] == {"reader": "changed"}
+    assert summary["permissions_widened"] == 0
+    assert summary["usd_a_month"] == {"floor": 0, "ceiling": 0}
+    assert {change["risk"] for change in summary["changes"]} == {"none"}
     assert (tmp_path / "report.md").read_text().startswith("### 1 model differs\n")
 
 

@@ -71,7 +71,7 @@ def test_a_report_is_as_it_was_reviewed(
         ("a-wide-permission", "1 permission widened"),
         ("another-id", "replaced"),
         ("no-more-capture", "1 place where data is at stake"),
-        ("nobody-is-told", "10 alarms gone"),
+        ("no-alarms", "10 alarms gone"),
         ("another-stack", "1 stack left behind"),
     ],
 )

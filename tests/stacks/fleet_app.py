@@ -65,7 +65,7 @@ def accepted_apart() -> Iterator[list[Acceptance]]:
 
 
 def findings(fleet: FleetApp, packs: Iterable[str] = PACKS) -> set[str]:
-    """What packs find that is not accepted: the rule and the construct."""
+    """Return the findings of packs that are not accepted: the rule and the construct."""
     fleet.app.synth()  # only then do references between the stacks read as they will in the template
     return {
         f"{violation.rule_name} {resource.construct_path.removesuffix('/Resource')}"

@@ -15,7 +15,7 @@ from triton_fleet.fleet.multi_model_fleet import SILENT_ALARMS
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the app writes without account, region and network."""
+    """Synthesize the app without account, region and network."""
     folder = tmp_path_factory.mktemp("cdk.out")
     completed = run_app(folder)
     assert completed.returncode == 0, completed.stderr

@@ -18,7 +18,7 @@ from triton_fleet.hosting.network import EndpointNetwork
 
 
 class VpcInferenceStack(Stack):
-    """An endpoint in isolated subnets of a VPC that is somebody else's, and a caller beside it."""
+    """An endpoint in isolated subnets of another team's VPC, and a caller next to it."""
 
     def __init__(self, scope: App, construct_id: str, *, repository: ModelRepository) -> None:
         super().__init__(scope, construct_id)

@@ -68,7 +68,7 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "an unknown data type": said("resnet50", "TYPE_FP32", "TYPE_FLOAT"),
     },
     "several-models": {"two plain models": lambda root: write_plain(root, name="other")},
-    "stray-directory": {"an empty folder beside it": lambda root: (root / "empty").mkdir()},
+    "stray-directory": {"an empty folder next to it": lambda root: (root / "empty").mkdir()},
     "version-missing": {
         "no version folder": without("resnet50/1"),
         "a version with a leading zero": moved("resnet50/1", "resnet50/01"),
@@ -81,7 +81,7 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a named file that is not there": having("resnet50", default_model_filename="resnet50.onnx"),
     },
     "backend-missing": {
-        "no backend that could be told": both(
+        "an unknown backend": both(
             having("resnet50", backend=""), moved("resnet50/1/model.onnx", "resnet50/1/x")
         ),
         "a platform of another backend": having("resnet50", platform="tensorrt_plan"),

@@ -16,7 +16,7 @@ Spoil = Callable[[Path], Path | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """What an artifact is checked for; without an endpoint it is a server of one's own.
+    """The target of a check; without an endpoint, a server of one's own.
 
     Without a release or a GPU it is checked for the one that it was built for.
     """
@@ -27,7 +27,7 @@ class Server:
     endpoint: str | None = "multi-model"
 
     def problems(self, path: Path) -> list[Problem]:
-        """What `fleet check` says about an artifact."""
+        """Return the problems of `fleet check` with an artifact."""
         try:
             wanted = target(
                 release=self.release,
@@ -75,11 +75,11 @@ class Case:
     elsewhere: Mapping[str, str | None] = field(default_factory=dict)
 
     def problems(self, root: Path) -> list[Problem]:
-        """What `fleet check` says about the correct artifact once it is spoilt."""
+        """Return the problems of `fleet check` with the broken artifact."""
         return self.on(self.spoil(root) or root)
 
     def on(self, path: Path) -> list[Problem]:
-        """What `fleet check` says about an artifact on the server that refuses it."""
+        """Return the problems of `fleet check` with an artifact on the server that refuses it."""
         return replace(self.correct.server, **self.elsewhere).problems(path)
 
     def __str__(self) -> str:

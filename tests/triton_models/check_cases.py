@@ -131,7 +131,7 @@ SAGEMAKER = (
     Case("model-name", "a space", RESNET50, renamed("resnet 50")),
     Case("several-models", "composing models without their ensemble", MINILM, without("minilm")),
     Case("several-ensembles", "the ensemble twice", MINILM, copied("minilm", "other")),
-    Case("stray-directory", "a folder beside a plain model", RESNET50, written("words/en.txt")),
+    Case("stray-directory", "a folder next to a plain model", RESNET50, written("words/en.txt")),
     Case("ensemble-undetected", "single quotes", MINILM, said("minilm", '"ensemble"', "'ensemble'")),
     Case(
         "ensemble-in-comment",
@@ -159,7 +159,7 @@ CONFIGURATION = (
     Case("backend-missing", "an unknown platform", RESNET50, said("resnet50", "backend:", "platform:")),
     Case(
         "backend-missing",
-        "a file's name that tells none",
+        "a file name without a backend",
         RESNET50,
         said("resnet50", 'backend: "onnxruntime"', 'default_model_filename: "weights.bin"'),
     ),

@@ -28,7 +28,7 @@ _LOAD_LIMIT_S = 60.0
 
 
 class PlainServer:
-    """A server that loads the models of one repository when it is told to.
+    """A server that loads the models of one repository on request.
 
     A server that ends while it loads a model is started again: that model is refused.
 
@@ -51,7 +51,7 @@ class PlainServer:
         self._start()
 
     def load(self, name: str) -> tuple[bool, str]:
-        """Whether a model loads, and what the server says.
+        """Load a model, and return if it loaded, and the server's message.
 
         A server may also end for what it does in the background, such as an unload. So a model is what ended
         it only if it does so twice.

@@ -77,7 +77,7 @@ def _publish(paths: Sequence[str], repository: str, s3: Any) -> int:
 
 
 def _serve(url: str) -> None:
-    ExponentialBackoff.delay_amount = lambda *_: 0  # type: ignore[method-assign]  # nobody is to wait
+    ExponentialBackoff.delay_amount = lambda *_: 0  # type: ignore[method-assign]  # no waiting
     s3 = client(url, attempts=3)
     for line in sys.stdin:
         asked = json.loads(line)

@@ -109,7 +109,7 @@ def repository_of(versions: Sequence[Artifact], s3: Any) -> str:
 
 
 def consistent_manifest(repository: str, s3: Any) -> Manifest:
-    """What a reader sees, after a look at every object that it refers to.
+    """Return the manifest after reading every object that it refers to.
 
     Every artifact that the manifest records is there, with the recorded size and SHA-256, and every name
     stands for one of them.

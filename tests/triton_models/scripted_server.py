@@ -17,7 +17,7 @@ _HANG_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked; header names are in lower case."""
+    """A received request; header names are in lower case."""
 
     line: str
     headers: Mapping[str, str]
@@ -26,7 +26,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What the server does with a request.
+    """The server's reaction to a request.
 
     Attributes:
         sends: What it sends.

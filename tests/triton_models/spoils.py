@@ -1,4 +1,4 @@
-"""What makes a correct artifact wrong."""
+"""Edits that break a correct artifact."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def streaming(model: str) -> Spoil:
 
 
 def built_for(**record: object) -> Spoil:
-    """What it was built for is said otherwise."""
+    """Change what the record says about the target."""
 
     def spoil(root: Path) -> None:
         path = root / "build.json"

@@ -141,7 +141,7 @@ def archives(draw: st.DrawFn) -> bytes:
 
 
 def ours(packed: bytes) -> Tree | None:
-    """What the reader takes from an archive; None if it refuses it."""
+    """Return the files that the reader finds in an archive; None if it refuses the archive."""
     with contextlib.suppress(FleetError):
         tree: Tree = {}
         for member in members(io.BytesIO(packed), where="it"):
@@ -163,7 +163,7 @@ def on_disk(folder: Path) -> Tree:
 
 
 def pythons(packed: bytes) -> Tree:
-    """What tarfile takes from an archive."""
+    """Return the files that tarfile finds in an archive."""
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
         tree: Tree = {}
         for member in archive:
@@ -174,7 +174,7 @@ def pythons(packed: bytes) -> Tree:
 
 
 def gnus(packed: bytes) -> Tree:
-    """What GNU tar unpacks, without a complaint that makes it fail."""
+    """Return the files that GNU tar unpacks without failing."""
     with tempfile.TemporaryDirectory() as folder:
         command = [
             "tar",

@@ -61,7 +61,7 @@ VALID: dict[str, Spoil] = {
     "no name": having("resnet50", name=""),
     "another name than the folder's": having("resnet50", name="net"),
     "the platform spelling": having("resnet50", backend="", platform="onnxruntime_onnx"),
-    "the backend told by the file": having("resnet50", backend=""),
+    "the backend of the file": having("resnet50", backend=""),
     "a named file": both(
         having("resnet50", default_model_filename="net.onnx"),
         moved("resnet50/1/model.onnx", "resnet50/1/net.onnx"),
@@ -157,7 +157,7 @@ VALID_ENSEMBLES: dict[str, Spoil] = {
         "minilm_pooling/1/model.py", b'load_model(name); InferenceRequest(model_name="inner")'
     ),
     "an output that is listed again": edited("minilm", lambda c: c.output.append(c.output[0])),
-    "folders beside it": written("shared_env/bin/activate", b""),
+    "folders next to it": written("shared_env/bin/activate", b""),
     "a model that another calls by itself": _inner_model,
     "a step without batches on full shapes": both(
         having("minilm_pooling", max_batch_size=0),

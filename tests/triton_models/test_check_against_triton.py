@@ -22,7 +22,7 @@ from triton_rehearsal.triton.server import TritonServer
 # Triton loads these and then does the wrong thing, so there is no refusal to see.
 SILENT = {
     "two plain models",
-    "a folder beside it",
+    "a folder next to it",
     "no outputs",
     "two inputs of one name",
     "a streaming model",

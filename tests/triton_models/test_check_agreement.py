@@ -1,6 +1,6 @@
 """`fleet check` accepts exactly the generated model directories that the real Triton server loads.
 
-`make fuzz` tries thousands. What is told only by loading is left out by what the server says about it.
+`make fuzz` tries thousands. Errors that only loading can find are excluded by the server's message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an endpoint could not load is found before it is asked."""
+"""`fleet check-endpoint` finds the models that an endpoint could not load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked depends on the target: the release, the GPU and the endpoint, as far as they are known."""
+"""Checks depend on the target: the release, the GPU and the endpoint, as far as they are known."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _clear_inputs(root: Path) -> None:
 
 SAGEMAKER_ONLY = {
     "two plain models": lambda root: write_plain(root, name="other"),
-    "a folder beside it": lambda root: write(root / "shared" / "labels.txt", b"cat"),
+    "a folder next to it": lambda root: write(root / "shared" / "labels.txt", b"cat"),
     "a streaming model": _decouple,
     "no inputs, which the backend knows": _clear_inputs,
     "no configuration, which the backend makes": lambda root: (root / "resnet50/config.pbtxt").unlink(),

@@ -31,7 +31,7 @@ def session():
 
 
 class Runtime:
-    """A SageMaker runtime that answers what it is told, one answer after the other."""
+    """A SageMaker runtime with the given answers, in order."""
 
     def __init__(self):
         self.requests = []
@@ -283,7 +283,7 @@ SOON = Deadline(3600.0)
 
 
 class Ssm:
-    """A Systems Manager that answers what it is told, and then nothing."""
+    """A Systems Manager with the given answers, and then none."""
 
     def __init__(self, *values):
         self.values = list(values)

@@ -1,4 +1,4 @@
-"""What a fleet costs: the arithmetic, and that the table of prices is one."""
+"""The cost of a fleet: the arithmetic, and the table of prices."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def models(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def delivery(tmp_path: Path, models: Path, repository: str) -> Delivery:
-    """What a run is to do, in an empty repository, where no Triton server is."""
+    """Return a delivery to an empty repository, without a Triton server."""
     return delivery_to(repository, tmp_path)
 
 
@@ -85,7 +85,7 @@ class Mixed:
         declare(models, "taken")
         self.delivery = delivery_to(new_repository(s3), folder)
         self.taken = self._take(pack(build("taken", output=folder, models=models), output=folder), s3)
-        self.names = ["good-1", *BROKEN, "nobody", "good-2", "taken", "good-3"]
+        self.names = ["good-1", *BROKEN, "missing", "good-2", "taken", "good-3"]
         self.place = folder / "results.json"
         with pytest.MonkeyPatch.context() as monkeypatch:
             let_hang_shortly(monkeypatch)
@@ -99,7 +99,7 @@ class Mixed:
 
 
 def let_hang_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What hangs is killed soon; what does not has its time, however busy the machine is."""
+    """Kill hanging steps soon, and give the others enough time on a busy machine."""
     real = Worker.do
 
     def do(self: Worker, *given: Any, name: str, seconds: float, **more: Any) -> Any:
@@ -141,7 +141,7 @@ def test_a_published_model_is_reported_with_its_artifact(mixed, s3):
         ("hangs", "build", "timed-out", "it was killed after the time limit of 2 seconds"),
         ("mistyped", "read", "bad-declaration", "build.py of model 'mistyped' cannot be read: SyntaxError"),
         ("raises", "build", "build-failed", "building 'raises' failed: RuntimeError: no such layer"),
-        ("nobody", "read", "unknown-model", "unknown model 'nobody'"),
+        ("missing", "read", "unknown-model", "unknown model 'missing'"),
         ("taken", "publish", "artifact-changed", "an object of that name has other content"),
         ("refused", "check", "model-file-missing", "model.py"),
     ],

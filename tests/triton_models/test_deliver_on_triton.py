@@ -1,4 +1,4 @@
-"""What a run publishes is what a real Triton server has answered for, as the declaration says."""
+"""Deliveries publish only models that a real Triton server has verified."""
 
 from __future__ import annotations
 

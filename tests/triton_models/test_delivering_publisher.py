@@ -1,4 +1,4 @@
-"""What is ready is published together, and refused by itself."""
+"""Models that are ready are published together, and refused one by one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Repository:
         self.refused, self.error = refused, error
         self.batches: list[list[str]] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
-        self.told: dict[str, tuple[Published | None, tuple[Problem, ...]]] = {}
+        self.reports: dict[str, tuple[Published | None, tuple[Problem, ...]]] = {}
 
     def publish(self, batch: Sequence[Made]) -> Published:
         names = [each.name for each in batch]
@@ -45,15 +45,15 @@ class Repository:
             raise self.error or FleetError.of(what=f"not {names}", where="there", expected="others", fix="go")
         return Published(repository="there", uploaded=(), present=(), targets={})
 
-    def tell(self, each: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:
-        self.told[each.name] = (published, problems)
+    def report(self, each: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:
+        self.reports[each.name] = (published, problems)
 
     def published(self) -> list[str]:
-        return [name for name, (published, _) in self.told.items() if published]
+        return [name for name, (published, _) in self.reports.items() if published]
 
 
 def publish_while_the_first_is_under_way(repository: Repository, *names: str) -> None:
-    publisher = Publisher(repository.publish, repository.tell)
+    publisher = Publisher(repository.publish, repository.report)
     publisher.add(made("first"))
     assert repository.begun.wait(LONG_S)
     for name in names:
@@ -74,7 +74,7 @@ def test_one_that_is_refused_is_found_in_halves_and_the_others_are_published():
     publish_while_the_first_is_under_way(repository, "a", "b", "c", "d")
     assert repository.batches[1:] == [["a", "b", "c", "d"], ["a", "b"], ["c", "d"], ["c"], ["d"]]
     assert repository.published() == ["first", "a", "b", "d"]
-    published, problems = repository.told["c"]
+    published, problems = repository.reports["c"]
     assert (published, problems[0].what) == (None, "not ['c']")
 
 
@@ -83,14 +83,14 @@ def test_a_race_that_is_lost_is_run_again_before_it_is_run_in_halves():
     publish_while_the_first_is_under_way(repository, "a", "b")
     assert repository.batches[1:3] == [["a", "b"], ["a", "b"]]
     assert len(repository.batches) == 1 + 3 + 3 + 1  # thrice together, thrice alone, and the other
-    assert repository.told["a"][1][0].rule == "contended"
+    assert repository.reports["a"][1][0].rule == "contended"
     assert repository.published() == ["first", "b"]
 
 
 def test_an_error_that_nobody_foresaw_is_reported_and_publishing_goes_on():
     repository = Repository("first", error=RuntimeError("a bug"))
     publish_while_the_first_is_under_way(repository, "a")
-    _, problems = repository.told["first"]
+    _, problems = repository.reports["first"]
     assert problems[0].what == "publishing failed: RuntimeError: a bug"
     assert repository.published() == ["a"]
 
@@ -98,7 +98,7 @@ def test_an_error_that_nobody_foresaw_is_reported_and_publishing_goes_on():
 def test_closing_waits_for_what_was_added():
     repository = Repository()
     repository.go_on.set()
-    publisher = Publisher(repository.publish, repository.tell)
+    publisher = Publisher(repository.publish, repository.report)
     for number in range(20):
         publisher.add(made(f"model-{number}"))
     publisher.close()
@@ -108,7 +108,7 @@ def test_closing_waits_for_what_was_added():
 def test_making_waits_when_more_is_ready_than_the_disk_should_hold(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_MOST_BYTES", 10)
     repository = Repository()
-    publisher = Publisher(repository.publish, repository.tell)
+    publisher = Publisher(repository.publish, repository.report)
     publisher.add(made("first"))
     assert repository.begun.wait(LONG_S)
     publisher.add(made("fits", size=10))

@@ -1,4 +1,4 @@
-"""Which models must be built again: those whose inputs are not the ones noted at their publication."""
+"""Models must be rebuilt if their inputs differ from those recorded at their publication."""
 
 from __future__ import annotations
 
@@ -158,11 +158,11 @@ def test_a_broken_declaration_is_reported_with_its_reason_and_stops_no_other(mod
         declare(models, name, top=top)
     declare(models, "net")
     declare(models, "zoo")
-    found = states(["net", *BROKEN, "nobody", "zoo"], Manifest(), models)
+    found = states(["net", *BROKEN, "missing", "zoo"], Manifest(), models)
     assert {name: each.state for name, each in found.items()} == {
         "net": "changed",
         **dict.fromkeys(BROKEN, "broken"),
-        "nobody": "broken",
+        "missing": "broken",
         "zoo": "changed",
     }
     for name, (_, reason) in BROKEN.items():

@@ -1,4 +1,4 @@
-"""What `fleet check` finds in the Python environments of an artifact, and in what its instances take."""
+"""`fleet check` on the Python environments of an artifact, and on its shared memory."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def no_account(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_profile_and_region_reach_the_sdk_and_outrank_keys_of_the_environment(
     verb: list[str], no_account: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "someone")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
 
     _arguments(monkeypatch, verb[0], [*verb[1:], "--profile", "mine", "--region", "eu-west-1"])
@@ -225,7 +225,7 @@ class _Done:
 
 
 def _arguments(monkeypatch, verb: str, rest: list[str]) -> argparse.Namespace:
-    """What a verb's function is given."""
+    """Return the arguments of a verb's function."""
     seen: list[argparse.Namespace] = []
 
     def function(arguments: argparse.Namespace) -> _Done:

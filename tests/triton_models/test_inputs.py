@@ -1,4 +1,4 @@
-"""What a build depends on: what must change its digests, and what must not."""
+"""Inputs of a build: changes that must change its digests, and changes that must not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build installs: locked packages, PyTorch in the build that can be reached, a model's own last."""
+"""Builds install locked packages, PyTorch from an index that can be reached, and a model's own last."""
 
 from __future__ import annotations
 

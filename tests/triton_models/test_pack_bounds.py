@@ -1,4 +1,4 @@
-"""What packing may cost, and what it refuses to read."""
+"""Limits of packing: memory, time, and files that it refuses to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an artifact's bytes depend on, and what unpackers other than ours make of them."""
+"""The bytes of artifacts: their inputs, and other programs that unpack them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pruning deletes what nobody can ask for, and nothing else."""
+"""Pruning deletes only what no one can request."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ def test_a_bucket_that_does_not_exist_is_one_error(resnet50: Artifact) -> None:
     [
         ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "credentials are missing"),
         ({"AWS_SECRET_ACCESS_KEY": ""}, "credentials are missing"),
-        ({"AWS_PROFILE": "nobody"}, "nobody"),
+        ({"AWS_PROFILE": "missing"}, "missing"),
         ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1", "AWS_MAX_ATTEMPTS": "1"}, "S3 does not answer"),
     ],
 )

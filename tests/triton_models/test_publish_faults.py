@@ -43,7 +43,7 @@ STEPS = 10
 
 @dataclass(frozen=True)
 class Scene:
-    """Who takes part.
+    """The participants.
 
     Attributes:
         proxy: What goes wrong.
@@ -68,7 +68,7 @@ class Scene:
         return url
 
     def publish_through_faults(self, repository: str) -> list[str]:
-        """The rules of the problems that the user is told of."""
+        """Return the rules of the reported problems."""
         try:
             publish(self.new, repository=repository, s3=self.faulty, part_bytes=PART_BYTES)
         except FleetError as error:
@@ -140,10 +140,10 @@ def test_after_a_fault_a_reader_sees_the_old_or_the_new_state_and_a_retry_comple
     scene: Scene, repository: str, fault: Fault, number: int
 ) -> None:
     scene.proxy.expect({number: fault})
-    told = scene.publish_through_faults(repository)
+    reported = scene.publish_through_faults(repository)
     scene.proxy.wait_until_quiet()
 
-    assert told in ([], ["repository"])
+    assert reported in ([], ["repository"])
     scene.is_old_or_new(repository)
     assert len(scene.proxy.requests) >= number
     scene.completes(repository)

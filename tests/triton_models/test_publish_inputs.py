@@ -1,4 +1,4 @@
-"""What a build depended on is noted with its publication."""
+"""A publication records the inputs of its build."""
 
 from __future__ import annotations
 

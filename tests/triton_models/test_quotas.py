@@ -1,4 +1,4 @@
-"""Quotas that are too low for a fleet are told with the command that raises them."""
+"""Quotas that are too low for a fleet are reported with the command that raises them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JOB = "ml.g4dn.xlarge for processing job usage"
 
 @pytest.fixture(scope="module")
 def client() -> Any:
-    """A client that reaches nothing: what it would be told is stubbed."""
+    """A client without a network, with stubbed answers."""
     return boto3.session.Session().client(
         "service-quotas", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
@@ -186,7 +186,7 @@ def _arguments(**given: Any) -> argparse.Namespace:
 
 
 @pytest.fixture
-def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_access(monkeypatch: pytest.MonkeyPatch) -> None:
     """An AWS configuration with neither credentials nor a region."""
     for name in (
         "AWS_ACCESS_KEY_ID",
@@ -208,14 +208,14 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"build_instance_type": "ml.g5.huge"}, "unknown instance type 'ml.g5.huge'"),
     ],
 )
-def test_what_cannot_be_asked_is_one_error(nobody: None, given: dict[str, Any], what: str) -> None:
+def test_what_cannot_be_asked_is_one_error(no_access: None, given: dict[str, Any], what: str) -> None:
     with pytest.raises(FleetError) as caught:
         quotas.run(_arguments(**given))
 
     assert [problem.what for problem in caught.value.problems] == [what]
 
 
-def test_credentials_that_are_missing_are_one_error(nobody: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_that_are_missing_are_one_error(no_access: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
 
     with pytest.raises(FleetError) as caught:

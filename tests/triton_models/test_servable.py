@@ -1,4 +1,4 @@
-"""What of declarations a release cannot serve is found at once, without building anything."""
+"""Declarations that a release cannot serve are found without building anything."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def survey(source: Path) -> Callable[..., Survey]:
 
 @pytest.fixture
 def check(survey: Callable[..., Survey]) -> Check:
-    """What is wrong, in a line for each problem."""
+    """Return the problems, one per line."""
 
     def find(*arguments: Any, **given: Any) -> list[str]:
         return [f"{problem.rule}: {problem.what}" for problem in survey(*arguments, **given).problems()]
@@ -56,7 +56,7 @@ def in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def read(source: Path, tmp_path: Path) -> Callable[[], int]:
-    """How often `net-3` was read since this was asked last."""
+    """Return how often `net-3` was read since the last call."""
     log = tmp_path / "read.log"
     declare(source / "models", "net-3", top=f"open({str(log)!r}, 'a').write('read\\n')")
 
@@ -119,10 +119,10 @@ def test_what_a_declaration_prints_disturbs_nobody(source: Path, check: Check) -
 def test_a_declaration_that_ends_its_process_is_found_among_few(source: Path, check: Check) -> None:
     declare(source / "models", "net-2", top="os._exit(3)")
 
-    with pytest.raises(FleetError, match="ended with the exit code 3") as told:
+    with pytest.raises(FleetError, match="ended with the exit code 3") as raised:
         check(processes=4)
 
-    assert "from net-0 to net-2" in str(told.value)
+    assert "from net-0 to net-2" in str(raised.value)
 
 
 @pytest.mark.usefixtures("in_processes")

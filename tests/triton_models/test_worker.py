@@ -168,7 +168,7 @@ def test_a_task_that_hangs_is_killed_with_what_it_started(worker, tmp_path):
 
 
 def ends(pid: str) -> bool:
-    """Whether a process that was sent a signal goes; the kernel takes its time on a busy machine."""
+    """Return whether a process ends after a signal; that takes time on a busy machine."""
     moment, deadline = threading.Event(), time.monotonic() + 30
     while runs(pid) and time.monotonic() < deadline:
         moment.wait(0.05)

@@ -1,4 +1,4 @@
-"""Whether code of a declaration makes plans, and for which GPUs, is read from its text."""
+"""The source of a declaration's code shows if it compiles plans, and for which GPUs."""
 
 from __future__ import annotations
 

@@ -139,9 +139,9 @@ def _mixed_batches(ensemble: Ensemble, models: Mapping[str, Interface]) -> Itera
         without = [name for name in names if not models[name].batches]
         yield _mistake(
             ensemble,
-            f"only some steps of {ensemble.name!r} batch: not {', '.join(without)}",
-            "all steps with max_batch_size 0, or none",
-            "give them all a batch dimension; what an ensemble of both takes is not derived",
+            f"{', '.join(without)} of {ensemble.name!r} has no batch dimension, unlike other steps",
+            "a batch dimension in all steps, or in none",
+            "set max_batch_size above 0 in all steps, or to 0 in all",
         )
 
 
