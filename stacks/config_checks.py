@@ -42,7 +42,7 @@ def problems(config: FleetConfig, collector: ProblemCollector, *, region: str | 
     Args:
         config: The configuration.
         collector: Says where a value is.
-        region: Where the stacks would be deployed; None if that is not known.
+        region: The region of the deployment; None if it is not known.
     """
     where = collector.where
     where_region = where("region") if config.region else "CDK_DEFAULT_REGION, the region of your AWS profile"

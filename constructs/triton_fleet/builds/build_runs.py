@@ -45,26 +45,26 @@ _SMALL_STEP = Duration.hours(1)
 class BuildRuns(Construct):
     """A Step Functions state machine that builds the models that changed, many builds at a time.
 
-    A run finds the models whose declaration, toolkit, release, GPU or weights are not those of what is
-    published, divides them among builds of `ModelBuildProject`, and publishes each model as soon as it is
-    built and checked. A model that fails stops no other. At the end there is a summary of all of them, with
-    the reason of each failure; then the run fails, and names the summary, if a model failed.
+    A run finds the models whose declaration, toolkit, release, GPU or weights differ from those of the
+    published artifact. It divides them among builds of `ModelBuildProject`, and publishes each model as soon
+    as it is built and checked. A model that fails does not stop the others. At the end the run writes a
+    summary with the reason of each failure. If a model failed, the run fails and names the summary.
 
     A build whose machine fails is started once more. A model without a result, because its build took too
     long or failed again, counts as failed. Start a run with `aws stepfunctions start-execution`.
 
-    On demand every build needs its place in the quota of builds on GPUs at a time, 0 in a new account.
+    On demand, each build at a time counts against the quota of builds on GPUs, which is 0 in a new account.
 
     Attributes:
-        builds: The project that builds the models of an item.
+        builds: The project that makes the models.
         state_machine: The state machine.
-        changed_project: Finds the changed models, on a small machine.
-        summary_project: Summarizes the results, on a small machine.
-        folder: The folder with a folder per run.
+        changed_project: The project that finds what changed, on a small machine.
+        summary_project: The project that reports the result of every model, on a small machine.
+        folder: The folder that holds a folder for each run.
         max_concurrency: The most builds at a time.
         role: The role of the state machine.
-        step_role: The role of both small projects.
-        log_group: The log group of both and of the state machine.
+        step_role: The role of `changed_project` and `summary_project`.
+        log_group: The log of both projects and of the state machine.
     """
 
     @typed
@@ -85,13 +85,13 @@ class BuildRuns(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            builds: What makes the models, and on what.
+            builds: The project that makes the models.
             models_per_build: The most models of one build. Each build takes a few minutes to get a machine
                 and its packages; after `timeout` of the builds it ends, with its models one after another.
             max_concurrency: The most builds at a time. By default the number of reserved machines, or four.
-            timeout: When a run is ended, with its builds. What is published by then stays published.
-            topic: Gets a notice when a model failed.
-            log_retention: How long the log is kept.
+            timeout: The longest run. It is then ended with its builds; what it has published stays published.
+            topic: A topic that gets a notice if a model failed.
+            log_retention: The retention of the log.
 
         Raises:
             FleetError: A number or a time out of range, or more builds than machines are reserved for them.
@@ -130,7 +130,7 @@ class BuildRuns(Construct):
 
     @property
     def items_arn(self) -> str:
-        """The ARN pattern of what says which models each build of a run makes."""
+        """The ARN pattern of the lists of models for each build of a run."""
         return self.folder.repository.bucket.arn_for_objects(f"{self.folder.prefix}*/{ITEMS}")
 
     @property

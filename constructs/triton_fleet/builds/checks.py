@@ -128,7 +128,7 @@ def build_runs(
     Args:
         models_per_build: Models of one build.
         max_concurrency: Builds at a time.
-        reserved: How many machines are reserved for them.
+        reserved: The number of machines reserved for them.
         where: The place that the problems name.
     """
     yield from number_range(models_per_build, least=1, most=MOST_MODELS, name="models_per_build", where=where)

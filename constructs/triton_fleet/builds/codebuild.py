@@ -45,15 +45,15 @@ def commands_project(
     Args:
         scope: The parent construct.
         construct_id: The construct's id.
-        description: What the project does.
+        description: The description of the project.
         phases: The commands, by phase.
         environment: Machine and image.
         values: Environment variables.
-        role: What a build may do; the CDK would add wildcards to it.
-        key: Encrypts what a build leaves behind.
-        log_group: Where it logs.
-        timeout: When it is ended.
-        source: The folder that it runs in; None without one.
+        role: The role of a build; it is not changed, since the CDK would add wildcards to it.
+        key: The key that encrypts what a build leaves behind.
+        log_group: The log.
+        timeout: The longest build.
+        source: The folder that the commands run in; None without one.
     """
     unchanged = (
         role.without_policy_updates()
@@ -82,10 +82,10 @@ def build_environment(
     """Return the environment of a build's commands: the Triton image.
 
     Args:
-        scope: What a fleet of reserved machines is made in.
-        machine: What builds run on; no Processing job.
+        scope: The parent of a fleet of reserved machines.
+        machine: The machine of builds; no Processing job.
         image: The image of the release.
-        gpu: Whether the machine has a GPU.
+        gpu: The machine has a GPU.
     """
     compute_type, fleet = None, None
     if isinstance(machine.choice, ReservedMachines):
@@ -113,7 +113,7 @@ def only_where_offered(project: codebuild.Project, machine: OnDemand) -> None:
 
     Args:
         project: The project.
-        machine: What its builds run on.
+        machine: The machine of its builds.
     """
     stack, resource = Stack.of(project), project.node.default_child
     if machine.regions is None or not Token.is_unresolved(stack.region):
@@ -168,7 +168,7 @@ def codebuild_statements(
     Args:
         source: The source folder.
         key: The key of the bucket that it is in, if that is the account's own.
-        log_group: Where the build logs.
+        log_group: The log of the build.
     """
     return [
         iam.PolicyStatement(

@@ -35,8 +35,8 @@ _INSTALL_LITTLE = "python3 -m triton_models.builds.locked changed"
 def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     """Return the commands of a build, by phase, for the source folder.
 
-    They read FLEET_MODELS, of which none means every declared model, FLEET_RELEASE, FLEET_REPOSITORY, for a
-    GPU FLEET_GPU, and FLEET_RESULTS to record the result of each model.
+    They read FLEET_MODELS (empty for every declared model), FLEET_RELEASE, FLEET_REPOSITORY, with a GPU
+    FLEET_GPU, and optionally FLEET_RESULTS, the address for the result of each model.
     """
     return {
         "install": (*(_FIND_DRIVER if gpu else ()), _INSTALL),
@@ -50,8 +50,8 @@ def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
 def changed_commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     """Return the commands that find the models to build again, and divide them among builds.
 
-    They read what `commands` reads, FLEET_ITEMS, where to write a build's models to for each build, and
-    FLEET_MODELS_PER_BUILD. A declaration that cannot be read is a result, and keeps no other from its build.
+    They read what `commands` reads, FLEET_ITEMS, the address for the models of each build, and
+    FLEET_MODELS_PER_BUILD. A declaration that cannot be read is a result; the others are built.
     """
     return {
         "install": (_INSTALL_LITTLE,),
@@ -64,9 +64,9 @@ def changed_commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
 
 
 def summary_commands() -> Mapping[str, Sequence[str]]:
-    """Commands that report how every model of a run came out, and fails if one did.
+    """Return the commands that report the result of every model of a run, and fail if a model failed.
 
-    They read FLEET_RESULTS and FLEET_ITEMS, and FLEET_SUMMARY, where to write it to.
+    They read FLEET_RESULTS, FLEET_ITEMS, and FLEET_SUMMARY, the address for the summary.
     """
     return {
         "install": (_INSTALL_LITTLE,),

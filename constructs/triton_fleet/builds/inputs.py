@@ -21,8 +21,8 @@ _SECRET = "FLEET_HUB_TOKEN_SECRET"  # noqa: S105
 RANDOM_WEIGHTS = "triton-fleet:random-weights"
 """The id of the warning of a model with random weights; a colon and the model's name follow."""
 
-# A Processing job has only plain variables, which everyone sees who may describe the job. So the job gets the
-# secret's name, and reads the secret itself. Two commands, because `export NAME=$(...)` never fails.
+# Everyone who may describe a Processing job sees its variables. So the job gets the name of the secret, and
+# reads the secret itself. Two commands, because `export NAME=$(...)` never fails.
 _FETCH_TOKEN = (
     f"{HUB_TOKEN}=$(python3 -c 'import boto3, os; "
     'print(boto3.client("secretsmanager")'

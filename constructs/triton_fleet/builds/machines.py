@@ -33,10 +33,10 @@ class BuildMachine:
     """The machine of builds, and the reason for it.
 
     Attributes:
-        choice: What was asked for, or chosen.
+        choice: The machine that was requested or chosen.
         name: CodeBuild's compute type, or the instance type: "BUILD_GENERAL1_SMALL", "g6.xlarge",
             "ml.g6.2xlarge".
-        reason: Why this one, in a sentence.
+        reason: The reason for it, in a sentence.
     """
 
     choice: BuildMachineChoice
@@ -88,7 +88,7 @@ class ReservedMachines(BuildMachineChoice):
     wait in a queue. Needs the quota of running GPU instances in fleets, 0 in a new account.
 
     Attributes:
-        base_capacity: How many machines, and so how many builds at a time.
+        base_capacity: The number of machines, and so of builds at a time.
     """
 
     base_capacity: int = 1
@@ -148,11 +148,11 @@ def machine_problems(
     """Yield the problems with building for an instance type on a machine.
 
     Args:
-        choice: What was asked for; None leaves it open.
+        choice: The requested machine; None leaves it open.
         instance: The endpoint's instance type.
         region: The region of the stack; None if it is not known yet.
-        where: What problems with the choice are reported for.
-        where_instance: What problems with the instance type are reported for.
+        where: The place that problems with the choice name.
+        where_instance: The place that problems with the instance type name.
     """
     if choice is None:
         yield from nowhere_to_build(instance, region, where=where_instance)

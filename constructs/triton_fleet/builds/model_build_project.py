@@ -77,29 +77,29 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class ModelBuildProject(Construct):
     """A CodeBuild project that builds models on the hardware that serves them, and publishes them.
 
-    It runs in the Triton image of the release, on the GPU model of the endpoint's instance type: a TensorRT
-    plan loads in no other version and runs on no other GPU. For an instance type without a GPU it runs on a
-    machine without one, and compiles nothing: what would be a plan stays an ONNX file, and ONNX Runtime
-    serves it. A build runs the same commands that a person types: build, check, pack, publish. Start one with
-    `aws codebuild start-build`, for fewer models with another FLEET_MODELS.
+    It runs in the Triton image of the release, on the GPU model of the endpoint's instance type, because a
+    TensorRT plan loads in no other version and on no other GPU. For an instance type without a GPU it runs on
+    a machine without one and compiles nothing: a model stays an ONNX file, which ONNX Runtime serves. A build
+    runs the commands that a person types: build, check, pack, publish. Start one with
+    `aws codebuild start-build`; override FLEET_MODELS to build fewer models.
 
-    CodeBuild has few GPUs on demand. For any other the project starts a SageMaker Processing job on the
-    endpoint's own instance type, and ends as the job ends; `machine.reason` says which and why.
+    CodeBuild has few GPUs on demand. For any other GPU the project starts a SageMaker Processing job on the
+    endpoint's own instance type, and ends as the job ends. `machine.reason` gives the reason for the choice.
 
     Attributes:
         project: The CodeBuild project.
-        machine: What builds run on, and why.
-        models: The models that a build makes; None if those are all that are declared.
+        machine: The machine of builds, and the reason for it.
+        models: The models that a build makes; None for every declared model.
         declared: The names of the folders in models/ that declare one.
         weights: The addresses of trained weights by environment variable.
         gpu: The GPU model that compiles; None if nothing is compiled.
         release: The Triton release, with its TensorRT.
         image: The image of the release.
         source: The source folder as an asset.
-        source_key: The key of the bucket that it is in; None if that is AWS's own.
-        role: What a build may do.
-        starter_role: What the project may do where it only starts a Processing job; else None.
-        log_group: Where builds log; of a Processing job a copy of its own log.
+        source_key: The key of the bucket of the source; None if the key is AWS's own.
+        role: The role of a build.
+        starter_role: The role of a project that starts a Processing job; otherwise None.
+        log_group: The log of builds; for a Processing job, a copy of its log.
     """
 
     @typed
@@ -128,35 +128,35 @@ class ModelBuildProject(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            repository: Where the artifacts are published.
+            repository: The repository that artifacts are published to.
             source: The folder that holds requirements.txt, triton_models/ and models/. It is uploaded at
                 deployment, and a change to it is a new version of the project.
-            models: Names of the folders in models/ that a build makes, or `folder:form`. By default every
-                folder; of thousands that is many hours in one build: see BuildRuns.
-            instance_type: The endpoint's instance type: it decides the GPU to compile on; a type without
-                one compiles no plans. Where all plans are declared with `TensorRt(hardware=...)`, one with
-                another GPU whose plans the endpoint loads.
-            release: The endpoint's Triton release: it decides the TensorRT to compile with.
+            models: Folders in models/ to build, or `folder:form`. By default every folder. For thousands of
+                models use BuildRuns: one build would take many hours.
+            instance_type: The endpoint's instance type. It decides the GPU to compile on; on a type without a
+                GPU nothing is compiled. If all plans are declared with `TensorRt(hardware=...)`, it may be a
+                type with another GPU whose plans the endpoint loads.
+            release: The endpoint's Triton release. It decides the TensorRT to compile with.
             cpu_image: Build in AWS's image for CPUs, whose tag ends in "-cpu", for an instance type without a
-                GPU: as `MultiModelEndpoint.cpu_image`.
+                GPU, as `MultiModelEndpoint.cpu_image`.
             weights: Trained weights by the environment variable in which a declaration looks for their
-                address, as in `{"T5_WEIGHTS": "s3://bucket/t5.safetensors"}`: one object of S3, which
-                builds may then read, or hf://owner/name@commit. Of objects under a key of your own, allow
-                `role` to use the key.
-            hub_token: Of a private repository of the Hugging Face hub. A build reads it when it starts, so
-                it is in no template and no log.
-            source_key: The KMS key of the bucket that `cdk bootstrap` made, if that was given a key of the
-                account's own (`--bootstrap-kms-key-id`, or `--bootstrap-customer-key`): builds read their
-                source there, and may then decrypt it.
-            machine: What builds run on: OnDemandMachine, ProcessingJob or ReservedMachines. By default what
-                has the GPU and costs nothing while idle: CodeBuild on demand, or else a Processing job.
-                Reserved machines are billed while they exist, so they are never chosen unasked.
-            expected_region: Where a stack that leaves its region open will be deployed. CodeBuild has GPUs on
-                demand in few regions: without this, a template that uses one is refused in all others.
-            timeout: Two hours by default.
-            log_retention: How long a build's log is kept. It is the record of how a model was made.
-            role: An existing role of builds, which CodeBuild or, of Processing jobs, SageMaker may assume. It
-                gets the permissions of a build, unless it is immutable. By default a new role.
+                address, as in `{"T5_WEIGHTS": "s3://bucket/t5.safetensors"}`. An address is one object of S3,
+                which builds may then read, or hf://owner/name@commit. If a key of yours encrypts the object,
+                allow `role` to use the key.
+            hub_token: The token of a private repository of the Hugging Face hub. A build reads it when it
+                starts, so it is in no template and no log.
+            source_key: The KMS key of the bucket that `cdk bootstrap` made, if it was given a key of the
+                account (`--bootstrap-kms-key-id` or `--bootstrap-customer-key`). Builds may then decrypt
+                their source.
+            machine: The machine of builds: OnDemandMachine, ProcessingJob or ReservedMachines. By default one
+                that has the GPU and costs nothing while idle: CodeBuild on demand, or else a Processing job.
+                Reserved machines are billed while they exist, so they are never the default.
+            expected_region: The region of the deployment, for a stack that leaves its region open. CodeBuild
+                has GPUs on demand in few regions; a template for all regions fails in the others.
+            timeout: The longest build. Two hours by default.
+            log_retention: The retention of the log, which records how each model was made.
+            role: An existing role for builds, which CodeBuild may assume, or SageMaker for Processing jobs.
+                It gets the permissions of a build, unless it is immutable. By default a new role.
 
         Raises:
             FleetError: An unknown instance type, release or model, weights that no declaration reads or no

@@ -1,9 +1,9 @@
 """Builds as SageMaker Processing jobs: the request of a job, and what starts it.
 
-Why a CodeBuild project starts the job, and not a state machine: a build is then started, overridden, listed
-and watched in one way whatever machine it needs, by `aws codebuild start-build` with another FLEET_MODELS.
-A state machine for thousands of builds starts the same project for each, and knows nothing of machines. The
-price is a small machine without a GPU that waits, about half a cent a minute.
+A CodeBuild project starts the job, so that every build is started, overridden, listed and watched in the same
+way on any machine: by `aws codebuild start-build` with another FLEET_MODELS. `BuildRuns` starts the same
+project for each of its builds. The price is a small machine without a GPU that waits, about half a cent per
+minute.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ def job_request(
     """CreateProcessingJob's request, without the job's name, the models and what a build may override.
 
     Args:
-        image: What the commands run in.
-        role: What the job may do.
+        image: The image that the commands run in.
+        role: The role of the job.
         source: The source folder, which the job unpacks.
-        instance_type: What the job runs on.
+        instance_type: The instance type of the job.
         gpu: Its GPU.
-        seconds: When SageMaker ends the job.
-        region: Where the commands publish.
+        seconds: The seconds after which SageMaker ends the job.
+        region: The region that the commands publish in.
         inputs: Trained weights, and the token of a private hub: the job gets the name of the secret.
     """
     phases = commands(gpu)

@@ -57,13 +57,13 @@ def definition(
     """The states of a run.
 
     Args:
-        scope: What the states are made in.
-        changed: Finds what changed.
-        builds: Builds some models.
-        summary: Summarizes the results of all models.
-        folder: The folder with a folder per run.
+        scope: The parent of the states.
+        changed: The project that finds what changed.
+        builds: The project that builds some models.
+        summary: The project that reports the result of every model.
+        folder: The folder that holds a folder for each run.
         max_concurrency: The most builds at a time.
-        topic: Gets a notice if a model failed.
+        topic: A topic that gets a notice if a model failed.
     """
     items, results, document = (f"{folder.url}{{}}/{name}" for name in (ITEMS, RESULTS, SUMMARY))
     find = _build(

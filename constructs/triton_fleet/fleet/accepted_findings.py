@@ -27,9 +27,9 @@ class Acceptance:
     """An accepted finding.
 
     Attributes:
-        construct: Where the finding is.
+        construct: The construct with the finding.
         finding: The rule's id, with the detail in brackets where the rule gives one.
-        reason: Why it is accepted, for whoever reviews the next change.
+        reason: The reason for accepting it, for the review of the next change.
     """
 
     construct: IConstruct

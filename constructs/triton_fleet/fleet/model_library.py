@@ -40,7 +40,7 @@ class ModelLibrary(Construct):
         deployment_build: Starts a build in a deployment; None if nothing does.
         instance_type: The instance type to build for.
         release: The Triton release to build for.
-        cpu_image: Whether builds use AWS's image for CPUs.
+        cpu_image: Builds use AWS's image for CPUs.
     """
 
     @typed

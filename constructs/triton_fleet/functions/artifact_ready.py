@@ -30,7 +30,7 @@ class ArtifactReady(Construct):
     itself. So that guard stays on.
 
     Attributes:
-        function: What waits.
+        function: The function that waits.
         resource: The custom resource.
     """
 
@@ -50,11 +50,11 @@ class ArtifactReady(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            repository: Where the artifacts will be.
+            repository: The repository of the artifacts.
             artifacts: Their file names; the same name counts once.
-            timeout: How long to wait, one minute to one hour. Of a full hour the last minute is kept for the
+            timeout: The longest wait, one minute to one hour. Of a full hour the last minute is kept for the
                 answer.
-            log_retention: How long the function's log is kept.
+            log_retention: The retention of the function's log.
         """
         super().__init__(scope, construct_id)
         self.function = InlineFunction(

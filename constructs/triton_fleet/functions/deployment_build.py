@@ -38,26 +38,28 @@ class _Listed:
 
 
 class DeploymentBuild(Construct):
-    """A custom resource that starts a build whenever a deployment changes what it would make.
+    """A custom resource that starts a build in every deployment that changes the inputs of the build.
 
-    That is: the source folder, the names of the models, the release, the GPU, the weights, or the machine.
-    The deployment goes on at once, and the models are published as they are built: a multi-model endpoint
-    serves each from then on. A single-model endpoint needs its artifact's name, which `artifact` gives. For
-    that the deployment waits, and if the model fails the deployment does, with the model's own reason.
+    The inputs are the source folder, the names of the models, the release, the GPU, the weights and the
+    machine. The deployment continues at once, and models are published as they are built: a multi-model
+    endpoint serves each from then on. A single-model endpoint needs the name of its artifact, which
+    `artifact` returns. For that the deployment waits. If the model fails, the deployment fails with the
+    model's reason.
 
-    A deployment for another target, which another release or GPU is, waits as well: until every model that
-    the repository has for other targets is built for the new one, or unchanged there. What serves meanwhile
-    keeps its artifacts. If a model fails, the deployment does, before anything is made that depends on this.
+    A deployment for another target, that is another release or GPU, waits as well, until every model that
+    the repository has for other targets is built for the new one, or unchanged there. The endpoint in
+    service keeps its artifacts. If a model fails, the deployment fails before it creates anything that
+    depends on this.
 
-    A build that takes more than an hour cannot be waited for: start it before the deployment, and name the
-    artifact that it has published. A deployment that is undone ends the build that it has started. The one
-    before is then started again, and makes its artifacts the current ones again.
+    CloudFormation waits for an hour at most. Start a longer build before the deployment, and name the
+    artifact that it has published. A deployment that is rolled back ends the build that it has started, then
+    starts the previous build again, which makes the previous artifacts the current ones.
 
     Attributes:
-        function: What starts and waits.
+        function: The function that starts builds and waits for them.
         resource: The custom resource: its `ref` is the id of the build, or the ARN of the run's execution.
-        target: What is built for.
-        filled: The custom resource that is there once the target has what other targets have.
+        target: The target of the build.
+        filled: The custom resource that exists once the target has every model that other targets have.
     """
 
     @typed
@@ -75,10 +77,10 @@ class DeploymentBuild(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            builds: What is started: one build that makes all models, or a run of those that changed.
-            artifact_timeout: How long `artifact` and `filled` wait, one minute to one hour. Of a full hour
-                the last minute is kept for the answer.
-            log_retention: How long the function's log is kept.
+            builds: The build to start: one build of all models, or a run of those that changed.
+            artifact_timeout: The longest wait of `artifact` and `filled`, one minute to one hour. The last
+                minute of a full hour is kept for the answer.
+            log_retention: The retention of the function's log.
 
         Raises:
             FleetError: A time out of range.

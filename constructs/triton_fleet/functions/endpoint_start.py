@@ -34,7 +34,7 @@ class EndpointStart(Construct):
     that failed can be deleted; what was published since stays.
 
     Attributes:
-        function: What makes both.
+        function: The function that makes both.
         resource: The custom resource.
         log_group_name: The log group's name; what uses it comes after the group.
         log_group_arn: Its ARN, with ":*" at its end; what uses it comes after the group.
@@ -56,8 +56,8 @@ class EndpointStart(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            log_group_name: Where the endpoint's containers log.
-            log_retention: How long that is kept.
+            log_group_name: The log group of the endpoint's containers.
+            log_retention: The retention of the log group.
             repository: Whose prefix a multi-model endpoint serves; None for a single model.
         """
         super().__init__(scope, construct_id)

@@ -54,8 +54,8 @@ class InlineFunction(Construct):
 
     Attributes:
         function: The function.
-        role: What it may do.
-        log_group: Where it logs; it outlives the stack until its retention has emptied it.
+        role: The role of the function.
+        log_group: The log of the function; it outlives the stack until its retention has emptied it.
     """
 
     @typed
@@ -76,10 +76,10 @@ class InlineFunction(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             source: The name of a file in the folder code, without its ending.
-            description: What it is for.
+            description: The purpose of the function.
             environment: Its environment variables.
             memory_mb: Its memory.
-            log_retention: How long its log is kept.
+            log_retention: The retention of its log.
 
         Raises:
             FleetError: The file is larger than a template can carry.

@@ -28,9 +28,9 @@ class NamesReady(Construct):
     belong to one endpoint, so that neither an update of that endpoint nor a rollback checks anything.
 
     Attributes:
-        function: What checks.
-        before: What the endpoint has to wait for.
-        after: What the alias has to wait for, besides the endpoint.
+        function: The function that checks.
+        before: The custom resource that the endpoint waits for.
+        after: The custom resource that the alias waits for, in addition to the endpoint.
     """
 
     @typed
@@ -52,13 +52,13 @@ class NamesReady(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            repository: Where the models are.
+            repository: The repository of the models.
             alias: The name of the fleet's alias.
             alias_arn: Its ARN.
             endpoint_name: The endpoint that the alias is to name.
             target: That endpoint's target, such as "sm86-trt10.13.3".
             not_needed: Models that the fleet may lose.
-            log_retention: How long the function's log is kept.
+            log_retention: The retention of the function's log.
 
         Raises:
             FleetError: It is not the text of a target.

@@ -19,12 +19,12 @@ _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 def existing_bucket(*, bucket: bool, key: bool, access_logs: bool, where: str) -> Iterator[Problem]:
-    """The problems with what is given together.
+    """The problems with a bucket, its key and its access logs together.
 
     Args:
-        bucket: Whether a bucket is given.
-        key: Whether its key is.
-        access_logs: Whether access logs are asked for.
+        bucket: A bucket is given.
+        key: Its key is given.
+        access_logs: Access logs are requested.
         where: The place that the problems name.
     """
     if bucket and not key:

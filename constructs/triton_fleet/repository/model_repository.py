@@ -21,16 +21,16 @@ from triton_models.repository.manifest import MANIFEST_NAME
 class ModelRepository(Construct):
     """A bucket of immutable model artifacts, and the key that encrypts them.
 
-    Nothing is public, nothing travels without TLS 1.2, and deleting the stack keeps the models: compiling
+    Nothing is public, and every request needs TLS 1.2. Deleting the stack keeps the models, because compiling
     them again costs GPU hours. Every artifact has a name of its own and is never overwritten, because an
-    instance of the endpoint goes on serving the copy it has downloaded.
+    instance of the endpoint goes on serving the copy that it has downloaded.
 
-    What a deleted stack has left, or a bucket of your company, can be used instead: give it with its key.
+    An existing bucket can be used instead, such as one that a deleted stack has left: give it with its key.
 
     Attributes:
         bucket: The bucket, for what this class does not offer.
         key: The customer-managed key; one that is made here is rotated every year.
-        owned: Whether the bucket is made here; about an existing one the stack changes nothing.
+        owned: The bucket belongs to the stack. The stack does not change an existing bucket.
         prefix: The prefix that the endpoint serves, with its final slash.
         url: Such as "s3://bucket/models/".
     """
@@ -52,16 +52,16 @@ class ModelRepository(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            prefix: What comes before the artifacts' names. A release may refuse a "/" in a target model, so
-                artifacts lie flat below it.
+            prefix: The prefix of the artifacts' keys. A release may refuse a "/" in a target model, so there
+                are no folders below it.
             bucket: A bucket that exists, such as `s3.Bucket.from_bucket_name(...)`. Its encryption, its
                 versions and its lifecycle stay as they are.
             encryption_key: The key that encrypts `bucket`, or a new bucket. By default a new key.
-            access_logs: Where S3 writes an access log of every request. None by default: a fleet reads its
-                models all day, the log grows without bound, and CloudTrail data events answer the same
+            access_logs: A bucket for S3's access log of every request. None by default: a fleet reads its
+                models all day, so the log grows without bound. CloudTrail data events answer the same
                 questions with the caller's identity.
-            removal_policy: What happens to bucket and key when the stack is deleted. By default they stay;
-                only a first deployment that fails removes them again, as long as the bucket is empty.
+            removal_policy: The policy for bucket and key when the stack is deleted. By default they stay;
+                only a first deployment that fails removes them, while the bucket is empty.
 
         Raises:
             FleetError: A prefix with characters that mean something else in a URL or in a policy, or one that
@@ -192,8 +192,8 @@ class ModelRepository(Construct):
 
         Args:
             rule: The lifecycle rule's id.
-            prefix: What the keys begin with.
-            after: How old it may become.
+            prefix: The prefix of the keys.
+            after: The age at which objects are deleted.
         """
         if isinstance(self.bucket, s3.Bucket):
             self.bucket.add_lifecycle_rule(id=rule, prefix=prefix, expiration=after)

@@ -45,9 +45,9 @@ class PlanTarget:
         release: The release whose TensorRT compiles or loads plans, and whose Python runs Python models.
         path: The construct that does so.
         plans: The hardware of the plans that are declared, as `TensorRt` says it; of a build job alone.
-        environments: Whether the model carries a Python environment; of a build job alone.
-        pipelines: Whether it has a DALI pipeline; of a build job alone.
-        any_gpu: Whether it needs a GPU, of whatever model; of a build job alone.
+        environments: The model carries a Python environment; for a build job only.
+        pipelines: The model has a DALI pipeline; for a build job only.
+        any_gpu: The model needs a GPU of any kind; for a build job only.
     """
 
     gpu: Gpu | None

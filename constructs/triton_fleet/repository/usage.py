@@ -25,7 +25,7 @@ class BuiltModel:
     Attributes:
         asked: As the job was asked for it: a folder, or `folder:form`.
         name: The name that it is published under.
-        target: What it is tied to.
+        target: The hardware and release that it needs.
     """
 
     asked: str
@@ -41,7 +41,7 @@ class ServedModels:
         types: The instance types.
         release: The release that they run.
         path: The endpoint.
-        where: What problems are reported about.
+        where: The place that problems name.
         artifact: The only artifact; None for every model of the repository.
     """
 
@@ -97,7 +97,7 @@ class RepositoryUsage:
             if models is not None:
                 yield from endpoint_fits(models=models, endpoint=served.targets, where=served.where)
                 continue
-            first, *others = served.types  # someone else publishes: the artifact's content is not known
+            first, *others = served.types  # someone else publishes: the artifact is not known
             for other in others:
                 yield from same_gpu(first, other, where=served.where)
 
