@@ -1,131 +1,61 @@
-"""The rehearsal itself, from end to end, run once as a user runs it: `fleet rehearse --stay --json`."""
+"""The rehearsal itself, from end to end, run once as a user runs it: `fleet rehearse --stay --json`.
+
+Once with two small models, and as a long story with the models that cdk.json names.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-FLEET = [sys.executable, "-m", "triton_models", "rehearse"]
+from tests.rehearsal.stayed import ROOT, Stayed, clone_with, processes_of, run_fleet, staying
+
 LIMIT_S = 280
-
-
-def run_fleet(*arguments: str, temporary: Path, cwd: Path = ROOT) -> subprocess.Popen[str]:
-    """Start `fleet rehearse` with a folder of its own for everything temporary."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'model_builds'}{os.pathsep}{ROOT}",
-        "TMPDIR": str(temporary),
-    }
-    return subprocess.Popen(
-        [*FLEET, *arguments],
-        cwd=cwd,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def processes_of(temporary: Path) -> list[str]:
-    """The command lines of every process that works in a temporary folder, the rehearsal's children."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:  # it ended while we looked
-            continue
-        if str(temporary) in command:
-            found.append(command)
-    return found
-
-
-def shared_memory_of(processes: list[str]) -> list[str]:
-    """The shared memory regions of the Triton servers among some processes."""
-    marks = {mark for command in processes for mark in re.findall(r"shm-region-prefix-name=(\S+)", command)}
-    return [str(path) for mark in marks for path in Path("/dev/shm").glob(f"{mark}*")]  # noqa: S108
+SMALL = {"double": 2, "triple": 3}
 
 
 def until(condition: Callable[[], object], *, process: subprocess.Popen[str]) -> None:
     """Wait until something is so while a process runs; its end before that fails the test."""
     while not condition():
         with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=0.05)
+            process.wait(timeout=0.2)
         assert process.poll() is None, process.stderr and process.stderr.read()
 
 
-@dataclass
-class Stayed:
-    """A rehearsal that is running."""
-
-    document: dict[str, Any]
-
-    def ask(self, code: str) -> Any:
-        """Run Python in a process that knows nothing but the exported variables; its last line is JSON."""
-        environment = {**self.document["exports"], "PATH": os.environ["PATH"]}
-        answer = subprocess.run(
-            [sys.executable, "-c", code],
-            env=environment,
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert answer.returncode == 0, answer.stderr
-        return json.loads(answer.stdout.splitlines()[-1])
-
-    def target(self, model: str) -> str:
-        return next(str(made["artifact"]) for made in self.document["predictions"] if made["model"] == model)
-
-
-def read_document(process: subprocess.Popen[str]) -> dict[str, Any]:
-    assert process.stdout is not None
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if line == "}\n":
-            break
-    if not lines:
-        assert process.stderr is not None
-        pytest.fail(process.stderr.read())
-    document: dict[str, Any] = json.loads("".join(lines))
-    return document
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stayed]:
+    """A rehearsal of a clone with two small models."""
+    clone = clone_with(tmp_path_factory.mktemp("clones") / "fleet", SMALL)
+    with staying(clone, tmp_path_factory.mktemp("rehearsal")) as stayed:
+        yield stayed
 
 
 @pytest.fixture(scope="module")
-def stayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stayed]:
-    """A rehearsal that ran and stays; at its end an interrupt must leave nothing of it."""
-    temporary = tmp_path_factory.mktemp("rehearsal")
-    process = run_fleet("--stay", "--json", temporary=temporary)
-    try:
-        yield Stayed(read_document(process))
-        running = processes_of(temporary)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        left = [*processes_of(temporary), *shared_memory_of(running), *map(str, temporary.iterdir())]
-        assert any("tritonserver" in command for command in running)
-        assert (process.returncode, left) == (0, [])
-    finally:
-        process.kill()
-        process.communicate()
+def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stayed]:
+    """A rehearsal of this repository."""
+    with staying(ROOT, tmp_path_factory.mktemp("rehearsal")) as stayed:
+        yield stayed
+
+
+@pytest.fixture(scope="module", params=["small", pytest.param("named", marks=pytest.mark.story)])
+def stayed(request: pytest.FixtureRequest) -> Stayed:
+    """A rehearsal that ran and stays."""
+    found: Stayed = request.getfixturevalue(request.param)
+    return found
 
 
 def test_every_model_that_the_app_names_is_served_and_equals_its_source(stayed: Stayed) -> None:
-    named = json.loads((ROOT / "cdk.json").read_text())["context"]["tritonFleet"]["models"]
+    named = json.loads((stayed.project / "cdk.json").read_text())["context"]["tritonFleet"]["models"]
     assert {made["model"] for made in stayed.document["predictions"]} == set(named)
     assert [made for made in stayed.document["predictions"] if not made["passed"]] == []
     assert stayed.document["passed"] is True
@@ -150,51 +80,75 @@ def test_artifacts_carry_their_digest_in_their_name(stayed: Stayed) -> None:
         assert re.fullmatch(rf"{made['model']}-[0-9a-f]{{16}}\.tar\.gz", made["artifact"])
 
 
-def test_an_unmodified_boto3_is_answered_in_json(stayed: Stayed) -> None:
-    answer = stayed.ask(f"""
+def test_an_unmodified_boto3_is_answered_in_json(small: Stayed) -> None:
+    answer = small.ask(f"""
 import boto3, json
-body = {{"inputs": [{{"name": "TEXT", "datatype": "BYTES", "shape": [1, 1], "data": ["Sentence 1"]}}]}}
+body = {{"inputs": [{{"name": "X", "datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}}]}}
 response = boto3.client("sagemaker-runtime").invoke_endpoint(
-    EndpointName={stayed.document["deployed"]["endpoint"]!r}, TargetModel={stayed.target("minilm")!r},
+    EndpointName={small.document["deployed"]["endpoint"]!r}, TargetModel={small.target("double")!r},
     ContentType="application/json", Body=json.dumps(body))
 print(response["Body"].read().decode())
 """)
     (output,) = answer["outputs"]
-    assert output["shape"] == [1, 384]
-    assert np.linalg.norm(output["data"]) == pytest.approx(1, abs=1e-5)
+    assert (output["shape"], output["data"]) == ([1, 3], [2, 4, 6])
 
 
-def test_an_unmodified_boto3_is_answered_in_binary(stayed: Stayed) -> None:
-    answer = stayed.ask(f"""
-import boto3, json, numpy as np, tritonclient.http as triton
-tensor = triton.InferInput("INPUT", [1, 3, 224, 224], "FP32")
-tensor.set_data_from_numpy(np.ones((1, 3, 224, 224), dtype=np.float32))
-make = triton.InferenceServerClient.generate_request_body
-body, header = make([tensor], outputs=[triton.InferRequestedOutput("OUTPUT", binary_data=True)])
-response = boto3.client("sagemaker-runtime").invoke_endpoint(
-    EndpointName={stayed.document["deployed"]["endpoint"]!r}, TargetModel={stayed.target("resnet50")!r},
-    ContentType=f"application/vnd.sagemaker-triton.binary+json;json-header-size={{header}}", Body=body)
-size = int(response["ContentType"].rpartition("=")[2])
-read = triton.InferenceServerClient.parse_response_body
-print(json.dumps(read(response["Body"].read(), header_length=size).as_numpy("OUTPUT").tolist()))
-""")
-    logits = np.array(answer)
+def test_an_unmodified_boto3_is_answered_in_binary(small: Stayed) -> None:
+    answer = _asked_in_binary(small, "triple", tensor="X", shape=[2, 3], output="Y")
+    assert answer.tolist() == [[3, 3, 3], [3, 3, 3]]
+
+
+@pytest.mark.story
+def test_an_ensemble_reads_sentences(named: Stayed) -> None:
+    (embedding,) = _asked_by_alias(named, "minilm", "{'TEXT': [['Sentence 1']]}", output="EMBEDDING")
+    assert len(embedding) == 384
+    assert np.linalg.norm(embedding) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.story
+def test_a_network_reads_an_image(named: Stayed) -> None:
+    logits = _asked_in_binary(named, "resnet50", tensor="INPUT", shape=[1, 3, 224, 224], output="OUTPUT")
     assert logits.shape == (1, 1000)
     assert np.isfinite(logits).all()
     assert logits.std() > 0
 
 
-def test_the_client_finds_the_endpoint_by_its_alias(stayed: Stayed) -> None:
-    shape = stayed.ask(f"""
-import sys, json
+def test_the_client_finds_the_endpoint_by_its_alias(small: Stayed) -> None:
+    assert _asked_by_alias(small, "double", "{'X': np.array([[1, 2, 3]], np.float32)}", output="Y") == [
+        [2, 4, 6]
+    ]
+
+
+def _asked_in_binary(
+    stayed: Stayed, model: str, *, tensor: str, shape: list[int], output: str
+) -> np.ndarray[Any, Any]:
+    """What a model makes of ones."""
+    answer = stayed.ask(f"""
+import boto3, json, numpy as np, tritonclient.http as triton
+tensor = triton.InferInput({tensor!r}, {shape}, "FP32")
+tensor.set_data_from_numpy(np.ones({shape}, dtype=np.float32))
+make = triton.InferenceServerClient.generate_request_body
+body, header = make([tensor], outputs=[triton.InferRequestedOutput({output!r}, binary_data=True)])
+response = boto3.client("sagemaker-runtime").invoke_endpoint(
+    EndpointName={stayed.document["deployed"]["endpoint"]!r}, TargetModel={stayed.target(model)!r},
+    ContentType=f"application/vnd.sagemaker-triton.binary+json;json-header-size={{header}}", Body=body)
+size = int(response["ContentType"].rpartition("=")[2])
+read = triton.InferenceServerClient.parse_response_body
+print(json.dumps(read(response["Body"].read(), header_length=size).as_numpy({output!r}).tolist()))
+""")
+    return np.array(answer)
+
+
+def _asked_by_alias(stayed: Stayed, model: str, inputs: str, *, output: str) -> Any:
+    """What a model makes of inputs, which are Python."""
+    return stayed.ask(f"""
+import sys, json, numpy as np
 sys.path.insert(0, {str(ROOT / "model_builds")!r})
 from triton_models.client import Client
 client = Client(alias={stayed.document["deployed"]["alias"]!r},
                 repository={stayed.document["deployed"]["repository"]!r})
-answer = client.infer(model="minilm", inputs={{"TEXT": [["How do I reset my password?"]]}})
-print(json.dumps(answer["EMBEDDING"].shape))
+print(json.dumps(client.infer(model={model!r}, inputs={inputs})[{output!r}].tolist()))
 """)
-    assert shape == [1, 384]
 
 
 def test_a_model_that_does_not_exist_is_a_validation_error_naming_its_key(stayed: Stayed) -> None:
