@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,6 +27,9 @@ from triton_fleet.fleet.accepted_findings import Acceptance
 ROOT = Path(__file__).parents[2]
 CONTEXT: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
 
+# Assets stay where they are. The app in a process of its own copies them, as the command line does.
+_NO_COPIES = {"aws:cdk:disable-asset-staging": True}
+
 # A canary of ten instances that is warmed up, and a topic that exists.
 UPDATES: dict[str, object] = {
     "deployment": "canary",
@@ -33,6 +37,20 @@ UPDATES: dict[str, object] = {
     "max_capacity": 10,
     "warm_up": '{"minilm": {"inputs": []}}',
     "alarm_topic": "arn:aws:sns:eu-west-1:123456789012:alarms",
+}
+
+
+# Everything that the default leaves out, and no build job.
+ELSEWHERE: dict[str, object] = {
+    "name": "search-prod",
+    "region": "eu-south-1",
+    "instance_type": "ml.g4dn.2xlarge",
+    "release": "24.09",
+    "models": "",
+    "min_capacity": "2",
+    "max_capacity": "10",
+    "latency_p99_ms": "250",
+    "alarm_email": "on-call@example.com",
 }
 
 
@@ -45,13 +63,23 @@ class FleetApp:
     inference: InferenceStack
 
 
-def fleet_app(*, environment: Mapping[str, str] = MappingProxyType({}), **context: object) -> FleetApp:
+def new_fleet(*, environment: Mapping[str, str] = MappingProxyType({}), **context: object) -> FleetApp:
     """The app with the context of cdk.json, and what `-c KEY=VALUE` and the CDK's environment add to it."""
-    app = App(context=CONTEXT | context)
+    app = App(context=CONTEXT | _NO_COPIES | context)
     config = fleet_config(app.node, environment=environment)
     models = ModelsStack(app, f"{config.name}Models", config=config)
     inference = InferenceStack(app, f"{config.name}Inference", config=config, library=models.library)
     return FleetApp(app=app, models=models, inference=inference)
+
+
+def fleet_app(**context: object) -> FleetApp:
+    """The app with a context, to look at: it is synthesised once for all who ask."""
+    return _kept(json.dumps(context, sort_keys=True))
+
+
+@cache
+def _kept(context: str) -> FleetApp:
+    return new_fleet(**json.loads(context))
 
 
 @contextmanager

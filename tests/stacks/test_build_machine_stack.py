@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 from aws_cdk.assertions import Match, Template
-from cfnlint.api import ManualArgs, lint
-from fleet_app import accepted_apart, findings, fleet_app
+from fleet_app import findings, fleet_app, new_fleet
 
 from triton_fleet import ProcessingJob, ReservedMachines
 from triton_fleet.builds.model_build_project import ModelBuildProject
@@ -27,21 +25,6 @@ def template() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("given", [{}, {"region": "eu-south-1"}])
-def test_no_pack_finds_what_was_not_accepted_about_jobs(given: dict[str, str]) -> None:
-    assert findings(fleet_app(instance_type=T4, **given)) == set()
-
-
-def test_every_acceptance_about_what_starts_a_job_is_needed() -> None:
-    with accepted_apart() as accepted:
-        fleet = fleet_app(instance_type=T4)
-    accept(each for each in accepted if "StarterRole" not in each.construct.node.path)
-    found = findings(fleet)
-
-    assert {each.split("/")[-2] for each in found} == {"StarterRole"}
-    assert len(found) == 5
-
-
 @pytest.mark.parametrize(
     ("region", "quota"),
     [
@@ -53,7 +36,7 @@ def test_every_acceptance_about_what_starts_a_job_is_needed() -> None:
 def test_a_stack_without_a_region_builds_on_what_there_is_where_it_is_deployed(
     region: str, quota: str
 ) -> None:
-    fleet = fleet_app(environment={"CDK_DEFAULT_REGION": region})
+    fleet = new_fleet(environment={"CDK_DEFAULT_REGION": region})
     machine = fleet.models.library.builds.machine if fleet.models.library.builds else None
     asked = {need.name for need in needs(INSTANCE_TYPES["ml.g5.2xlarge"], region=region)}
 
@@ -75,7 +58,7 @@ def test_a_template_with_a_machine_of_few_regions_is_refused_in_all_others() -> 
 
 
 def test_reserved_machines_add_nothing_to_accept() -> None:
-    fleet = fleet_app(models="")
+    fleet = new_fleet(models="")
     builds = ModelBuildProject(
         fleet.models,
         "Builds",
@@ -104,9 +87,3 @@ def test_builds_are_started_as_any_other(template: dict[str, Any]) -> None:
 
 def test_the_usual_machine_needs_no_output() -> None:
     assert "BuildMachine" not in Template.from_stack(fleet_app().models).to_json()["Outputs"]
-
-
-def test_the_template_is_good_where_there_is_no_gpu_on_demand(template: dict[str, Any]) -> None:
-    matches = lint(json.dumps(template), config=ManualArgs(regions=["eu-south-1", "us-east-1"]))
-
-    assert [f"{match.rule.id} {match.message}" for match in matches] == []

@@ -1,18 +1,18 @@
-"""Templates without a region are good in every region of the image table: one synthesis, many regions."""
+"""cfn-lint has nothing to say of the templates, in any region that they can be deployed in."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 
 import pytest
 from aws_cdk import Stack
 from aws_cdk.assertions import Template
 from cfnlint.api import ManualArgs, lint
-from fleet_app import fleet_app
+from fleet_app import ELSEWHERE, fleet_app
 from vpc_fleet import vpc_fleet
 
 from triton_models.facts.build_machines.on_demand import BUILD_MACHINES
-from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.facts.releases import IMAGE_ACCOUNTS
 
 # AWS publishes the image in the United Arab Emirates and SageMaker has an API there, while the registry of
@@ -22,30 +22,38 @@ UNREGISTERED = {
     f"E3006 Resource type 'AWS::SageMaker::{name}' does not exist in 'me-central-1'"
     for name in ("Endpoint", "EndpointConfig", "Model")
 }
+EVERYWHERE = list(IMAGE_ACCOUNTS)
+SOME = ["eu-south-1", "us-east-1"]
+CPU, T4 = "ml.c7i.2xlarge", "ml.g4dn.xlarge"
+
+STACKS: dict[str, tuple[Callable[[], Stack], Sequence[str], set[str]]] = {
+    "serving": (lambda: fleet_app().inference, EVERYWHERE, UNREGISTERED),
+    "serving from a VPC": (lambda: vpc_fleet().inference, EVERYWHERE, UNREGISTERED),
+    "serving elsewhere": (lambda: fleet_app(**ELSEWHERE).inference, SOME, set()),
+    "serving on CPUs": (lambda: fleet_app(instance_type=CPU).inference, SOME, set()),
+    "no build": (lambda: fleet_app(models="").models, EVERYWHERE, set()),
+    "no build elsewhere": (lambda: fleet_app(**ELSEWHERE).models, SOME, set()),
+    "a build on a rented GPU": (lambda: fleet_app().models, list(BUILD_MACHINES["A10G"].regions), set()),
+    "a build on CPUs": (lambda: fleet_app(instance_type=CPU).models, SOME, set()),
+    "a build where there is no GPU on demand": (lambda: fleet_app(instance_type=T4).models, SOME, set()),
+}
 
 
-def _findings(stack: Stack, regions: list[str]) -> set[str]:
-    template = json.dumps(Template.from_stack(stack).to_json())
-    matches = lint(template, config=ManualArgs(regions=regions))  # type: ignore[arg-type] # any text is a region
+def _findings(template: object, regions: Sequence[str]) -> set[str]:
+    matches = lint(json.dumps(template), config=ManualArgs(regions=list(regions)))  # type: ignore[arg-type] # any text is a region
     return {f"{match.rule.id} {match.message}" for match in matches}
 
 
-@pytest.mark.parametrize("name", ["default", "in a VPC"])
-def test_the_inference_stack_is_good_wherever_the_image_is(name: str) -> None:
-    fleet = fleet_app() if name == "default" else vpc_fleet()
+@pytest.mark.parametrize("name", STACKS)
+def test_a_template_is_good_in_every_region_it_is_for(name: str) -> None:
+    stack, regions, unregistered = STACKS[name]
 
-    assert _findings(fleet.inference, list(IMAGE_ACCOUNTS)) == UNREGISTERED
-
-
-def test_the_models_stack_without_a_build_job_is_good_everywhere() -> None:
-    assert _findings(fleet_app(models="").models, list(IMAGE_ACCOUNTS)) == set()
+    assert _findings(Template.from_stack(stack()).to_json(), regions) == unregistered
 
 
-def test_the_build_job_is_good_wherever_the_gpu_can_be_rented() -> None:
-    fleet = fleet_app()
-    builds = fleet.models.library.builds
+def test_cfn_lint_is_awake() -> None:
+    template = Template.from_stack(fleet_app().inference).to_json()
+    (config,) = (each for each in template["Resources"].values() if each["Type"].endswith("EndpointConfig"))
+    config["Properties"]["ProductionVariants"][0]["InitialInstanceCount"] = "several"
 
-    assert builds is not None
-    gpu = INSTANCE_TYPES["ml.g5.2xlarge"].gpu
-    assert gpu is not None
-    assert _findings(fleet.models, list(BUILD_MACHINES[gpu.name].regions)) == set()
+    assert _findings(template, SOME)

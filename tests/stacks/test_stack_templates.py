@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from aws_cdk import Stack
 from aws_cdk.assertions import Template
-from cfnlint.api import ManualArgs, lint
-from fleet_app import ROOT, UPDATES, FleetApp, fleet_app
+from fleet_app import ELSEWHERE, ROOT, UPDATES, FleetApp, fleet_app
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.location import PyTestLocation
+
+AMI = "al2-ami-sagemaker-inference-gpu-2-1"
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
+SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hub-token-a1B2c3"
 
 
 class _TemplateExtension(JSONSnapshotExtension):
@@ -32,16 +35,31 @@ def default() -> FleetApp:
 @pytest.fixture(scope="module")
 def elsewhere() -> FleetApp:
     """A fleet with everything that the default leaves out, and without a build job."""
+    return fleet_app(**ELSEWHERE)
+
+
+@pytest.fixture(scope="module")
+def updated() -> FleetApp:
+    """A fleet whose updates, alarms and warm-up are configured."""
+    return fleet_app(**UPDATES, deployment_size="2", server_error_percent="2", minimum_requests="3")
+
+
+@pytest.fixture(scope="module")
+def adjusted() -> FleetApp:
+    """A fleet with what can be named or switched off, in a bucket that an earlier fleet has left."""
     return fleet_app(
-        name="search-prod",
-        region="eu-south-1",
-        instance_type="ml.g4dn.2xlarge",
-        release="24.09",
-        models="",
-        min_capacity="2",
-        max_capacity="10",
-        latency_p99_ms="250",
-        alarm_email="on-call@example.com",
+        models="resnet50",
+        parallel_builds="6",
+        bucket="kept-models",
+        encryption_key=KEY,
+        asset_key=KEY,
+        hub_token=SECRET,
+        weights="RESNET50_WEIGHTS=s3://weights/resnet50.pt",
+        release="25.04",
+        inference_ami=AMI,
+        retired_models="bert,t5",
+        rollback_alarms="false",
+        warm_up="off",
     )
 
 
@@ -59,24 +77,6 @@ def test_a_template_is_as_it_was_reviewed(
     stack = getattr(request.getfixturevalue(fleet), name)
 
     assert _normalised(stack) == snapshot(extension_class=_TemplateExtension)
-
-
-@pytest.mark.parametrize("name", ["models", "inference"])
-@pytest.mark.parametrize("fleet", ["default", "elsewhere"])
-def test_cfn_lint_has_nothing_to_say(fleet: str, name: str, request: pytest.FixtureRequest) -> None:
-    template = Template.from_stack(getattr(request.getfixturevalue(fleet), name)).to_json()
-
-    matches = lint(json.dumps(template), config=ManualArgs(regions=["eu-south-1", "us-east-1"]))
-
-    assert [f"{match.rule.id} {match.message}" for match in matches] == []
-
-
-def test_cfn_lint_is_awake(default: FleetApp) -> None:
-    template = Template.from_stack(default.inference).to_json()
-    (config,) = (each for each in template["Resources"].values() if each["Type"].endswith("EndpointConfig"))
-    config["Properties"]["ProductionVariants"][0]["InitialInstanceCount"] = "several"
-
-    assert lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"]))
 
 
 def test_outputs_are_what_people_and_commands_look_for(default: FleetApp) -> None:
@@ -160,13 +160,12 @@ def test_the_endpoint_may_read_the_alarms_that_undo_its_updates_and_no_others(de
     assert "*" not in str(read)
 
 
-def test_updates_alarms_and_warm_up_are_as_the_configuration_says() -> None:
-    fleet = fleet_app(**UPDATES, deployment_size="2", server_error_percent="2", minimum_requests="3")
-    template = Template.from_stack(fleet.inference)
+def test_updates_alarms_and_warm_up_are_as_the_configuration_says(updated: FleetApp) -> None:
+    template = Template.from_stack(updated.inference)
     alarms = template.find_resources("AWS::CloudWatch::Alarm").values()
     (paging,) = template.find_resources("AWS::CloudWatch::CompositeAlarm").values()
 
-    assert _deployment(fleet)["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"]["CanarySize"] == {
+    assert _deployment(updated)["BlueGreenUpdatePolicy"]["TrafficRoutingConfiguration"]["CanarySize"] == {
         "Type": "INSTANCE_COUNT",
         "Value": 2,
     }
@@ -185,19 +184,18 @@ def test_updates_alarms_and_warm_up_are_as_the_configuration_says() -> None:
     assert '"model":"minilm"' in rule["Properties"]["Targets"][0]["Input"]
 
 
-def test_a_fleet_that_is_not_to_be_warmed_up_is_not() -> None:
-    assert fleet_app(warm_up="off").inference.fleet.warm_up is None
+def test_a_fleet_can_do_without_warm_up_and_rollback_alarms(adjusted: FleetApp) -> None:
+    assert adjusted.inference.fleet.warm_up is None
+    assert "AutoRollbackConfiguration" not in _deployment(adjusted)
 
 
-def test_a_fleet_can_do_without_rollback_alarms() -> None:
-    assert "AutoRollbackConfiguration" not in _deployment(fleet_app(rollback_alarms="false"))
-
-
-def test_the_readme_names_every_service_that_cloudformation_needs_permissions_for() -> None:
-    fleet = fleet_app(**{**UPDATES, "alarm_topic": ""}, parallel_builds="2", alarm_email="a@b.c")
+def test_the_readme_names_every_service_that_cloudformation_needs_permissions_for(
+    updated: FleetApp, adjusted: FleetApp, elsewhere: FleetApp
+) -> None:
     others = {"ApplicationAutoScaling": "application-autoscaling", "StepFunctions": "states"}
     services = {
         others.get(resource["Type"].split("::")[1], resource["Type"].split("::")[1].lower())
+        for fleet in (updated, adjusted, elsewhere)
         for stack in (fleet.models, fleet.inference)
         for resource in Template.from_stack(stack).to_json()["Resources"].values()
         if resource["Type"].startswith("AWS::")
@@ -207,11 +205,12 @@ def test_the_readme_names_every_service_that_cloudformation_needs_permissions_fo
     assert [service for service in sorted(services) if f"`{service}`" not in permissions] == []
 
 
-def test_logs_outlive_a_stack_that_fails_and_are_in_no_ones_way_in_the_next(default: FleetApp) -> None:
-    several = fleet_app(parallel_builds="2").models
+def test_logs_outlive_a_stack_that_fails_and_are_in_no_ones_way_in_the_next(
+    default: FleetApp, adjusted: FleetApp
+) -> None:
     groups = [
         group
-        for stack in (default.models, default.inference, several)
+        for stack in (default.models, default.inference, adjusted.models)
         for group in Template.from_stack(stack).find_resources("AWS::Logs::LogGroup").values()
     ]
 
@@ -220,19 +219,22 @@ def test_logs_outlive_a_stack_that_fails_and_are_in_no_ones_way_in_the_next(defa
     assert [each for each in groups if "LogGroupName" in each["Properties"]] == []
 
 
-def test_what_a_destroyed_fleet_has_left_is_taken_up_again() -> None:
-    key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
-    fleet = fleet_app(bucket="kept-models", encryption_key=key)
-    template = Template.from_stack(fleet.models)
-    (project,) = template.find_resources("AWS::CodeBuild::Project").values()
-    variables = {
-        each["Name"]: each["Value"] for each in project["Properties"]["Environment"]["EnvironmentVariables"]
-    }
-    (model,) = Template.from_stack(fleet.inference).find_resources("AWS::SageMaker::Model").values()
+def _variables(fleet: FleetApp) -> dict[str, dict[str, Any]]:
+    """The variables of what builds the models, by their names."""
+    projects = Template.from_stack(fleet.models).find_resources("AWS::CodeBuild::Project").values()
+    environments = [project["Properties"]["Environment"] for project in projects]
+    (variables,) = (each["EnvironmentVariables"] for each in environments if "FLEET_LOG_GROUP" in str(each))
+    return {each["Name"]: each for each in variables}
 
-    assert variables["FLEET_REPOSITORY"] == "s3://kept-models/models/"
+
+def test_what_a_destroyed_fleet_has_left_is_taken_up_again(adjusted: FleetApp) -> None:
+    template = Template.from_stack(adjusted.models)
+    variables = _variables(adjusted)
+    (model,) = Template.from_stack(adjusted.inference).find_resources("AWS::SageMaker::Model").values()
+
+    assert variables["FLEET_REPOSITORY"]["Value"] == "s3://kept-models/models/"
     assert model["Properties"]["PrimaryContainer"]["ModelDataUrl"] == "s3://kept-models/models/"
-    assert key in json.dumps(template.find_resources("AWS::IAM::Policy"))
+    assert KEY in json.dumps(template.find_resources("AWS::IAM::Policy"))
     assert [template.find_resources(kind) for kind in ("AWS::S3::Bucket", "AWS::KMS::Key")] == [{}, {}]
 
 
@@ -265,8 +267,8 @@ def test_a_deployment_that_is_to_start_no_build_runs_no_code() -> None:
     assert _code(fleet_app(build_on_deployment="false").models) == set()
 
 
-def test_several_builds_at_a_time_are_runs_that_the_deployment_starts() -> None:
-    template = Template.from_stack(fleet_app(parallel_builds="6").models)
+def test_several_builds_at_a_time_are_runs_that_the_deployment_starts(adjusted: FleetApp) -> None:
+    template = Template.from_stack(adjusted.models)
     ((name, machine),) = template.find_resources("AWS::StepFunctions::StateMachine").items()
 
     template.has_resource_properties("Custom::TritonBuild", {"StateMachine": {"Ref": name}})
@@ -274,16 +276,14 @@ def test_several_builds_at_a_time_are_runs_that_the_deployment_starts() -> None:
     assert '"MaxConcurrency":6' in json.dumps(machine).replace("\\", "")
 
 
-def test_retired_models_do_not_keep_the_fleet_from_another_release() -> None:
-    inference = fleet_app(retired_models="bert,t5").inference
-    checks = Template.from_stack(inference).find_resources("Custom::TritonNames").values()
+def test_retired_models_do_not_keep_the_fleet_from_another_release(adjusted: FleetApp) -> None:
+    checks = Template.from_stack(adjusted.inference).find_resources("Custom::TritonNames").values()
 
     assert [check["Properties"]["NotNeeded"] for check in checks] == [["bert", "t5"]] * 2
 
 
-def test_every_build_may_use_the_companys_key_of_the_assets() -> None:
-    arn = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
-    template = Template.from_stack(fleet_app(parallel_builds="2", asset_key=arn).models).to_json()
+def test_every_build_may_use_the_companys_key_of_the_assets(adjusted: FleetApp) -> None:
+    template = Template.from_stack(adjusted.models).to_json()
     decrypts = [
         statement["Resource"]
         for each in template["Resources"].values()
@@ -292,14 +292,11 @@ def test_every_build_may_use_the_companys_key_of_the_assets() -> None:
         if statement.get("Sid") == "SourceKey"
     ]
 
-    assert decrypts == [arn, arn]  # of what builds, and of the steps of a run
+    assert decrypts == [KEY, KEY]  # of what builds, and of the steps of a run
 
 
-def test_the_secret_of_a_private_hub_reaches_the_build_and_no_other_is_readable() -> None:
-    arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:hub-token-a1B2c3"
-    template = Template.from_stack(fleet_app(models="resnet50", hub_token=arn).models).to_json()
-    resources = template["Resources"].values()
-    (project,) = (each for each in resources if each["Type"] == "AWS::CodeBuild::Project")
+def test_the_secret_of_a_private_hub_reaches_the_build_and_no_other_is_readable(adjusted: FleetApp) -> None:
+    resources = Template.from_stack(adjusted.models).to_json()["Resources"].values()
     read = [
         statement["Resource"]
         for each in resources
@@ -308,28 +305,24 @@ def test_the_secret_of_a_private_hub_reaches_the_build_and_no_other_is_readable(
         if "secretsmanager" in str(statement["Action"])
     ]
 
-    assert {"Name": "HF_TOKEN", "Type": "SECRETS_MANAGER", "Value": arn} in project["Properties"][
-        "Environment"
-    ]["EnvironmentVariables"]
-    assert read == [arn]
+    assert _variables(adjusted)["HF_TOKEN"] == {
+        "Name": "HF_TOKEN",
+        "Type": "SECRETS_MANAGER",
+        "Value": SECRET,
+    }
+    assert read == [SECRET]
 
 
-def test_another_host_image_reaches_the_endpoint() -> None:
-    ami = "al2-ami-sagemaker-inference-gpu-2-1"
-    template = Template.from_stack(fleet_app(release="25.04", inference_ami=ami).inference)
-    (config,) = template.find_resources("AWS::SageMaker::EndpointConfig").values()
-
-    assert config["Properties"]["ProductionVariants"][0]["InferenceAmiVersion"] == ami
-
-
-def test_weights_reach_the_build() -> None:
-    template = Template.from_stack(
-        fleet_app(models="resnet50", weights="RESNET50_WEIGHTS=s3://weights/resnet50.pt").models
+def test_another_host_image_reaches_the_endpoint(adjusted: FleetApp) -> None:
+    (config,) = (
+        Template.from_stack(adjusted.inference).find_resources("AWS::SageMaker::EndpointConfig").values()
     )
-    (project,) = template.find_resources("AWS::CodeBuild::Project").values()
-    variables = project["Properties"]["Environment"]["EnvironmentVariables"]
 
-    assert {"Name": "RESNET50_WEIGHTS", "Type": "PLAINTEXT", "Value": "s3://weights/resnet50.pt"} in variables
+    assert config["Properties"]["ProductionVariants"][0]["InferenceAmiVersion"] == AMI
+
+
+def test_weights_reach_the_build(adjusted: FleetApp) -> None:
+    assert _variables(adjusted)["RESNET50_WEIGHTS"]["Value"] == "s3://weights/resnet50.pt"
 
 
 def test_the_source_of_the_build_job_is_the_model_folder(default: FleetApp) -> None:
