@@ -122,7 +122,7 @@ def test_the_client_finds_the_endpoint_by_its_alias(small: Stayed) -> None:
 def _asked_in_binary(
     stayed: Stayed, model: str, *, tensor: str, shape: list[int], output: str
 ) -> np.ndarray[Any, Any]:
-    """What a model makes of ones."""
+    """The answer of a model to ones."""
     answer = stayed.ask(f"""
 import boto3, json, numpy as np, tritonclient.http as triton
 tensor = triton.InferInput({tensor!r}, {shape}, "FP32")
@@ -140,7 +140,7 @@ print(json.dumps(read(response["Body"].read(), header_length=size).as_numpy({out
 
 
 def _asked_by_alias(stayed: Stayed, model: str, inputs: str, *, output: str) -> Any:
-    """What a model makes of inputs, which are Python."""
+    """The answer of a model to inputs, which are Python."""
     return stayed.ask(f"""
 import sys, json, numpy as np
 sys.path.insert(0, {str(ROOT / "model_builds")!r})

@@ -1,4 +1,4 @@
-"""What cdk-nag finds in the stacks is accepted where it is, with its reason, and nothing else is."""
+"""The findings of cdk-nag in the stacks are accepted where they are, and there are no others."""
 
 from __future__ import annotations
 
