@@ -73,6 +73,7 @@ def _arguments(documented: griffe.Object) -> Iterator[str]:
         f"| {described.get(parameter.name, '')} |"
         for parameter in init.parameters
         if parameter.name not in _GIVEN_BY_EVERY_CONSTRUCT
+        and parameter.kind is not griffe.ParameterKind.var_keyword
     ]
     if rows:
         yield "## Arguments\n\n| argument | type | default | |\n|---|---|---|---|\n" + "\n".join(rows)

@@ -581,25 +581,6 @@ NAMES_AND_NUMBERS = (
         ),
     ),
     Case(
-        endpoint.tag_set,
-        "tags",
-        good=(
-            given(tags={f"team-{number}": 256 * "x" for number in range(50)}),
-            given(tags={128 * "k": None, "cost centre": "a_b.c:/=+-@"}),
-            given(tags={"Größe": "\u00bd\u00a0m\u3000"}),
-        ),
-        bad=(
-            given(tags={f"team-{number}": "" for number in range(51)}),
-            given(tags={"AWS:team": "search"}),
-            given(tags={"": "search"}),
-            given(tags={129 * "k": "search"}),
-            given(tags={"team": 257 * "x"}),
-            given(tags={"cost\tcentre": "search"}),
-            given(tags={"team": "search\n"}),
-            given(tags={"team": "search & find"}),
-        ),
-    ),
-    Case(
         network_checks.account_id,
         "account-id",
         good=(given(account="123456789012"), given(account=None)),

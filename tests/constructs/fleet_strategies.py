@@ -243,9 +243,6 @@ _images = values(
     tag_=mostly(st.just("25.09-py3"), st.sampled_from(["a b", None])),
     has_multi_model_label=mostly(st.just(True), st.just(False)),
 )
-_tags = st.dictionaries(
-    mostly(st.sampled_from(["team", "cost-centre"]), st.just("aws:reserved")), st.sampled_from(["a", ""])
-)
 _folders = values(
     S3Folder, bucket_=st.just(BUCKET), prefix=mostly(st.sampled_from(["a/", "a/b", ""]), st.just("/a//b"))
 )
@@ -265,7 +262,6 @@ _shared: dict[str, st.SearchStrategy[Any]] = {
         mostly(st.sampled_from(["A", "B_C", "SAGEMAKER_X"]), st.just("1a")), st.text("ab=", max_size=5)
     ),
     "encryption_key": st.just(KEY),
-    "tags": _tags,
 }
 _hosting: dict[str, st.SearchStrategy[Any]] = {
     "provision_timeout": durations(300, 3600),

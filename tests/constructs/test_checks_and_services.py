@@ -9,7 +9,6 @@ import botocore.session
 import pytest
 
 from tests.constructs.check_cases import NO_STATISTICS, STATISTICS
-from triton_fleet.endpoint.checks import _TAG_CATEGORIES, MOST_TAGS
 from triton_fleet.hosting.checks import LONGEST_CONTENT_TYPE, LONGEST_RESOURCE_NAME, MOST_CONTENT_TYPES
 from triton_fleet.hosting.deployment_checks import MOST_ROLLBACK_ALARMS
 
@@ -51,15 +50,8 @@ def test_a_query_of_a_policy_takes_any_statistic() -> None:
         ("JsonContentType", LONGEST_CONTENT_TYPE),
         ("CsvContentTypes", MOST_CONTENT_TYPES),
         ("JsonContentTypes", MOST_CONTENT_TYPES),
-        ("TagList", MOST_TAGS),
         ("AlarmList", MOST_ROLLBACK_ALARMS),
     ],
 )
 def test_a_limit_is_sagemakers_own(shape: str, longest: int) -> None:
     assert _shape("sagemaker", shape)["max"] == longest
-
-
-def test_a_tag_is_made_of_the_kinds_of_characters_that_sagemaker_names() -> None:
-    kinds = re.findall(r"\\p\{(\w)\}", _shape("sagemaker", "TagKey")["pattern"])
-
-    assert sorted(kinds) == sorted(_TAG_CATEGORIES)

@@ -274,7 +274,6 @@ def test_every_mistake_is_reported_at_once_with_the_path(stack: Stack, repositor
         ({"provision_timeout": Duration.seconds(299)}, "number-range"),
         ({"provision_timeout": Duration.millis(500_500)}, "whole-time"),
         ({"instance_type": "ml.m5.xlarge", "volume_size": Size.gibibytes(513)}, "number-range"),
-        ({"tags": {"aws:team": "a"}}, "tags"),
         ({"deployment": Canary(wait=Duration.millis(1500))}, "whole-time"),
     ],
 )

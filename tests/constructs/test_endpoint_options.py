@@ -54,7 +54,6 @@ def _everything(stack: Stack) -> MultiModelEndpoint:
         undocumented_instance_pools=True,
         provision_timeout=Duration.minutes(20),
         server=TritonServer(metrics=TritonMetrics(), request_threads=16),
-        tags={"team": "search"},
     )
 
 
@@ -150,14 +149,6 @@ def test_variables_are_added_to_those_of_the_server(stack: Stack, resources: Res
 
     assert environment["OMP_NUM_THREADS"] == "1"
     assert environment["SAGEMAKER_TRITON_PING_MODE"] == "live"
-
-
-def test_tags_are_on_everything_that_can_have_some(stack: Stack, resources: Resources) -> None:
-    _create(stack, tags={"team": "search"})
-
-    for kind in ("Model", "EndpointConfig", "Endpoint"):
-        (resource,) = resources(f"AWS::SageMaker::{kind}")
-        assert resource["Tags"] == [{"Key": "team", "Value": "search"}]
 
 
 def test_another_host_image_can_be_named_for_an_image_of_ones_own_as_well(

@@ -114,6 +114,10 @@ def _tagged(stack: Stack) -> None:
     Tags.of(_scaled(stack)).add("team", "search")
 
 
+def _tagged_endpoint(stack: Stack) -> None:
+    Tags.of(_multi(stack)).add("team", "search")
+
+
 def _network(stack: Stack) -> EndpointNetwork:
     vpc = ec2.Vpc(stack, "Vpc", availability_zones=["eu-west-1a", "eu-west-1b"], nat_gateways=0)
     return EndpointNetwork(stack, "Network", vpc=vpc)
@@ -195,7 +199,7 @@ def _scheduled(stack: Stack) -> None:
 
 
 PLAIN = Reached("the one statement", _plain)
-TAGS = Reached("tags={...}", lambda stack: _multi(stack, tags={"team": "search"}))
+TAGS = Reached("aws_cdk.Tags.of(endpoint).add(...)", _tagged_endpoint)
 ONLY_COMPONENTS = LeftOut(
     "SageMaker takes it for inference components only, which serve without Triton's own caching"
 )

@@ -79,7 +79,6 @@ def _everything(stack: Stack) -> SingleModelEndpoint:
         deployment=Canary(),
         rollback_alarms=["errors"],
         endpoint_name="everything",
-        tags={"team": "search"},
     )
 
 

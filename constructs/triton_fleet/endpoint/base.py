@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import jsii
 from aws_cdk import Annotations as Advice
-from aws_cdk import Names, Resource, Tags
+from aws_cdk import Names, Resource
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -98,8 +98,6 @@ class Endpoint(Resource, VariantMetrics):
         self.repository = shared.repository
         self.server = shared.server
         self.deployment = shared.deployment
-        for key, value in shared.tags.items():
-            Tags.of(self).add(key, value)
 
     @staticmethod
     @typed

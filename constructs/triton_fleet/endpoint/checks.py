@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 
 from triton_models.base.checks import Check
@@ -92,48 +91,6 @@ def metric_interval(seconds: float | None, *, where: str) -> Iterator[Problem]:
         expected=f"{', '.join(map(str, METRIC_INTERVALS[:-1]))} or {METRIC_INTERVALS[-1]} s",
         why="alarms and auto scaling read metrics every minute",
         fix="use one of these, or omit it for a minute",
-    )
-
-
-TAGS = Check(
-    id="tags", source="2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Tag.html"
-)
-"""Tags are valid in AWS."""
-
-MOST_TAGS = 50
-_LONGEST_TAG_KEY = 128
-_LONGEST_TAG_VALUE = 256
-# Unicode's letters, numbers and separators, which exclude tabs and line ends.
-_TAG_CATEGORIES = "LNZ"
-_TAG_SIGNS = "_.:/=+-@"
-
-
-def tag_set(tags: Mapping[str, str | None], *, where: str) -> Iterator[Problem]:
-    """Yield the problems with tags; None is a value that is known only at deployment."""
-    if len(tags) > MOST_TAGS:
-        yield _tags_problem(f"{len(tags)} tags", where)
-    for key, value in tags.items():
-        reserved = not key or key.lower().startswith("aws:")
-        if reserved or not (
-            _is_tag_text(key, _LONGEST_TAG_KEY) and _is_tag_text(value or "", _LONGEST_TAG_VALUE)
-        ):
-            yield _tags_problem(f"a tag is {key[:40]!a}: {(value or '')[:40]!a}", where)
-
-
-def _is_tag_text(text: str, longest: int) -> bool:
-    return len(text) <= longest and all(
-        each in _TAG_SIGNS or unicodedata.category(each)[0] in _TAG_CATEGORIES for each in text
-    )
-
-
-def _tags_problem(what: str, where: str) -> Problem:
-    return TAGS.problem(
-        what=what,
-        where=where,
-        expected=f"at most {MOST_TAGS} tags; keys of 1 to {_LONGEST_TAG_KEY} and values of up to "
-        f"{_LONGEST_TAG_VALUE} letters, digits, spaces and any of {_TAG_SIGNS}; no key that starts with aws:",
-        why="AWS refuses it, at least for some resources",
-        fix="omit the tag, or use only these characters",
     )
 
 

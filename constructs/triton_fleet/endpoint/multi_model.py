@@ -97,7 +97,6 @@ class MultiModelEndpoint(Endpoint):
         capacity_reservation: CapacityReservation | None = None,
         core_dumps: CoreDumps | None = None,
         inference_ami: str | None = None,
-        tags: Mapping[str, str] = _NOTHING,
         **excluded: NoReturn,
     ) -> None:
         """Create the endpoint with its model, configuration, role and log group.
@@ -162,7 +161,6 @@ class MultiModelEndpoint(Endpoint):
             inference_ami: The host image, which brings the GPU's driver. By default that of the CUDA of
                 `release`, also for an image of your own. Where SageMaker refuses it on your instance type,
                 use release 25.04, or name another one here.
-            tags: Of everything in the endpoint that can have tags.
             excluded: Nothing: what a multi-model endpoint cannot do is refused with the reason.
 
         Raises:
@@ -194,7 +192,6 @@ class MultiModelEndpoint(Endpoint):
                 enhanced_metrics=enhanced_metrics,
                 metric_interval=metric_interval,
                 log_retention=log_retention,
-                tags=tags,
             ),
         )
         hosting = Hosting(

@@ -15,7 +15,7 @@ from aws_cdk import aws_logs as logs
 from triton_fleet.arguments.checks import literal_list
 from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.tokens import known
-from triton_fleet.endpoint.checks import container_environment, metric_interval, tag_set
+from triton_fleet.endpoint.checks import container_environment, metric_interval
 from triton_fleet.endpoint.instance_checks import host_ami, local_storage
 from triton_fleet.hosting.checks import resource_name
 from triton_fleet.hosting.deployment import Deployment, deployment_problems
@@ -55,7 +55,6 @@ class Shared:
     enhanced_metrics: bool
     metric_interval: Duration | None
     log_retention: logs.RetentionDays
-    tags: Mapping[str, str]
 
     def check(
         self,
@@ -83,8 +82,6 @@ class Shared:
             collector.add(
                 resource_name(known(self.endpoint_name), what="the endpoint", where=where("endpoint_name"))
             )
-        tags = {key: known(value) for key, value in self.tags.items()}
-        collector.add(tag_set(tags, where=where("tags")))
         collector.add(
             literal_list(self.rollback_alarms, name="rollback_alarms", where=where("rollback_alarms"))
         )

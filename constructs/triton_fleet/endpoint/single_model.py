@@ -90,7 +90,6 @@ class SingleModelEndpoint(Endpoint):
         cpu_image: bool = False,
         environment: Mapping[str, str] = _NOTHING,
         encryption_key: kms.IKey | None = None,
-        tags: Mapping[str, str] = _NOTHING,
     ) -> None:
         """Create the endpoint with its models, configuration, role and log group.
 
@@ -130,7 +129,6 @@ class SingleModelEndpoint(Endpoint):
                 every variant, because they share an image. By default they run the image for GPUs as well.
             environment: Variables for models and backends, besides those that `server` sets.
             encryption_key: Encrypts the instances' volumes, on types without local NVMe only.
-            tags: Of everything in the endpoint that can have tags.
 
         Raises:
             FleetError: An unknown instance type or release, a GPU too old for the release, a release or
@@ -159,7 +157,6 @@ class SingleModelEndpoint(Endpoint):
                 enhanced_metrics=enhanced_metrics,
                 metric_interval=metric_interval,
                 log_retention=log_retention,
-                tags=tags,
             ),
         )
         self.data_capture = data_capture
