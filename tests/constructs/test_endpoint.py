@@ -76,22 +76,6 @@ def test_a_gpu_that_is_newer_than_every_ami_is_left_to_sagemakers_own_host(
     assert "InferenceAmiVersion" not in the_variant(resources)
 
 
-def test_an_instance_with_nvme_gets_neither_volume_nor_key(
-    endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    (config,) = resources("AWS::SageMaker::EndpointConfig")
-
-    assert "KmsKeyId" not in config
-    assert "VolumeSizeInGB" not in the_variant(resources)
-
-
-def test_model_and_configuration_can_be_replaced_because_they_have_no_name(
-    endpoint: MultiModelEndpoint, resources: Resources
-) -> None:
-    assert "ModelName" not in resources("AWS::SageMaker::Model")[0]
-    assert "EndpointConfigName" not in resources("AWS::SageMaker::EndpointConfig")[0]
-
-
 def test_a_deployment_keeps_what_auto_scaling_has_made_of_the_fleet(
     endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
