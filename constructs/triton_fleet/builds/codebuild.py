@@ -160,6 +160,12 @@ def source_key_statements(key: kms.IKey | None) -> list[iam.PolicyStatement]:
     return [iam.PolicyStatement(sid="SourceKey", actions=["kms:Decrypt"], resources=[key.key_arn])]
 
 
+def log_statement(log_group: logs.ILogGroup) -> iam.PolicyStatement:
+    """Return the statement for writing to a log group."""
+    actions = ["logs:CreateLogStream", "logs:PutLogEvents"]
+    return iam.PolicyStatement(sid="Logs", actions=actions, resources=[log_group.log_group_arn])
+
+
 def codebuild_statements(
     *, source: assets.Asset, key: kms.IKey | None, log_group: logs.ILogGroup
 ) -> list[iam.PolicyStatement]:
@@ -182,11 +188,7 @@ def codebuild_statements(
             resources=[source.bucket.bucket_arn],
         ),
         *source_key_statements(key),
-        iam.PolicyStatement(
-            sid="Logs",
-            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-            resources=[log_group.log_group_arn],
-        ),
+        log_statement(log_group),
     ]
 
 

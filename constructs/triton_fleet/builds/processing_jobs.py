@@ -20,7 +20,7 @@ from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
 from triton_fleet.builds.code.run_processing_job import LOG_GROUP
-from triton_fleet.builds.codebuild import source_key_statements
+from triton_fleet.builds.codebuild import log_statement, source_key_statements
 from triton_fleet.builds.commands import ENVIRONMENT, commands
 from triton_fleet.builds.inputs import BuildInputs
 from triton_fleet.images.image import TritonImage
@@ -184,11 +184,7 @@ def starter_statements(
         ),
         # CloudWatch looks for events in all of a group, and names no stream in what it asks IAM for.
         iam.PolicyStatement(sid="JobLogs", actions=["logs:FilterLogEvents"], resources=[every_stream]),
-        iam.PolicyStatement(
-            sid="Logs",
-            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-            resources=[log_group.log_group_arn],
-        ),
+        log_statement(log_group),
     ]
 
 
