@@ -262,6 +262,7 @@ _shared: dict[str, st.SearchStrategy[Any]] = {
         mostly(st.sampled_from(["A", "B_C", "SAGEMAKER_X"]), st.just("1a")), st.text("ab=", max_size=5)
     ),
     "encryption_key": st.just(KEY),
+    "role": st.just(ROLE),
 }
 _hosting: dict[str, st.SearchStrategy[Any]] = {
     "provision_timeout": durations(300, 3600),

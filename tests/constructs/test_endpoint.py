@@ -16,6 +16,7 @@ from synthesised import Resources, statements, the_container, the_variant
 from tests.reported import reported
 from tests.triton_models.declared_models import declare
 from triton_fleet import (
+    AllAtOnce,
     Canary,
     FleetError,
     ModelBuildProject,
@@ -266,6 +267,37 @@ def test_a_mistake_names_its_rule(
 ) -> None:
     with reported(rule):
         MultiModelEndpoint(stack, "Endpoint", repository=repository, **arguments)
+
+
+def test_an_existing_role_gets_the_permissions_before_the_model_is_created(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    role = iam.Role.from_role_arn(stack, "Own", "arn:aws:iam::123456789012:role/serving")
+    endpoint = MultiModelEndpoint(stack, "Endpoint", repository=repository, role=role)
+    template = Template.from_stack(stack)
+    (own,) = (
+        name
+        for name, each in template.find_resources("AWS::IAM::Policy").items()
+        if each["Properties"]["Roles"] == ["serving"]
+    )
+    (model,) = template.find_resources("AWS::SageMaker::Model").values()
+
+    assert endpoint.role is role
+    assert own in model["DependsOn"]
+    assert model["Properties"]["ExecutionRoleArn"] == "arn:aws:iam::123456789012:role/serving"
+    assert not any("instances" in str(each.get("Description")) for each in resources("AWS::IAM::Role"))
+
+
+def test_what_an_immutable_role_must_allow_is_a_warning(stack: Stack, repository: ModelRepository) -> None:
+    arn = "arn:aws:iam::123456789012:role/serving"
+    role = iam.Role.from_role_arn(stack, "Own", arn, mutable=False)
+    endpoint = MultiModelEndpoint(stack, "Endpoint", repository=repository, role=role, deployment=AllAtOnce())
+    endpoint.roll_back_on(["errors"])
+
+    allow = Match.string_like_regexp("(?=.*s3:GetObject)(?=.*kms:Decrypt)(?=.*ecr:BatchGetImage)")
+    assert len(Annotations.from_stack(stack).find_warning("/Fleet/Endpoint", allow)) == 1
+    policies = Template.from_stack(stack).find_resources("AWS::IAM::Policy").values()
+    assert not any(each["Properties"]["Roles"] == ["serving"] for each in policies)
 
 
 def test_an_unknown_region_is_a_mistake(stack_in: Callable[[str], Stack]) -> None:

@@ -14,12 +14,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sagemaker as sagemaker
 from aws_cdk.interfaces import aws_sagemaker as references
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from triton_fleet.arguments.collector import ProblemCollector, warn
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
-from triton_fleet.endpoint.execution_role import execution_role, see_alarms
+from triton_fleet.endpoint.execution_role import execution_role, is_immutable, see_alarms
 from triton_fleet.endpoint.imported import ImportedEndpoint, invocation_grant
 from triton_fleet.endpoint.instance_checks import host_ami_reported
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
@@ -76,7 +76,8 @@ class Endpoint(Resource, VariantMetrics):
     instance: InstanceType
     release: Release
     image: TritonImage
-    role: iam.Role
+    role: iam.IRole
+    _policy: IDependable
     log_group: logs.ILogGroup
     _start: EndpointStart
     _resource: sagemaker.CfnEndpoint
@@ -188,13 +189,15 @@ class Endpoint(Resource, VariantMetrics):
         how the endpoint learns of it.
 
         Args:
-            alarms: Alarms, or names of alarms. The role may describe them.
+            alarms: Alarms, or names of alarms. The role may describe them, unless it is immutable.
 
         Raises:
             FleetError: More than ten alarms altogether, one of them twice, or an endpoint without deployment.
         """
         names, before = alarm_names(alarms), len(self._shared.rollback_alarms)
         self._roll_back_on(names)
+        if is_immutable(self.role):
+            return
         # A policy of its own: an alarm may need the configuration, which needs the role's first policy.
         policy = iam.Policy(
             self, f"RollbackAlarms{before}", statements=[see_alarms(self, names)], roles=[self.role]
@@ -291,7 +294,7 @@ class Endpoint(Resource, VariantMetrics):
             repository=repository,
         )
         self.log_group = logs.LogGroup.from_log_group_name(self, "Logs", self._start.log_group_name)
-        self.role = execution_role(
+        self.role, self._policy = execution_role(
             self,
             endpoint_name=self.literal_name,
             shared=self._shared,
@@ -321,7 +324,7 @@ class Endpoint(Resource, VariantMetrics):
             enable_network_isolation=self._shared.network_isolation or None,
         )
         # SageMaker tries the role out when the model is created; without this its policy may come later.
-        model.node.add_dependency(self.role.node.find_child("DefaultPolicy"), self._start.resource)
+        model.node.add_dependency(self._policy, self._start.resource)
         return model
 
     def _environment(self, **further: str) -> dict[str, str]:

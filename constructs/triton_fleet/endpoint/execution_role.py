@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aws_cdk import ArnFormat, Stack
+from aws_cdk import Annotations, ArnFormat, Stack
 from aws_cdk import aws_iam as iam
-from constructs import Construct
+from aws_cdk import aws_kms as kms
+from constructs import Construct, IDependable
 
 from triton_fleet.endpoint.shared import Shared
 from triton_fleet.hosting.compliance import acknowledge_network_interfaces
 from triton_fleet.images.image import TritonImage
 from triton_fleet.metrics.facts import HOST_NAMESPACE, INVOCATION_NAMESPACE
 
+IMMUTABLE_ROLE = "triton-fleet:immutable-role"
+"""The id of the warning of a given role that gets no permissions."""
+
 
 def execution_role(
     scope: Construct, *, endpoint_name: str, shared: Shared, image: TritonImage, log_group_arn: str
-) -> iam.Role:
-    """A role for the instances that can read the repository, pull one image, log and publish metrics.
+) -> tuple[iam.IRole, IDependable]:
+    """The role of the instances, which may read the repository, pull one image, log and publish metrics.
+
+    Returns the role, and the policy that has to be there before the role is used.
 
     Args:
         scope: The endpoint.
@@ -26,7 +32,8 @@ def execution_role(
         image: The image that the instances pull.
         log_group_arn: Where they log.
     """
-    role = iam.Role(
+    network, key = shared.network, shared.encryption_key
+    role = shared.role or iam.Role(
         scope,
         # An endpoint of another name comes with a role of its own. Were it the same one, its policy would
         # name the new log group only, and the old endpoint could not log until it is gone.
@@ -34,26 +41,47 @@ def execution_role(
         assumed_by=iam.ServicePrincipal("sagemaker.amazonaws.com"),
         description=f"What the instances of the endpoint {endpoint_name} may do",
     )
-    network, key = shared.network, shared.encryption_key
-    shared.repository.grant_read(role)
-    for statement in (*image.pull_statements(), *_telemetry_statements(shared, log_group_arn)):
-        role.add_to_policy(statement)
+    granted = shared.repository.grant_read(role).principal_statements
+    statements = [*image.pull_statements(), *_telemetry_statements(shared, log_group_arn)]
     if shared.rollback_alarms:
-        role.add_to_policy(see_alarms(scope, shared.rollback_alarms))
+        statements.append(see_alarms(scope, shared.rollback_alarms))
     if network is not None:
         network.allow_repository(shared.repository)
-        for statement in network._statements():
-            role.add_to_policy(statement)
+        statements += network._statements()
+    *_, policy = [role.add_to_principal_policy(each).policy_dependable for each in statements]
+    assert policy is not None  # noqa: S101 -- every role has one, or pretends to
+    if network is not None and shared.role is None:
         acknowledge_network_interfaces(role)
     if key is not None:
-        key.grant(role, "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
-        iam.Grant.add_to_principal(
-            grantee=role,
-            actions=["kms:CreateGrant"],  # the volume is attached by EC2, which SageMaker lets use the key
-            resource_arns=[key.key_arn],
-            conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
-        )
-    return role
+        granted += _grant_volume(role, key)
+    if is_immutable(role):
+        _advise_on_immutable(scope, [*granted, *statements])
+    return role, policy
+
+
+def is_immutable(role: iam.IRole) -> bool:
+    """Return whether permissions that a role was given are dropped: no policy holds them."""
+    return not any(isinstance(each, iam.CfnPolicy) for each in role.node.find_all())
+
+
+def _grant_volume(role: iam.IRole, key: kms.IKey) -> list[iam.PolicyStatement]:
+    used = key.grant(role, "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext")
+    attached = iam.Grant.add_to_principal(
+        grantee=role,
+        actions=["kms:CreateGrant"],  # the volume is attached by EC2, which SageMaker lets use the key
+        resource_arns=[key.key_arn],
+        conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+    )
+    return [*used.principal_statements, *attached.principal_statements]
+
+
+def _advise_on_immutable(scope: Construct, statements: Sequence[iam.PolicyStatement]) -> None:
+    actions = sorted({action for each in statements for action in each.actions})
+    Annotations.of(scope).add_warning_v2(
+        IMMUTABLE_ROLE,
+        "The role is imported as immutable, so no permission was added to it. It must allow "
+        f"{', '.join(actions)}, and SageMaker to assume it.",
+    )
 
 
 def see_alarms(scope: Construct, names: Sequence[str]) -> iam.PolicyStatement:

@@ -90,6 +90,7 @@ class MultiModelEndpoint(Endpoint):
         routing: Routing | None = None,
         ssm_access: bool = False,
         encryption_key: kms.IKey | None = None,
+        role: iam.IRole | None = None,
         volume_size: Size | None = None,
         instance_pools: Sequence[str] = (),
         undocumented_instance_pools: bool = False,
@@ -150,6 +151,8 @@ class MultiModelEndpoint(Endpoint):
                 account.
             encryption_key: Encrypts the instances' volumes, on types without local NVMe only. The NVMe of the
                 others is encrypted by their hardware.
+            role: An existing role for the instances, which SageMaker may assume; permissions are added to it.
+                By default a new one.
             volume_size: Of the volume that caches models, 1 to 512 GiB, on types without local NVMe only.
             instance_pools: Up to four types that stand in for instance_type, in this order, when there is no
                 capacity for it. All need its GPU model. Refused without undocumented_instance_pools.
@@ -192,6 +195,7 @@ class MultiModelEndpoint(Endpoint):
                 enhanced_metrics=enhanced_metrics,
                 metric_interval=metric_interval,
                 log_retention=log_retention,
+                role=role,
             ),
         )
         hosting = Hosting(

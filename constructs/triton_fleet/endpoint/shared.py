@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 
@@ -55,6 +56,7 @@ class Shared:
     enhanced_metrics: bool
     metric_interval: Duration | None
     log_retention: logs.RetentionDays
+    role: iam.IRole | None
 
     def check(
         self,

@@ -90,6 +90,7 @@ class SingleModelEndpoint(Endpoint):
         cpu_image: bool = False,
         environment: Mapping[str, str] = _NOTHING,
         encryption_key: kms.IKey | None = None,
+        role: iam.IRole | None = None,
     ) -> None:
         """Create the endpoint with its models, configuration, role and log group.
 
@@ -129,6 +130,8 @@ class SingleModelEndpoint(Endpoint):
                 every variant, because they share an image. By default they run the image for GPUs as well.
             environment: Variables for models and backends, besides those that `server` sets.
             encryption_key: Encrypts the instances' volumes, on types without local NVMe only.
+            role: An existing role for the instances, which SageMaker may assume; permissions are added to it.
+                By default a new one.
 
         Raises:
             FleetError: An unknown instance type or release, a GPU too old for the release, a release or
@@ -157,6 +160,7 @@ class SingleModelEndpoint(Endpoint):
                 enhanced_metrics=enhanced_metrics,
                 metric_interval=metric_interval,
                 log_retention=log_retention,
+                role=role,
             ),
         )
         self.data_capture = data_capture

@@ -48,7 +48,7 @@ def acknowledge_local_storage(
         Validations.of(config).acknowledge(Acknowledgment(id=f"{pack}-{_KEY_RULE}", reason=reason))
 
 
-def acknowledge_network_interfaces(role: iam.Role) -> None:
+def acknowledge_network_interfaces(role: iam.IRole) -> None:
     """Acknowledge that a role may handle network interfaces whose ids are not known before they exist.
 
     Call it where the statements of an `EndpointNetwork` are added to a role. Which subnets, groups and VPC

@@ -167,7 +167,7 @@ class GreenFleetAlarms(Construct):
             {each.name: each.create(self, alarm_name=literal) for literal, each in declared.items()}
         )
         # By their literal names: the alarms are made after the role, on which the configuration depends.
-        endpoint.role.add_to_policy(see_alarms(endpoint, tuple(declared)))
+        endpoint.role.add_to_principal_policy(see_alarms(endpoint, tuple(declared)))
         endpoint._roll_back_on([alarm.alarm_name for alarm in self.alarms.values()])
 
 
