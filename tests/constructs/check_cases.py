@@ -712,12 +712,7 @@ DEPLOYMENTS = (
         operations.warm_up_interval,
         "warm-up-interval",
         good=(given(seconds=1), given(seconds=300)),
-        bad=(
-            given(seconds=None),
-            given(seconds=0.5),
-            given(seconds=301),
-            given(seconds=0.9),
-        ),
+        bad=(given(seconds=None), given(seconds=0.5), given(seconds=301), given(seconds=0.9)),
     ),
     Case(
         operations.warm_up_models,
@@ -1178,11 +1173,7 @@ REPOSITORY_AND_BUILDS = (
     Case(
         functions.artifact_timeout,
         "artifact-timeout",
-        good=(
-            given(seconds=60),
-            given(seconds=3600),
-            given(seconds=90.5),
-        ),
+        good=(given(seconds=60), given(seconds=3600), given(seconds=90.5)),
         bad=(given(seconds=None), given(seconds=59), given(seconds=3601)),
     ),
     Case(

@@ -30,10 +30,7 @@ class Server:
         """Return the problems of `fleet check` with an artifact."""
         try:
             wanted = target(
-                release=self.release,
-                gpu=self.gpu,
-                instance_type=self.instance_type,
-                endpoint=self.endpoint,
+                release=self.release, gpu=self.gpu, instance_type=self.instance_type, endpoint=self.endpoint
             )
         except FleetError as error:
             return list(error.problems)

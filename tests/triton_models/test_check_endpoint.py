@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.triton_models.publishing_aws import (
-    own_endpoints,
-    write_manifest,
-)
+from tests.triton_models.publishing_aws import own_endpoints, write_manifest
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.repository import check_endpoint as check_endpoint_module

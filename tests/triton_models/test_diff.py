@@ -12,11 +12,7 @@ from typing import Any
 import pytest
 
 from tests.triton_models.declared_models import declare
-from tests.triton_models.publishing_aws import (
-    EARLIER,
-    client,
-    write_manifest,
-)
+from tests.triton_models.publishing_aws import EARLIER, client, write_manifest
 from triton_models.artifact.targets import ANY
 from triton_models.base.errors import FleetError
 from triton_models.builds.inputs import Inputs, find_inputs
@@ -84,10 +80,7 @@ def test_what_has_changed_is_reported(models):
 
 def test_an_artifact_that_was_published_without_its_inputs_is_made_again(models):
     declare(models, "net")
-    assert state(published(Manifest(), "net", None), models) == (
-        "changed",
-        ("published without its inputs",),
-    )
+    assert state(published(Manifest(), "net", None), models) == ("changed", ("published without its inputs",))
 
 
 def test_inputs_survive_the_manifest_and_a_manifest_without_them_reads(models):

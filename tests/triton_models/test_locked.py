@@ -117,11 +117,7 @@ def test_finding_changed_models_installs_its_own_lock(source: Path) -> None:
     ],
 )
 def test_pytorch_alone_is_asked_of_its_own_index(
-    source: Path,
-    installed: Callable[[str | None], None],
-    requirements: str,
-    version: str | None,
-    asked: bool,
+    source: Path, installed: Callable[[str | None], None], requirements: str, version: str | None, asked: bool
 ) -> None:
     (source / "requirements.txt").write_text(requirements)
     installed(version)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.triton_models.publishing_aws import (
-    artifact,
-    consistent_manifest,
-)
+from tests.triton_models.publishing_aws import artifact, consistent_manifest
 from triton_models.artifact.targets import ANY
 from triton_models.repository.manifest import ModelRecord
 from triton_models.repository.publish import publish

@@ -51,8 +51,7 @@ def _quota(name: str, code: str, value: float, **fields: Any) -> dict[str, Any]:
 
 def _listed(service: Stubber, *quotas: dict[str, Any], more: bool = False) -> None:
     service.add_response(
-        "list_aws_default_service_quotas",
-        {"Quotas": list(quotas), **({"NextToken": "more"} if more else {})},
+        "list_aws_default_service_quotas", {"Quotas": list(quotas), **({"NextToken": "more"} if more else {})}
     )
 
 
