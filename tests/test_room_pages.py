@@ -25,7 +25,7 @@ def page(room: Path) -> str:
     return ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
 
 
-def neighbours(room: Path) -> set[str]:
+def neighbors(room: Path) -> set[str]:
     return {each.name for each in ROOMS if each.parent == room.parent and each != room}
 
 
@@ -41,7 +41,7 @@ def imported(room: Path) -> set[str]:
             else:
                 continue
             found |= {match[1] for name in names if (match := re.match(rf"{room.parent.name}\.(\w+)", name))}
-    return found & neighbours(room)
+    return found & neighbors(room)
 
 
 @every_room
@@ -49,7 +49,7 @@ def test_a_page_fits_on_a_screen_and_names_every_import(room: Path) -> None:
     *_, last = page(room).splitlines()
 
     assert len(page(room).splitlines()) <= SCREEN
-    assert set(re.findall(r"\b[a-z]+\b", last.removeprefix("Imports: "))) & neighbours(room) == imported(room)
+    assert set(re.findall(r"\b[a-z]+\b", last.removeprefix("Imports: "))) & neighbors(room) == imported(room)
 
 
 @every_room

@@ -65,7 +65,7 @@ def holds(name: str) -> bool:
     Raises:
         KeyError: There is no such assumption.
     """
-    _known[name]  # a misspelt one must not hold
+    _known[name]  # a misspelled one must not hold
     return name not in _false
 
 

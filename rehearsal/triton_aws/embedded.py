@@ -180,7 +180,7 @@ class EmbeddedAws:
     def url(self) -> str:
         """The endpoint of every service.
 
-        It is localhost and not 127.0.0.1: by that name moto recognises a host in the URL of a template.
+        It is localhost and not 127.0.0.1: by that name moto recognizes a host in the URL of a template.
         """
         return f"http://localhost:{self.port}"
 

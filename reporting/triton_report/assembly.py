@@ -88,10 +88,10 @@ def read_assembly(folder: Path) -> Assembly:
         manifest = json.loads((folder / "manifest.json").read_text())
     except (OSError, ValueError) as error:
         raise FleetError.of(
-            what=f"{folder} is not what `cdk synth` writes: {error}",
+            what=f"{folder} is not the output of `cdk synth`: {error}",
             where="the cloud assembly",
             expected="a folder with a manifest.json and a template for each stack",
-            fix="run `cdk synth` first, and give its output folder",
+            fix="run `cdk synth` first, and use its output folder",
             rule="assembly",
         ) from error
     resources: dict[Key, Resource] = {}

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> Report:
     project = _project(Path.cwd())
     progress(f"synthesising {arguments.base}")
     base = committed(project, arguments.base)
-    progress(f"synthesising {arguments.head or 'the working tree'}")
+    progress(f"synthesizing {arguments.head or 'the working tree'}")
     head = committed(project, arguments.head) if arguments.head else working_tree(project)
     published = _published(arguments.repository) if arguments.repository else None
     report = Report(comparison=compare(base, head, published=published))
@@ -78,7 +78,7 @@ def _project(folder: Path) -> Path:
         if (each / "cdk.json").is_file():
             return each
     raise FleetError.of(
-        what="there is no cdk.json here",
+        what="the folder has no cdk.json",
         where=str(folder),
         expected="the folder of a CDK project, or one inside it",
         fix="change to the project, then run the command again",

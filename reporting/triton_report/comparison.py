@@ -72,7 +72,7 @@ class Comparison:
     def costs_after(self) -> dict[str, Estimate]:
         """The new cost of each variant, including those of orphaned stacks."""
         behind = {
-            f"{fleet.name} of {fleet.stack}, left behind": estimate
+            f"{fleet.name} of {fleet.stack}, orphaned": estimate
             for fleet in fleets(self.before)
             if fleet.stack in self.stacks_left and (estimate := fleet.cost(models=0)) is not None
         }

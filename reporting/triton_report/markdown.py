@@ -1,4 +1,4 @@
-"""The report as Markdown: a line that says it all, then what a reviewer has to look at, then the details."""
+"""The report as Markdown: the headline, then what a reviewer must look at, then the details."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _VERBS = {
     Effect.ADDED: ("is added", "are added"),
     Effect.CHANGED: ("changes in place", "change in place"),
     Effect.RENAMED: (
-        "gets another id: it is created anew, and the old one deleted",
-        "get other ids: they are created anew, and the old ones deleted",
+        "gets another id: a new one is created, and the old one is deleted",
+        "get other ids: new ones are created, and the old ones are deleted",
     ),
     Effect.REPLACED: ("is replaced", "are replaced"),
     Effect.REMOVED: ("is removed", "are removed"),
@@ -35,7 +35,7 @@ _VERBS = {
 
 
 def markdown(comparison: Comparison) -> str:
-    """The whole report, which ends with a newline."""
+    """Return the report, which ends with a newline."""
     parts = [
         f"### {headline(comparison)}",
         *_table(comparison),
@@ -55,12 +55,12 @@ def headline(comparison: Comparison) -> str:
     left = comparison.stacks_left
     lost = len(comparison.watching.alarms_lost)
     said = [
-        _counted(len(left), "stack left behind", "stacks left behind"),
+        _counted(len(left), "orphaned stack", "orphaned stacks"),
         _counted(risks.count(Risk.DOWNTIME), "risk of downtime", "risks of downtime"),
-        _counted(risks.count(Risk.DATA), "place where data is at stake", "places where data is at stake"),
+        _counted(risks.count(Risk.DATA), "risk to data", "risks to data"),
         _counted(risks.count(Risk.REPLACEMENT), "resource replaced", "resources replaced"),
-        _counted(len(comparison.permissions.widened), "permission widened", "permissions widened"),
-        _counted(lost, "alarm gone", "alarms gone"),
+        _counted(len(comparison.permissions.widened), "wider permission", "wider permissions"),
+        _counted(lost, "alarm removed", "alarms removed"),
         _difference(comparison),
         _counted(len(comparison.models), "model differs", "models differ"),
     ]
@@ -69,8 +69,8 @@ def headline(comparison: Comparison) -> str:
         return ", ".join(parts)
     if comparison.changes:
         changed = _counted(len(comparison.changes), "resource changes", "resources change")
-        return f"{changed}, at no risk"
-    return "Nothing changes in what is deployed"
+        return f"{changed}, without risk"
+    return "Nothing changes in the deployment"
 
 
 def _difference(comparison: Comparison) -> str:
@@ -78,8 +78,8 @@ def _difference(comparison: Comparison) -> str:
     if not least and not most:
         return ""
     if not least:
-        return f"up to {most:+,} USD a month"
-    return f"{least:+,} USD a month" if least == most else f"{least:+,} to {most:+,} USD a month"
+        return f"up to {most:+,} USD per month"
+    return f"{least:+,} USD per month" if least == most else f"{least:+,} to {most:+,} USD per month"
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
@@ -101,11 +101,11 @@ def _table(comparison: Comparison) -> Iterator[str]:
     if lost := comparison.watching.alarms_lost:
         names = ", ".join(f"`{name}`" for name in lost)
         lines.append(
-            f"| 🙈 alarm | {names} {'goes' if len(lost) == 1 else 'go'} | no one is notified any more |"
+            f"| 🙈 alarm | {names} {'is' if len(lost) == 1 else 'are'} removed | no one is notified |"
         )
     lines += [
-        f"| 🧟 left behind | The stack `{name}` is no longer in the app | a deployment does not touch it: it "
-        f"runs on and is billed until `aws cloudformation delete-stack --stack-name {name}` |"
+        f"| 🧟 orphaned | The stack `{name}` is no longer in the app | deployments do not touch it: it "
+        f"keeps running and is billed until `aws cloudformation delete-stack --stack-name {name}` |"
         for name in comparison.stacks_left
     ]
     if lines:
@@ -171,19 +171,21 @@ def _cost(comparison: Comparison) -> Iterator[str]:
         return
     parts = ["#### Cost"]
     if _amounts(before) != _amounts(after):
-        rows = ["| a month | before | after |", "|---|---|---|"]
+        rows = ["| USD per month | before | after |", "|---|---|---|"]
         for name in dict.fromkeys((*before, *after)):
             old, new = before.get(name), after.get(name)
-            rows.append(f"| `{name}`, fewest instances | {_amount(old, 'floor')} | {_amount(new, 'floor')} |")
-            rows.append(f"| `{name}`, most | {_amount(old, 'ceiling')} | {_amount(new, 'ceiling')} |")
+            rows.append(f"| `{name}`, minimum capacity | {_amount(old, 'floor')} | {_amount(new, 'floor')} |")
+            rows.append(
+                f"| `{name}`, maximum capacity | {_amount(old, 'ceiling')} | {_amount(new, 'ceiling')} |"
+            )
         parts.append("\n".join(rows))
     elif after:
         parts.append("Unchanged.")
     if unknown:
-        parts.append(f"No price is known of {', '.join(unknown)}.")
+        parts.append(f"The price of {', '.join(unknown)} is unknown.")
     arithmetic = [f"* {line}" for estimate in after.values() for line in estimate.lines()]
     if arithmetic:
-        parts.append(_folded("How that is calculated", "\n".join(arithmetic)))
+        parts.append(_folded("Calculation", "\n".join(arithmetic)))
     yield "\n\n".join(parts)
 
 
@@ -202,11 +204,11 @@ def _models(comparison: Comparison) -> Iterator[str]:
         parts.append("\n".join(_table_of_models(comparison)))
     if before and after and before != after:
         parts.append(
-            f"Built for {' and '.join(after)}, before for {' and '.join(before)}: every model has to be "
-            "built and published again, for a plan loads in one TensorRT on one GPU model."
+            f"Built for {' and '.join(after)}, previously for {' and '.join(before)}: every model must be "
+            "rebuilt and published, because a plan loads only in one TensorRT version on one GPU model."
         )
     if comparison.toolkit_changed:
-        parts.append("The toolkit that builds them differs: `fleet diff` says which are built again.")
+        parts.append("The toolkit that builds them differs: `fleet diff` lists the models to rebuild.")
     if parts:
         yield "\n\n".join(["#### Models", *parts])
 
@@ -231,9 +233,9 @@ def _row(cells: Sequence[str]) -> str:
 
 def _became(change: ModelChange) -> str:
     words = {
-        "removed": "removed; what is published of it stays until `fleet prune`",
-        "built": "the build job makes it from now on",
-        "not built": "the build job no longer makes it",
+        "removed": "removed; its published artifacts stay until `fleet prune`",
+        "built": "the build job now builds it",
+        "not built": "the build job no longer builds it",
     }
     files = f": {', '.join(f'`{file}`' for file in change.files)}" if change.files else ""
     return f"{words.get(change.what, change.what)}{files}"

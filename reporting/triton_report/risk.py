@@ -65,7 +65,7 @@ WORDS: Mapping[str, str] = {
 # What is in them when they go.
 _HOLD_DATA: Mapping[str, str] = {
     "AWS::S3::Bucket": "the objects in it",
-    "AWS::KMS::Key": "what only it can decrypt",
+    "AWS::KMS::Key": "everything that only it can decrypt",
     "AWS::Logs::LogGroup": "the logs in it",
     "AWS::SQS::Queue": "the messages in it",
     "AWS::DynamoDB::Table": "the items in it",
@@ -87,13 +87,13 @@ _HARMLESS = frozenset(
 _BECOMES_ANOTHER: Mapping[str, str] = {
     "AWS::SageMaker::EndpointConfig": "a new fleet of instances starts next to the old one and takes over",
     "AWS::SageMaker::Model": "a new fleet of instances starts next to the old one and takes over",
-    "AWS::ApplicationAutoScaling::ScalableTarget": "until it is there, nothing scales",
-    "AWS::IAM::Role": "policies elsewhere that name the old role's ARN no longer apply",
-    "AWS::SNS::Topic": "subscriptions have to be confirmed again",
-    "AWS::CodeBuild::Project": "the history of builds ends, and whoever starts it by the old name fails",
-    "AWS::CloudWatch::Alarm": "history and state begin anew",
-    "AWS::EC2::VPCEndpoint": "connections through it break until the new one is there",
-    "AWS::EC2::SecurityGroup": "rules elsewhere that name the old group no longer apply",
+    "AWS::ApplicationAutoScaling::ScalableTarget": "nothing scales until the new one exists",
+    "AWS::IAM::Role": "policies elsewhere with the old role's ARN no longer apply",
+    "AWS::SNS::Topic": "subscriptions must be confirmed again",
+    "AWS::CodeBuild::Project": "the history of builds is lost, and callers of the old name fail",
+    "AWS::CloudWatch::Alarm": "its history and state are lost",
+    "AWS::EC2::VPCEndpoint": "connections through it break until the new one exists",
+    "AWS::EC2::SecurityGroup": "rules elsewhere with the old group no longer apply",
 }
 
 
@@ -111,21 +111,21 @@ def meaning(change: Change) -> Meaning:
         )
     if change.effect is Effect.REMOVED or resource.type in _HARMLESS:
         return Meaning(risk=Risk.NONE, text="")
-    text = _BECOMES_ANOTHER.get(resource.type, "what holds its name or ARN elsewhere has to follow")
+    text = _BECOMES_ANOTHER.get(resource.type, "references to its name or ARN elsewhere must change")
     return Meaning(risk=Risk.REPLACEMENT, text=text)
 
 
 def _of_endpoint(change: Change) -> Meaning:
     if change.effect is Effect.REMOVED:
-        return Meaning(risk=Risk.DOWNTIME, text="every invocation of it fails from then on")
+        return Meaning(risk=Risk.DOWNTIME, text="every later invocation fails")
     before, after = change.before, change.resource
     if before is not None and before.properties.get("EndpointName") == after.properties.get("EndpointName"):
         text = "SageMaker refuses a second endpoint with that name: the deployment fails and rolls back"
         return Meaning(risk=Risk.DOWNTIME, text=text)
     return Meaning(
         risk=Risk.REPLACEMENT,
-        text="an endpoint of another name; the old one serves until the new one does, and whoever calls it "
-        "by its name instead of its alias fails after that",
+        text="an endpoint with another name; the old one serves until the new one does, and then callers of "
+        "its name, instead of the alias, fail",
     )
 
 
@@ -134,5 +134,5 @@ def _of_data(change: Change, held: str, *, kept: bool) -> Meaning:
         left = "the old one stays in the account, unmanaged"
         if change.effect is Effect.REMOVED:
             return Meaning(risk=Risk.DATA, text=left)
-        return Meaning(risk=Risk.DATA, text=f"the new one begins empty; {left}")
-    return Meaning(risk=Risk.DATA, text=f"{held}: gone for good")
+        return Meaning(risk=Risk.DATA, text=f"the new one starts empty; {left}")
+    return Meaning(risk=Risk.DATA, text=f"{held} will be lost")

@@ -213,7 +213,7 @@ def test_the_month_is_written_out_with_what_each_model_costs(
     dashboard = EndpointDashboard(stack, "Dashboard", endpoint=endpoint, scaling=scaling, models=40)
 
     assert dashboard.cost is not None
-    (text,) = (each["properties"]["markdown"] for each in _widgets(resources) if " a month: " in str(each))
+    (text,) = (each["properties"]["markdown"] for each in _widgets(resources) if " per month: " in str(each))
     assert text.splitlines()[-3:] == [f"* {line}" for line in dashboard.cost.lines()]
     assert "1 to 3 x" in text
     assert "each of 40 models" in text

@@ -149,7 +149,7 @@ def test_binary_tensors_pass_both_ways(shared):
 
 @pytest.mark.parametrize("kind", [BINARY_TYPE.title(), BINARY_TYPE.replace(";", "; ")])
 def test_triton_reads_a_binary_content_type_in_its_own_spelling_alone(kind, shared):
-    target = shared.upload("spelt-1.tar.gz", onnx_model(2.0))
+    target = shared.upload("spelled-1.tar.gz", onnx_model(2.0))
     with pytest.raises(shared.runtime.exceptions.ModelError) as error:
         shared.invoke(target, BINARY_HEADER + b"\x00\x00\x80\x3f", ContentType=f"{kind}{len(BINARY_HEADER)}")
     assert error.value.response["OriginalStatusCode"] == 400

@@ -66,4 +66,4 @@ def test_outside_of_a_project_it_says_so(
     monkeypatch.chdir(tmp_path)
 
     assert main(["report", "--base", "main"]) == 1
-    assert "there is no cdk.json here" in capsys.readouterr().err
+    assert "the folder has no cdk.json" in capsys.readouterr().err

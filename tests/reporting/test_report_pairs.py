@@ -62,17 +62,17 @@ def test_a_report_is_as_it_was_reviewed(
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("a-comment", "Nothing changes in what is deployed"),
-        ("more-instances", "up to +2,212 USD a month"),
-        ("a-larger-instance", "USD a month"),
+        ("a-comment", "Nothing changes in the deployment"),
+        ("more-instances", "up to +2,212 USD per month"),
+        ("a-larger-instance", "USD per month"),
         ("a-newer-release", "2 resources replaced"),
         ("a-second-model", "1 model differs"),
-        ("later-alarms", "at no risk"),
-        ("a-wide-permission", "1 permission widened"),
+        ("later-alarms", "without risk"),
+        ("a-wide-permission", "1 wider permission"),
         ("another-id", "replaced"),
-        ("no-more-capture", "1 place where data is at stake"),
-        ("no-alarms", "10 alarms gone"),
-        ("another-stack", "1 stack left behind"),
+        ("no-more-capture", "1 risk to data"),
+        ("no-alarms", "10 alarms removed"),
+        ("another-stack", "1 orphaned stack"),
     ],
 )
 def test_the_headline_says_what_matters(name: str, said: str, reports: dict[str, Comparison]) -> None:

@@ -229,11 +229,11 @@ PARAMETERS = (
             moved("minilm_pooling/1/model.py", "minilm_pooling/1/model.bin"),
         ),
     ),
-    Case("backend-unknown", "a misspelt one", MINILM, said("minilm_pooling", '"python"', '"Python"')),
+    Case("backend-unknown", "a misspelled one", MINILM, said("minilm_pooling", '"python"', '"Python"')),
     Case("backend-unknown", "one of another image", MINILM, said("minilm_pooling", '"python"', '"vllm"')),
     Case(
         "backend-unknown",
-        "a misspelt one on a server of one's own",
+        "a misspelled one on a server of one's own",
         REPOSITORY,
         said("minilm_pooling", '"python"', '"pyton"'),
     ),

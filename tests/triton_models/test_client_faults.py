@@ -393,14 +393,14 @@ def test_a_misspelt_name_that_hangs_at_s3_stops_nobody_else(world: World) -> Non
     client = world.client()
     ask(client)
     world.s3.otherwise = HANG
-    misspelt = threading.Thread(target=lambda: failed(lambda: client.infer(model="n", inputs=ROW)))
-    misspelt.start()
+    misspelled = threading.Thread(target=lambda: failed(lambda: client.infer(model="n", inputs=ROW)))
+    misspelled.start()
     world.s3.wait_until_asked(2)
     assert everyone(client) == [3.0] * THREADS
-    assert misspelt.is_alive()
+    assert misspelled.is_alive()
     world.s3.otherwise = manifest(m="m-1.tar.gz")
     world.s3.let_go()
-    misspelt.join()
+    misspelled.join()
 
 
 def test_a_name_whose_artifact_is_gone_is_resolved_again(world: World) -> None:

@@ -77,16 +77,16 @@ def test_a_fleet_that_scales_from_nothing_costs_nothing_without_requests() -> No
 
 def test_the_lines_show_the_arithmetic() -> None:
     assert list(estimate().lines()) == [
-        "1,099 to 4,395 USD a month: 1 to 4 x ml.g4dn.4xlarge x 1.505 USD/h x 730 h",
-        "549 USD a month for each of 2 models, at the floor; on an endpoint each 2,197 USD, so sharing saves "
-        "50%",
-        "Price: us-east-1, published by a third party, 2024. Storage, requests, logs and builds come on top",
+        "1,099 to 4,395 USD per month: 1 to 4 x ml.g4dn.4xlarge x 1.505 USD/h x 730 h",
+        "549 USD per month for each of 2 models, at the minimum capacity; on separate endpoints 2,197 USD, "
+        "so sharing saves 50%",
+        "Price: us-east-1, published by a third party, 2024. Storage, requests, logs and builds cost extra",
     ]
 
 
 def test_a_fleet_that_does_not_scale_costs_one_amount() -> None:
     first, *_ = estimate(least=2, most=2).lines()
-    assert first == "2,197 USD a month: 2 x ml.g4dn.4xlarge x 1.505 USD/h x 730 h"
+    assert first == "2,197 USD per month: 2 x ml.g4dn.4xlarge x 1.505 USD/h x 730 h"
 
 
 def test_a_price_given_by_hand_says_no_more_than_was_given() -> None:

@@ -37,7 +37,7 @@ def typed(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
 
     A token is of the type that it stands for. Numbers are finite, True and False are not numbers, and an
     integer will do for a float. A string is not a list of strings. Defaults are not looked at, nor is an
-    argument without an annotation; a misspelt argument remains Python's own TypeError.
+    argument without an annotation; a misspelled argument remains Python's own TypeError.
 
     Args:
         function: What to guard; its signature and its docstring stay as they are.
@@ -84,7 +84,7 @@ def _guarded(function: Callable[Parameters, Result], hints: Hints) -> Callable[P
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:
-            return function(*args, **kwargs)  # misspelt or missing: Python's own error names the function
+            return function(*args, **kwargs)  # misspelled or missing: Python's own error names the function
         annotations = resolved()
         problems = [
             problem

@@ -61,7 +61,7 @@ class BuildMachineChoice(ABC):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDemandMachine(BuildMachineChoice):
-    """A machine of CodeBuild that is billed by the minute of a build. Of GPUs it has the A10G.
+    """A CodeBuild machine that is billed per minute of a build. The available GPU is the A10G.
 
     Needs the quota "Concurrently running builds for Linux GPU Small environment", 0 in a new account.
     """
@@ -81,7 +81,7 @@ class OnDemandMachine(BuildMachineChoice):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedMachines(BuildMachineChoice):
-    """Machines that CodeBuild keeps for this account: a reserved-capacity fleet.
+    """Machines that CodeBuild reserves for this account: a reserved-capacity fleet.
 
     Builds start at once. The machines are billed for every hour that the fleet exists, used or not, with an
     initial charge for each; delete the stack, or leave this out, to end that. Builds beyond their number

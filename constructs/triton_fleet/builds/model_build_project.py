@@ -75,7 +75,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ModelBuildProject(Construct):
-    """A CodeBuild project that builds models on the hardware that serves them, and publishes them.
+    """A CodeBuild project that builds models on the serving hardware, and publishes them.
 
     It runs in the Triton image of the release, on the GPU model of the endpoint's instance type, because a
     TensorRT plan loads in no other version and on no other GPU. For an instance type without a GPU it runs on

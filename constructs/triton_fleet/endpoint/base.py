@@ -49,7 +49,7 @@ _LONGEST_NAME = 63
 
 @jsii.implements(sagemaker.IEndpoint)
 class Endpoint(Resource, VariantMetrics):
-    """A SageMaker endpoint: use `MultiModelEndpoint` or `SingleModelEndpoint`, which are one.
+    """A SageMaker endpoint, the base of `MultiModelEndpoint` and `SingleModelEndpoint`.
 
     It is an `aws_sagemaker.IEndpoint`: whatever takes one, such as the API Gateway integration, takes this.
     The metrics of its first variant are its own, such as `endpoint.metric_gpu_utilization()`. Those of
@@ -64,7 +64,7 @@ class Endpoint(Resource, VariantMetrics):
         instance: The first variant's instance type with its facts.
         release: The Triton release with its facts.
         repository: Where its models come from.
-        server: How Triton is started.
+        server: The options of the Triton server.
         deployment: How a new configuration takes over; None is SageMaker's own way.
         image: The image that the first variant runs.
         role: What the instances may do.
@@ -89,7 +89,7 @@ class Endpoint(Resource, VariantMetrics):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            shared: What every endpoint is given.
+            shared: The arguments of all endpoints.
         """
         super().__init__(scope, construct_id)
         self._shared = shared

@@ -42,7 +42,7 @@ def invocation_grant(
 
 @jsii.implements(sagemaker.IEndpoint)
 class ImportedEndpoint(Resource, VariantMetrics):
-    """An endpoint that is not created here. It is an `aws_sagemaker.IEndpoint`.
+    """An existing endpoint, as an `aws_sagemaker.IEndpoint`.
 
     Its metrics are those of a variant with the default name, as of `VariantMetrics`.
 

@@ -113,13 +113,13 @@ class MultiModelEndpoint(Endpoint):
                 does not stall the others.
             endpoint_name: A literal name, at most 63 letters, digits and hyphens. By default made from the
                 construct's path.
-            initial_instance_count: Instances at the first deployment. Later ones keep what auto scaling has
-                made of it.
-            server: How Triton is started.
+            initial_instance_count: Instances at the first deployment. Later deployments keep the number that
+                auto scaling has set.
+            server: The options of the Triton server.
             keep_models_cached: Keep models loaded until memory runs out. False loads and unloads a model for
                 each request, which suits only models that are hardly ever called.
             allow_unlisted_instance_type: Try an instance type that AWS does not list for multi-model
-                endpoints, such as ml.g6.2xlarge. SageMaker may refuse it, and would only at deployment.
+                endpoints, such as ml.g6.2xlarge. SageMaker may refuse it at deployment.
             container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. Triton
                 answers within two minutes without a model; the default of ten leaves room for a slow host.
             model_download_timeout: For the platform's download of model data to an instance, 60 to 3600 s.
@@ -129,23 +129,23 @@ class MultiModelEndpoint(Endpoint):
                 configuration was made; off, for no alarm or dashboard here can read that store.
             enhanced_metrics: Publish metrics of each instance as well, under its id. AWS's page about them
                 names single-model endpoints for those of requests, and all real-time ones for those of hosts.
-            metric_interval: How often the metrics of hosts are published, and with enhanced_metrics those of
-                requests: 10, 30 or 60 s, by default a minute.
-            log_retention: How long the containers' logs are kept.
-            deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
-                rolled back on nothing.
+            metric_interval: The interval at which metrics of hosts are published, and with enhanced_metrics
+                those of requests: 10, 30 or 60 s, by default a minute.
+            log_retention: The retention of the containers' logs.
+            deployment: The strategy for new configurations. None is SageMaker's default: all at once, without
+                rollback on alarms.
             rollback_alarms: The alarms that undo a deployment, or their names. Such an alarm exists before
                 the endpoint does: let it name the endpoint by a literal name, as `RollbackAlarms` do.
             network: The private subnets that the containers reach other services from. By default SageMaker's
                 own network.
-            network_isolation: Cut the containers off from any network. Models are still read, by the
-                platform; a Python model can call nothing.
+            network_isolation: Cut the containers off from any network. SageMaker still reads the models, but
+                a Python model cannot call anything.
             image: An image of your own, made from that of `release`.
             cpu_image: Run AWS's image for CPUs, whose tag ends in "-cpu", on an instance type without a GPU.
                 AWS lists the image for GPUs only, which is the default on either.
             environment: Variables for models and backends, besides those that `server` sets.
-            routing: How requests are spread over the instances. None leaves it to SageMaker, which sends a
-                multi-model request to an instance that has the model loaded; whether a strategy given here
+            routing: The distribution of requests over the instances. None leaves it to SageMaker, which sends
+                a multi-model request to an instance that has the model loaded; whether a strategy given here
                 keeps that is not documented.
             ssm_access: Let AWS Systems Manager open a shell on the instances, after AWS has allowed the
                 account.
@@ -288,14 +288,14 @@ class MultiModelEndpoint(Endpoint):
             if not instance.multi_model_documented:
                 Advice.of(self).add_warning_v2(
                     "triton-fleet:multi-model-undocumented",
-                    f"AWS does not list {instance.name} for multi-model endpoints. SageMaker may refuse it, "
-                    "and would only at deployment. Listed are ml.g4dn and ml.g5 with one GPU.",
+                    f"AWS does not list {instance.name} for multi-model endpoints. SageMaker may refuse it "
+                    "at deployment. Listed are ml.g4dn and ml.g5 with one GPU.",
                 )
         if len(types) > 1:
             Advice.of(self).add_warning_v2(
                 "triton-fleet:multi-model-pools-undocumented",
                 "AWS documents instance pools for single-model endpoints, and says nothing of multi-model "
-                "ones. SageMaker may refuse them, and would only at deployment.",
+                "ones. SageMaker may refuse them at deployment.",
             )
 
     def _serve(self, hosting: Hosting, instance: InstanceType, *, cache: str) -> sagemaker.CfnEndpoint:
@@ -313,7 +313,7 @@ class MultiModelEndpoint(Endpoint):
 
 
 def _known_arguments(excluded: Mapping[str, object]) -> None:
-    """Treat a misspelt argument as Python does."""
+    """Treat a misspelled argument as Python does."""
     for name in excluded:
         if name not in EXCLUDED:
             msg = f"MultiModelEndpoint.__init__() got an unexpected keyword argument {name!r}"

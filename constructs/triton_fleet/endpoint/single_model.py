@@ -97,7 +97,7 @@ class SingleModelEndpoint(Endpoint):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            repository: Where the artifacts are.
+            repository: The repository of the artifacts.
             variants: The production variants, one to ten; of most endpoints one, as in
                 `[Variant(artifact="resnet50-0123456789ab.tar.gz")]`.
             shadow_variant: Gets copies of the requests of the only production variant.
@@ -107,20 +107,20 @@ class SingleModelEndpoint(Endpoint):
                 waited for, and no function is made for it.
             data_capture: Keeps a sample of requests and answers.
             async_inference: Requests wait in a queue, and answers are written to S3: for large requests and
-                slow models. The fleet may then shrink to nothing.
+                slow models. The fleet may then scale to zero.
             release: The Triton release of every variant.
             endpoint_name: A literal name, at most 63 letters, digits and hyphens. By default made from the
                 construct's path.
-            server: How Triton is started. By default as for a multi-model endpoint, except that an instance
-                answers pings only once its model is loaded, and requests are routed to it only then.
+            server: The options of the Triton server. By default as for a multi-model endpoint, except that an
+                instance answers pings only once its model is loaded, and requests are routed to it only then.
             detailed_observability: Publish metrics of each GPU and of the container to CloudWatch's
                 OpenTelemetry store; set in any case, as SageMaker's own default has changed.
             enhanced_metrics: Publish metrics of each instance as well, under its id.
-            metric_interval: How often the metrics of hosts are published, and with enhanced_metrics those of
-                requests: 10, 30 or 60 s, by default a minute.
-            log_retention: How long the containers' logs are kept.
-            deployment: How a new configuration takes over. None is SageMaker's own way: all at once, and
-                rolled back on nothing.
+            metric_interval: The interval at which metrics of hosts are published, and with enhanced_metrics
+                those of requests: 10, 30 or 60 s, by default a minute.
+            log_retention: The retention of the containers' logs.
+            deployment: The strategy for new configurations. None is SageMaker's default: all at once, without
+                rollback on alarms.
             rollback_alarms: The alarms that undo a deployment, or their names. Such an alarm exists before
                 the endpoint does: let it name the endpoint by a literal name, as `RollbackAlarms` do.
             network: The private subnets that the containers reach other services from.

@@ -68,8 +68,8 @@ class ModelLibrary(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            source: The folder with requirements.txt, triton_models/ and models/. Without it nothing is
-                built: artifacts come from elsewhere.
+            source: The folder with requirements.txt, triton_models/ and models/. None if artifacts are built
+                elsewhere.
             models: The models to build: folders in models/, or `folder:form`. By default every folder.
             instance_type: The endpoint's instance type, as `ModelBuildProject.instance_type`.
             release: The endpoint's Triton release.

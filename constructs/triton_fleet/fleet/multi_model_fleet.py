@@ -45,7 +45,7 @@ _USUAL_ON_GPUS: tuple[ScalingTarget, ...] = (InvocationsPerGpu(per_minute=600), 
 
 
 class MultiModelFleet(Construct):
-    """Models behind one multi-model endpoint: built, served, scaled, watched and followed by an alias.
+    """Models behind one multi-model endpoint, with builds, auto scaling, alarms, a dashboard and an alias.
 
     Another instance type or release is another endpoint: it is filled and warmed next to the old one, then
     the alias moves. Findings of AwsSolutions, NIST 800-53, HIPAA and PCI DSS are accepted with a reason each.
@@ -118,7 +118,7 @@ class MultiModelFleet(Construct):
             thresholds: The limits of normal operation.
             warm_up: Requests that load models on a new fleet. By default the smallest request of each model
                 that is built.
-            retired_models: Models that the fleet may lose with another release or instance type.
+            retired_models: Models that may be missing after a change of the release or the instance type.
             alarm_topic: The topic that gets the alarms.
             alarm_email: An address that gets the alarms; unused with `alarm_topic`.
             hourly_price_usd: The price of an instance per hour. By default the price on demand.

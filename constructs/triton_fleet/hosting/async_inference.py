@@ -38,7 +38,7 @@ _Notification = sagemaker.CfnEndpointConfig.AsyncInferenceNotificationConfigProp
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncInference:
-    """Makes a single-model endpoint answer through S3: `InvokeEndpointAsync` instead of `InvokeEndpoint`.
+    """Asynchronous inference through S3: `InvokeEndpointAsync` instead of `InvokeEndpoint`.
 
     For requests of up to 1 GB and answers that may take an hour. Requests wait in a queue of SageMaker's, so
     the fleet may shrink to no instance at all without requests: give `EndpointScaling` min_capacity=0.
@@ -47,9 +47,9 @@ class AsyncInference:
     the queue instead; `RollbackAlarms`, which count requests, never go off.
 
     Attributes:
-        requests: Where callers put what they ask: the role may read it.
-        output: Where answers are written.
-        failure: Where errors are written; None to hear of them by the topic alone.
+        requests: The folder for requests, which the role may read.
+        output: The folder for answers.
+        failure: The folder for errors; None to report them only through the topic.
         success_topic: Notified of each answer.
         error_topic: Notified of each failure.
         include_inference_in: The notifications that hold the answer itself, if that has 128 KB at most.

@@ -25,21 +25,21 @@ DATA_CAPTURE = Check(
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataCapture:
-    """Writes requests and answers to S3, for monitoring, audits or training.
+    """Capture of requests and answers in S3, for monitoring, audits or training.
 
     A multi-model endpoint cannot have one: SageMaker captures for endpoints that serve one model.
 
     Attributes:
-        bucket: Where to.
-        prefix: What comes before the files, which are sorted by endpoint, variant and hour.
-        sampling_percent: The share of requests that is kept, 0 to 100. All by default, which on a busy
-            endpoint is a lot of data; its requests do not wait for it.
+        bucket: The bucket to write to.
+        prefix: The prefix of the files, which are sorted by endpoint, variant and hour.
+        sampling_percent: The share of requests to capture, 0 to 100. The default is all, which is a lot of
+            data on a busy endpoint; requests do not wait for it.
         inputs: Keep what was asked.
         outputs: Keep what was answered.
         encryption_key: Encrypts the files. By default what the bucket does by itself.
-        csv_content_types: Content types that are kept as CSV text.
-        json_content_types: Content types that are kept as JSON. All others, Triton's binary one among them,
-            are kept in base64.
+        csv_content_types: Content types that are stored as CSV.
+        json_content_types: Content types that are stored as JSON. All others, including Triton's binary type,
+            are stored in base64.
     """
 
     bucket: s3.IBucket

@@ -17,7 +17,7 @@ _Config = sagemaker.CfnEndpointConfig.CoreDumpConfigProperty
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreDumps:
-    """Keeps the memory of a crashed container in S3, for whoever debugs a backend.
+    """Core dumps of crashed containers, stored in S3 for debugging backends.
 
     A dump holds models and requests: whoever may read the folder may read those.
 
@@ -25,7 +25,7 @@ class CoreDumps:
     https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCoreDumpConfig.html
 
     Attributes:
-        folder: Where to.
+        folder: The folder to write to.
         encryption_key: Encrypts the dumps; None for the default key of S3.
     """
 

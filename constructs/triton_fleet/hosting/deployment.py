@@ -142,10 +142,10 @@ class _Portion:
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment(ABC):
-    """The way of an endpoint to a new configuration.
+    """The strategy by which an endpoint moves to a new configuration.
 
     Attributes:
-        wait: How long alarms are watched after each step before the next, 0 to 3600 s. The default lets the
+        wait: The time to watch alarms after each step, 0 to 3600 s. The default lets the
             models in use be loaded, so that the next step does not add more cold instances, and gives the
             rollback alarms twice as many minutes as they look at.
         maximum_time: When the deployment is given up and rolled back, 600 to 28800 s. By default the waits of
@@ -273,7 +273,7 @@ class BlueGreen(Deployment, ABC):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllAtOnce(BlueGreen):
-    """A second fleet is started, then takes all traffic at once; `wait` is how long it is watched then."""
+    """A deployment that moves all traffic to a second fleet at once, then watches it for `wait`."""
 
     _divides_the_fleet: ClassVar[bool] = False
 
@@ -287,11 +287,11 @@ class AllAtOnce(BlueGreen):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary(BlueGreen):
-    """A second fleet is started, a part of it is tried with real traffic, then it takes all of it.
+    """A deployment that tries a part of a second fleet with real traffic, then moves all traffic.
 
     Attributes:
-        size: The part that is tried, at most 50 % of the fleet. Small by default, for its requests are the
-            ones that meet instances without models.
+        size: The part to try first, at most 50 % of the fleet. Small by default, because its requests meet
+            instances without models.
     """
 
     size: CapacitySize = CapacitySize(value=10, by_percent=True)
@@ -313,11 +313,11 @@ class Canary(BlueGreen):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear(BlueGreen):
-    """A second fleet is started and takes the traffic in equal steps.
+    """A deployment that starts a second fleet and moves the traffic in equal steps.
 
     Attributes:
-        step: What moves at a time, 10 to 50 % of the fleet. A quarter by default: a step's models are loaded
-            while three quarters of the traffic still meet theirs.
+        step: The part that moves at a time, 10 to 50 % of the fleet. A quarter by default: a step's models
+            are loaded while three quarters of the traffic still meet theirs.
     """
 
     step: CapacitySize = CapacitySize(value=25, by_percent=True)
@@ -339,16 +339,16 @@ class Linear(BlueGreen):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rolling(Deployment):
-    """Batch by batch, new instances come and old ones go. Needs quota for one batch more than the fleet.
+    """A deployment that replaces instances batch by batch, with quota for one batch more than the fleet.
 
     The best of the four for GPUs, of which an account seldom has twice as many as it uses. Only for an
     endpoint with one variant.
 
     Attributes:
-        batch: What is replaced at a time, 5 to 50 % of the fleet. A quarter by default: a batch's models are
-            loaded while three quarters of the fleet still have theirs.
-        rollback_batch: What is put back at a time when an alarm rolls back, 5 to 100 %. All of the fleet by
-            default, which is fastest and needs quota for it; name a portion where the quota does not suffice.
+        batch: The part that is replaced at a time, 5 to 50 % of the fleet. A quarter by default: a batch's
+            models are loaded while three quarters of the fleet still have theirs.
+        rollback_batch: The part that is replaced at a time in a rollback, 5 to 100 %. The default is 100 %,
+            which is fastest and needs quota for a second fleet; use less if the quota is too low.
     """
 
     _replaces_in_batches: ClassVar[bool] = True

@@ -41,7 +41,7 @@ _MOST_GROUPS = 5
 
 
 class VpcService(str, Enum):
-    """An AWS service that instances or callers in a private subnet reach through a VPC endpoint.
+    """An AWS service that instances or callers in private subnets reach through a VPC endpoint.
 
     AWS documents S3 as needed for models to be read. Whether image pulls, logs and metrics of a hosted model
     take the way through the VPC is not documented; the other endpoints are therefore created by default, and
@@ -114,8 +114,8 @@ class EndpointNetwork(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             vpc: The VPC.
-            subnets: Private subnets, such as `vpc.isolated_subnets`. By default all that have a way out, or
-                all isolated ones if none has.
+            subnets: Private subnets, such as `vpc.isolated_subnets`. By default all with a route to the
+                internet, or all isolated ones if there are none.
             security_groups: Up to five of your own. By default one that lets nothing in and HTTPS out.
             create_vpc_endpoints: The VPC endpoints to create. By default all of VpcService that are not said
                 to exist, for instances behind a NAT gateway too: it bills each gigabyte of a model, and the

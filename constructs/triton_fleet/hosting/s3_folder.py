@@ -14,7 +14,7 @@ from triton_fleet.hosting.network import EndpointNetwork
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Folder:
-    """A bucket, and what comes before the names of the objects.
+    """A bucket and a prefix of object names.
 
     Attributes:
         bucket: The bucket, in the endpoint's region.

@@ -47,7 +47,7 @@ class TritonMetrics:
     network isolation cuts off. Each metric of each model is billed as a custom metric.
 
     Attributes:
-        namespace: Where CloudWatch keeps them: not one of AWS's own, which begin with "AWS/".
+        namespace: Their CloudWatch namespace, which must not start with "AWS/".
         port: The container's port that the server offers them at.
     """
 
@@ -104,9 +104,9 @@ class TritonServer:
             thread of the model instance: more help with large tensors on a machine with idle cores.
         metrics: Publish Triton's own metrics to CloudWatch. None by default: they are billed by model, and a
             fleet has thousands.
-        inference_type: What a request of a single-model endpoint is: a tensor request ("infer"), or one for
-            Triton's generate extension of language models, with the answer at once or as a stream. None is
-            Triton's default, "infer". For releases from 25.03 on; a multi-model endpoint ignores it.
+        inference_type: The kind of requests of a single-model endpoint: a tensor request ("infer"), or one
+            for Triton's generate extension of language models, with the answer at once or as a stream. None
+            is Triton's default, "infer". For releases from 25.03 on; a multi-model endpoint ignores it.
         allow_grpc: Open Triton's gRPC interface inside the container, for models that call other models
             through it. SageMaker itself speaks HTTP only. Off, as in the container.
         grpc_port: The port of that. None is Triton's default, 8001.

@@ -35,7 +35,7 @@ class Routing(str, Enum):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedVariant(VariantMetrics):
-    """A variant as an endpoint serves it: what scaling, alarms and dashboards are made for.
+    """A deployed variant of an endpoint, for scaling, alarms and dashboards.
 
     Its metrics are those of `VariantMetrics`, such as `metric_invocations()`.
 
@@ -61,7 +61,7 @@ class DeployedVariant(VariantMetrics):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstancePool:
-    """An instance type that stands in for a variant's own when there is no capacity for that.
+    """A further instance type of a variant, used if the preferred one has no capacity.
 
     Attributes:
         instance_type: The type.
@@ -86,7 +86,8 @@ class Hosting:
             that is to be invoked by its name only. Of a shadow variant: the share of requests that is copied
             to it, as a part of the production variant's weight.
         instance_pools: Types that stand in for instance_type when there is no capacity for it, in this order.
-        provision_timeout: How long SageMaker looks for capacity, 300 to 3600 s; by default its own.
+        provision_timeout: The time that SageMaker tries to find capacity, 300 to 3600 s; by default
+            SageMaker's own.
         routing: How requests are spread over the instances; None for SageMaker's own way.
         ssm_access: Let AWS Systems Manager open a shell on the instances, after AWS has allowed the account.
         volume_size: Of the volume, 1 to 512 GiB, on types without local NVMe only.
@@ -123,7 +124,7 @@ class Hosting:
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant(Hosting):
-    """A variant of a single-model endpoint: one artifact, and the instances that serve it, see `Hosting`.
+    """A variant of a single-model endpoint: one artifact, and the instances that serve it.
 
     Attributes:
         artifact: The file name of the artifact in the repository, such as "resnet50-0123456789ab.tar.gz".

@@ -91,7 +91,7 @@ class TritonImage:
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomImage:
-    """An image in an ECR repository of yours, made from Triton with SageMaker's interface.
+    """An image in your ECR repository, based on Triton with SageMaker's interface.
 
     The endpoint's `release` says what it holds: plans and host driver are checked against that. The
     image has to be built from it, with the start script at /usr/bin/serve.
@@ -101,8 +101,8 @@ class CustomImage:
     the label into your own Dockerfile: of a base image from elsewhere nothing is known here.
 
     Attributes:
-        repository: Where it is; in the endpoint's region. One of another account needs a policy that lets
-            the endpoint's role pull.
+        repository: The ECR repository, in the endpoint's region. In another account, it needs a policy that
+            lets the endpoint's role pull.
         tag: Its tag. A tag that moves makes instances that scaling adds differ from those that run.
         digest: Its digest, "sha256:...", instead of a tag.
         described_by: A Dockerfile, the output of `docker inspect`, or the folder of an OCI image layout.

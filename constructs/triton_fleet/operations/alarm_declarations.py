@@ -36,7 +36,7 @@ class AlarmDeclaration:
         severity: How urgent it is.
         metric: What is watched, by the minute.
         threshold: The highest value that is still normal.
-        minutes: How many of the last minutes are looked at.
+        minutes: The number of recent minutes to evaluate.
         out_of: How many of them have to be above the threshold.
         what: What the alarm means, in a sentence.
         why: Why the threshold and the minutes are what they are.

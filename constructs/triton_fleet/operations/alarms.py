@@ -71,10 +71,10 @@ class EndpointAlarms(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            endpoint: What to watch.
+            endpoint: The endpoint to watch.
             variant: Which of its variants, by name; None for the first, of most endpoints the only one.
             scaling: Its auto scaling, for the alarms about a fleet that cannot grow, or does not.
-            thresholds: Where normal ends.
+            thresholds: The limits of normal operation.
             log_group: The endpoint's log group, for the alarm about failed loads: no metric of
                 SageMaker's says so. Costs one metric of your own.
             topic: Gets the alarms. Without one they only change their state.

@@ -78,14 +78,14 @@ class EndpointDashboard(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            endpoint: What to show.
+            endpoint: The endpoint to show.
             variant: Which of its variants, by name; None for the first, of most endpoints the only one.
             alarms: Its alarms: their states come first, and each threshold is a line in its chart.
             scaling: Its auto scaling: the limits of its capacity are lines in the chart of instances.
-            models: How many models share the endpoint, to see what each costs; 0 if it is not known.
-            hourly_price_usd: What an instance costs you for an hour. By default the price on demand in
-                `triton_models.facts.prices`, with its region and date; of a type that is not there, cost
-                is shown in instances and seconds of them.
+            models: The number of models on the endpoint, to show the cost of each; 0 if it is not known.
+            hourly_price_usd: The price of an instance per hour. By default the on-demand price in
+                `triton_models.facts.prices`, with its region and date; without a price, cost is shown in
+                instances and their seconds.
 
         Raises:
             FleetError: There is no such variant, the price or the number of models is invalid, or alarms or

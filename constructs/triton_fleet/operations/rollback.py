@@ -77,7 +77,8 @@ class RollbackAlarms(Construct):
             construct_id: The construct's id.
             endpoint_name: The literal name of the endpoint that will be deployed.
             variant_name: The name of its variant.
-            thresholds: Where normal ends; of these, the errors and the minimum of requests are used.
+            thresholds: The limits of normal operation; of these, the errors and the minimum of requests are
+                used.
 
         Raises:
             FleetError: A name that is known only at deployment, or thresholds that no metric can pass.
@@ -142,8 +143,8 @@ class GreenFleetAlarms(Construct):
             construct_id: The construct's id.
             endpoint: The endpoint; it has to say how it is deployed.
             variant: The name of the variant; None for the only one, or the first.
-            thresholds: Where normal ends; of these, the errors and the minimum of requests are used. Of a
-                canary, requests are few: lower the minimum if its share is less.
+            thresholds: The limits of normal operation; of these, the errors and the minimum of requests are
+                used. Of a canary, requests are few: lower the minimum if its share is less.
 
         Raises:
             FleetError: An endpoint without deployment or with more than ten alarms, no such variant, or

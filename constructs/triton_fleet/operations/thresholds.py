@@ -26,17 +26,17 @@ class Thresholds:
         server_error_percent: 5XX answers of all requests.
         model_error_percent: Requests that the model's container did not answer with success. Above the server
             errors, because a client's bad input counts as one.
-        latency_p99: How long the slowest hundredth of requests may take in the container. Without the time in
-            which a model is loaded first.
+        latency_p99: The limit of the container's 99th percentile latency, without the time for loading
+            models.
         cache_hit_percent: Evictions in minutes with fewer hits than this are thrash.
         disk_percent: The disk that keeps downloaded models. When it is full, unloaded ones are deleted and
             have to be downloaded again.
         gpu_memory_percent: A cache is meant to be full; above this not even one more small model fits.
         busy_percent: GPUs (or vCPUs, on a type without) busier than this while the fleet could grow: auto
             scaling has long asked for an instance that does not come.
-        minimum_requests: Requests in a minute from which on shares and percentiles of them count. Of fewer,
-            one failure is a large share. Lower it for an endpoint that is seldom called.
-        oldest_request: How long a request may wait in the queue of an asynchronous endpoint.
+        minimum_requests: The requests per minute from which percentages and percentiles count. Of fewer
+            requests, one failure is a large share. Lower it for an endpoint that is rarely called.
+        oldest_request: The limit for the age of the oldest request in the queue of an asynchronous endpoint.
     """
 
     server_error_percent: float = 1

@@ -47,7 +47,7 @@ class WarmUpRequest:
 
 
 class EndpointWarmUp(Construct):
-    """Invokes chosen models while a new fleet of an endpoint is watched.
+    """Warm-up of a new fleet: invokes chosen models while SageMaker watches it.
 
     A new fleet starts with no model loaded: without a warm-up, its first requests wait for their models.
     SageMaker announces a fleet that it begins to watch (status Baking) to EventBridge. A rule then starts a
@@ -99,12 +99,13 @@ class EndpointWarmUp(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            endpoint: What to warm up. Its `deployment` has to wait, for that is when it is warmed up.
+            endpoint: The endpoint to warm up. Its `deployment` must have a wait, during which it is warmed
+                up.
             requests: A request for each model, 8192 characters together.
-            every: How often all of them are sent, 1 s to 5 minutes.
+            every: The interval at which all of them are sent, 1 s to 5 minutes.
             alias: The alias of the fleet that the endpoint serves: it moves to a new endpoint once that has
                 answered every request.
-            log_retention: How long the function's log is kept.
+            log_retention: The retention of the function's log.
 
         Raises:
             FleetError: No request, two for one model, one that says to be JSON and is not, more than an

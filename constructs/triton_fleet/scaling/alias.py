@@ -57,7 +57,7 @@ def endpoint_name_for(fleet: str, *instance_types: str, release: str = DEFAULT_R
 
 
 class EndpointAlias(Construct):
-    """A parameter of Systems Manager that names the endpoint which serves a fleet now, and its target.
+    """A Systems Manager parameter with the name of a fleet's current endpoint, and its target.
 
     Its value is one JSON object, so that both are read together:
     {"endpoint": "TritonFleet-g5-2xlarge-25-09", "target": "sm86-trt10.13.3"}. It moves when the endpoint that
@@ -91,12 +91,11 @@ class EndpointAlias(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            endpoint: What to name. Its own name has to be `endpoint_name_for(fleet, instance_type,
+            endpoint: The current endpoint. Its name must be `endpoint_name_for(fleet, instance_type,
                 release=release)`.
             fleet: The fleet's name. It must not change: it is in the name that applications know.
             scaling: The scaling of the endpoint's variants, which has to be there before traffic is.
-            not_needed: Models that the fleet may lose when it moves to another endpoint: those that are
-                no longer built.
+            not_needed: Models that are no longer built, and may be missing on another endpoint.
 
         Raises:
             FleetError: The endpoint is not named after its fleet, its instance types and its release.

@@ -44,7 +44,7 @@ _DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 
 
 class EndpointScaling(Construct):
-    """Lets a variant of an endpoint have as many instances as its load needs.
+    """Auto scaling of a variant of an endpoint.
 
     With several targets the fleet grows if any asks for it, and shrinks only if all agree.
 
@@ -83,20 +83,19 @@ class EndpointScaling(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            endpoint: What to scale.
+            endpoint: The endpoint to scale.
             variant: The name of the variant to scale; None for the only one, or the first. Give each further
                 one an EndpointScaling of its own.
             min_capacity: The fewest instances, 1 or more. 0 is for asynchronous endpoints only: requests wait
                 in the queue meanwhile, and the first of them brings an instance back.
             max_capacity: The most instances. The default is a new account's quota for one endpoint.
-            targets: What to keep constant, each metric once. By default the requests and the utilisation of
-                each GPU, or on an instance type without one the utilisation of the vCPUs; of an asynchronous
-                endpoint the backlog. No target is possible with steps or schedules.
-            steps: What to do when a metric is far off.
+            targets: The targets, each metric once. By default the requests and the utilization per GPU, or
+                the vCPU utilization without GPUs; for an asynchronous endpoint the backlog. No target is
+                possible with steps or schedules.
+            steps: Policies for metrics that are far from their targets.
             schedules: When to change the range.
-            cooldowns: How long to wait for what scaling has just done to show, for targets that do not say
-                it themselves.
-            suspended: What auto scaling does not do for now.
+            cooldowns: The times to wait after scaling, for targets without cooldowns of their own.
+            suspended: Suspended activities of auto scaling.
 
         Raises:
             FleetError: There is no such variant, or it is scaled already; a capacity below one, or a minimum

@@ -32,7 +32,7 @@ _Bounds = autoscaling.CfnScalableTarget.ScalableTargetActionProperty
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledCapacity:
-    """The range that the fleet may move in from a certain time on, until another one sets it again.
+    """The capacity range of a fleet from a certain time on, until another action changes it.
 
     An action is no period: "office hours" are two of them, one that opens and one that closes. A deployment
     that changes the scaling's own range sets that range at once, until the next action comes due.
@@ -44,7 +44,7 @@ class ScheduledCapacity:
         min_capacity: The fewest instances from then on, 1 or more, and 0 or more on an asynchronous endpoint;
             None leaves it as it is.
         max_capacity: The most instances from then on; None leaves it as it is.
-        time_zone: Where the hours of a cron schedule are read, with its daylight saving time. UTC if None.
+        time_zone: The time zone of a cron schedule, with its daylight saving time. UTC if None.
         start: Not before this moment.
         end: Not after this moment.
     """

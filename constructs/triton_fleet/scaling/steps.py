@@ -37,7 +37,7 @@ _Adjustment = autoscaling.CfnScalingPolicy.StepAdjustmentProperty
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingStep:
-    """A change of capacity from a value on, up to the next step.
+    """A change of capacity from a value of the metric up to the next step.
 
     Attributes:
         at: The metric's value where the step begins, itself included.
@@ -52,19 +52,20 @@ class ScalingStep:
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepScaling:
-    """A policy of steps with the alarm that runs it. One direction each: out and in are two policies.
+    """A step scaling policy with its alarm, for one direction: scaling out and in are two policies.
 
     Attributes:
         name: The construct's id and the last part of the names of policy and alarm.
-        metric: What is watched: a metric with any statistic, or a `MathExpression`.
-        steps: What to do, in any order.
+        metric: The metric to watch, with any statistic, or a `MathExpression`.
+        steps: The steps, in any order.
         direction: "out" for values at and above the steps, "in" for values at and below them.
-        adjustment: What a change is: a number of instances more or less, a percentage of those that are
-            there, or the number to have.
+        adjustment: The kind of change: a number of instances more or less, a percentage of the existing ones,
+            or the new number.
         minimum_change: With percentages: the fewest instances to add or remove; None for one.
-        cooldown: How long to wait after scaling. Fifteen minutes out and ten in by default, as for targets.
-        minutes: How many of the last minutes are looked at.
-        out_of: How many of them have to be at the first step or beyond; None for all.
+        cooldown: The time to wait after scaling. By default 15 minutes after scaling out and 10 after scaling
+            in, as for targets.
+        minutes: The number of recent minutes to evaluate.
+        out_of: The number of these minutes that must be at the first step or beyond; None for all.
     """
 
     name: str

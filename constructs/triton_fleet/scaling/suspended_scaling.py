@@ -20,8 +20,8 @@ class SuspendedScaling:
     https://docs.aws.amazon.com/autoscaling/application/userguide/application-auto-scaling-suspend-resume-scaling.html
 
     Attributes:
-        scale_in: Remove no instance, whatever targets and steps say.
-        scale_out: Add none.
+        scale_in: Do not remove instances.
+        scale_out: Do not add instances.
         schedules: Let no scheduled action come due.
     """
 

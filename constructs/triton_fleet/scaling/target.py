@@ -23,7 +23,7 @@ _TEN_MINUTES = Duration.minutes(10)
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cooldowns:
-    """The time that scaling waits for its last change to show.
+    """The times between scaling activities.
 
     Attributes:
         scale_out: After adding instances. One takes 12 to 15 minutes to serve; asking again sooner would pay
@@ -39,13 +39,13 @@ class Cooldowns:
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingTarget(ABC):
-    """A metric and the value that it is kept at.
+    """A metric and its target value.
 
     Targets are given for one GPU, one vCPU or one instance, so they stay right when the instance type
     changes; what Application Auto Scaling compares with the metric follows from the instance.
 
     Attributes:
-        cooldowns: How long to wait after scaling for this target; None for those of the scaling.
+        cooldowns: The times to wait after scaling for this target; None for those of the EndpointScaling.
         disable_scale_in: Only ever add instances for this target. For a target that says when there are too
             few instances but not when there are too many; another one then has to remove them.
     """

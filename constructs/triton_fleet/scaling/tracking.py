@@ -1,4 +1,4 @@
-"""Target tracking: what auto scaling keeps constant by adding and removing instances.
+"""Target tracking: metrics that auto scaling keeps constant by adding and removing instances.
 
 Sources, read on 2026-11-21:
 
@@ -29,7 +29,7 @@ _MICROSECONDS_PER_MILLISECOND = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocations(ScalingTarget):
-    """Keep the requests a minute constant, for each GPU or each instance: see the kinds that there are.
+    """Targets for requests per minute, per GPU or per instance: see the subclasses.
 
     Attributes:
         per_minute: Requests a minute.
@@ -52,13 +52,13 @@ class Invocations(ScalingTarget):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationsPerGpu(Invocations):
-    """Keep the requests that each GPU answers in a minute constant. AWS's advice for multi-model endpoints.
+    """Target for the requests per minute per GPU, as AWS advises for multi-model endpoints.
 
     The right number depends on the models and on how often they are cached: measure it, with
     `from_load_test`.
 
     Attributes:
-        per_minute: Requests a minute for each GPU. The default, ten a second, is low: too many instances cost
+        per_minute: Requests per minute per GPU. The default of ten per second is low: too many instances cost
             money, too few cost requests.
     """
 
@@ -82,10 +82,10 @@ class InvocationsPerGpu(Invocations):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationsPerInstance(Invocations):
-    """Keep the requests that each instance answers in a minute constant, whatever is in it: for CPU types.
+    """Target for the requests per minute per instance: for CPU types.
 
     Attributes:
-        per_minute: Requests a minute for each instance.
+        per_minute: Requests per minute per instance.
     """
 
     per_minute: float
@@ -106,7 +106,7 @@ class InvocationsPerInstance(Invocations):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Utilization(ScalingTarget):
-    """Keep a part of the instances equally busy or full: what its kinds are, such as `GpuUtilization`.
+    """Targets for the utilization of a part of the instances: see the subclasses, such as `GpuUtilization`.
 
     Attributes:
         percent: 0 to 100, of each GPU or vCPU. SageMaker adds the percentages of an instance's up; here the
@@ -130,7 +130,7 @@ class Utilization(ScalingTarget):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUtilization(Utilization):
-    """Keep the GPUs equally busy: it follows the work instead of the number of requests.
+    """Target for GPU utilization, which follows the work instead of the number of requests.
 
     Attributes:
         percent: 0 to 100, of each GPU. The default leaves room for the minutes until a new instance serves.
@@ -146,7 +146,7 @@ class GpuUtilization(Utilization):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemoryUtilization(Utilization):
-    """Keep the GPUs' memory equally full: for a model that takes memory with each request it works on.
+    """Target for GPU memory utilization: for models whose requests need memory.
 
     Not for a multi-model endpoint. There GPU memory is a cache: it fills with models and stays full however
     little is asked, so the fleet would grow to its maximum and remain there.
@@ -165,7 +165,7 @@ class GpuMemoryUtilization(Utilization):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuUtilization(Utilization):
-    """Keep the vCPUs equally busy: the target of CPU instance types, and of Python backends next to a GPU.
+    """Target for vCPU utilization: for CPU instance types, and for Python backends next to a GPU.
 
     Attributes:
         percent: 0 to 100, of each vCPU. SageMaker publishes the sum over an instance's vCPUs, so that a
@@ -182,14 +182,14 @@ class CpuUtilization(Utilization):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLatency(ScalingTarget):
-    """Add instances when the model's answers take longer.
+    """Target for the latency of models.
 
     Latency does not fall in proportion to the instances, which is what target tracking assumes, and a quiet
     fleet is not faster than a well used one: give it `disable_scale_in=True` and let another target shrink
     the fleet.
 
     Attributes:
-        latency: How long the container takes to answer.
+        latency: The time that the container takes to answer.
         statistic: Of the requests of a minute: "Average", or a percentile such as "p90".
     """
 
@@ -215,7 +215,7 @@ class ModelLatency(ScalingTarget):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrentRequests(ScalingTarget):
-    """Keep the requests that are in a model at one time constant, queued ones included.
+    """Target for the concurrent requests per model, including queued ones.
 
     It is published every ten seconds, so scaling starts minutes earlier than with any other metric. Made for
     slow answers, such as generated text, of which a count per minute says little. SageMaker's page about the
@@ -242,7 +242,7 @@ class ConcurrentRequests(ScalingTarget):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacklogPerInstance(ScalingTarget):
-    """Keep the requests that wait for each instance of an asynchronous endpoint constant.
+    """Target for the queued requests per instance of an asynchronous endpoint.
 
     AWS's advice for these: it follows the queue, and lets the fleet shrink to nothing when that is empty. The
     first instance is brought back by a policy of its own, see `EndpointScaling`.
@@ -269,7 +269,7 @@ class BacklogPerInstance(ScalingTarget):
 @typed_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricTarget(ScalingTarget):
-    """Keep any CloudWatch metric constant, or an expression over several.
+    """Target for any CloudWatch metric, or for an expression over several.
 
     It has to fall when instances are added and rise when they are removed, about in proportion: a queue's
     length for each instance, not the queue's length. Application Auto Scaling reads it by the minute,

@@ -70,7 +70,7 @@ class Member:
     """A file, folder or link of an archive.
 
     Attributes:
-        path: Its path, relative and normalised.
+        path: Its path, relative and normalized.
         kind: Its kind.
         size: The size of its content in bytes.
         executable: True if its owner may execute it.

@@ -42,7 +42,7 @@ class Problem:
 
 
 class FleetError(Exception):
-    """A user's mistake, or several found together; never a bug of ours.
+    """One or more mistakes of the user, reported together; never a bug in this library.
 
     The command line prints it without a traceback and exits with 1.
     """

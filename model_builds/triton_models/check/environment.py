@@ -63,7 +63,7 @@ def environment_outside(subject: Subject) -> Iterator[Problem]:
 
 
 def environment_files(subject: Subject) -> Iterator[Problem]:
-    """Triton and Python recognise an environment by its files."""
+    """Triton and Python recognize an environment by its files."""
     for each in _environments(subject):
         for name, why in (
             ("bin/activate", "Triton refuses the model"),

@@ -158,14 +158,14 @@ def model_file_missing(subject: Subject) -> Iterator[Problem]:
 def label_file(subject: Subject) -> Iterator[Problem]:
     """The files of labels that outputs name are there."""
     for model, config in subject.parsed():
-        labelled: set[str] = set()
+        labeled: set[str] = set()
         for output in config.output:
             name = output.label_filename
             if not name:
                 continue
             where = f"output {output.name!r}: label_filename"
             path = subject.inside(model, name)
-            if output.name in labelled:
+            if output.name in labeled:
                 yield subject.refuse(
                     model,
                     where,
@@ -173,7 +173,7 @@ def label_file(subject: Subject) -> Iterator[Problem]:
                     expected="one",
                     fix="list the output once",
                 )
-            labelled.add(output.name)
+            labeled.add(output.name)
             if refuses_outside(subject.target.release, name):
                 continue  # wherever it is: see `release.label_outside`
             if path is not None and path not in subject.layout.files:

@@ -76,14 +76,14 @@ class Estimate:
             instances = f"{instances} to {self.max_instances}"
             amount = f"{dollars(self.floor).removesuffix(_CURRENCY)} to {amount}"
         hours = f"{price.usd_per_hour:g} USD/h x {HOURS_PER_MONTH} h"
-        yield f"{amount} a month: {instances} x {self.instance_type} x {hours}"
+        yield f"{amount} per month: {instances} x {self.instance_type} x {hours}"
         if self.models > 1 and self.per_model is not None and self.saving is not None:
             yield (
-                f"{dollars(self.per_model)} a month for each of {counted(self.models)}, at the floor; on an "
-                f"endpoint each {dollars(self.apart)}, so sharing saves {self.saving:.0%}"
+                f"{dollars(self.per_model)} per month for each of {counted(self.models)}, at the floor; on "
+                f"an endpoint each {dollars(self.apart)}, so sharing saves {self.saving:.0%}"
             )
         origin = ", ".join(each for each in (price.region, price.source, price.dated) if each)
-        yield f"Price: {origin}. Storage, requests, logs and builds come on top"
+        yield f"Price: {origin}. Storage, requests, logs and builds cost extra"
 
 
 def dollars(amount: float) -> str:

@@ -186,12 +186,12 @@ ROWS = (
         depends=("topic-arn",),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch put-metric-alarm` with another region's topic",
-        if_false="See whether such a topic is notified; if it is, drop the check of the region in the rule "
+        if_false="Check if such a topic is notified; if so, drop the check of the region in the rule "
         "topic-arn",
     ),
     Belief(
         id="no-rollback-continues",
-        belief="A stack in CREATE_FAILED goes on with `cdk deploy --no-rollback`",
+        belief="A stack in CREATE_FAILED continues with `cdk deploy --no-rollback`",
         grade=Grade.SOURCE_READ,
         source="The CDK's command line; the embedded AWS does the same",
         depends=(
@@ -200,7 +200,7 @@ ROWS = (
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="a first deployment that fails with --no-rollback, then the same command again",
-        if_false="Destroy the stack and deploy it anew",
+        if_false="Destroy the stack and deploy it again",
     ),
     Belief(
         id="rollback-of-custom-resources",
@@ -222,7 +222,7 @@ ROWS = (
         belief="CloudFormation removes a replaced resource, such as an endpoint, in its clean-up, after "
         "everything else",
         grade=Grade.AWS_DOCUMENTATION,
-        source="AWS's page about update behaviours of stack resources",
+        source="AWS's page about update behaviors of stack resources",
         depends=(
             "EndpointAlias",
             "tests.rehearsal.test_release_change",

@@ -39,7 +39,7 @@ ROWS = (
         belief="On a host with an older driver, CUDA starts with /usr/local/cuda/compat/lib.real first on "
         "LD_LIBRARY_PATH, where libcuda's cuInit says so",
         grade=Grade.SOURCE_READ,
-        source="NVIDIA's CUDA compatibility guide, for data-centre GPUs; /etc/shinit_v2 of its images, which "
+        source="NVIDIA's CUDA compatibility guide, for data-center GPUs; /etc/shinit_v2 of its images, which "
         "every bash reads by BASH_ENV, does the same",
         depends=("triton_models.builds.tensorrt.driver", "driver-too-old"),
         decided_by=DecidedBy.BY_HAND,
@@ -115,7 +115,7 @@ ROWS = (
         ),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws stepfunctions start-execution --state-machine-arn <BuildRunsArn>`",
-        if_false="Correct build_run_states.py",
+        if_false="Correct triton_fleet/builds/run_states.py",
         no_probe="the definition is the app's own, and has to be deployed with it",
     ),
     Belief(

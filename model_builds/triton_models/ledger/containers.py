@@ -20,7 +20,7 @@ ROWS = (
     ),
     Belief(
         id="unpacker-takes-stored-blocks",
-        belief="SageMaker's own unpacker takes gzip streams of stored blocks",
+        belief="SageMaker's own unpacker reads gzip streams of stored blocks",
         grade=Grade.ASSUMPTION,
         source="Every reader tried here does",
         depends=("triton_models.pack.deflate",),
@@ -130,7 +130,7 @@ ROWS = (
     ),
     Belief(
         id="payload-limit",
-        belief="InvokeEndpoint takes 6 MB; some of AWS's pages say 25 MB",
+        belief="InvokeEndpoint accepts 6 MB; some of AWS's pages say 25 MB",
         grade=Grade.AWS_DOCUMENTATION,
         source="The SageMaker runtime API's model; deploy-model-options.html differs",
         depends=(

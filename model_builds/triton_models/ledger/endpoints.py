@@ -202,7 +202,7 @@ ROWS = (
     ),
     Belief(
         id="old-endpoint-deletion",
-        belief="Requests that are under way when the old endpoint is deleted are answered",
+        belief="Requests that are running when the old endpoint is deleted are answered",
         grade=Grade.ASSUMPTION,
         source="AWS's documents do not say",
         depends=("EndpointAlias",),
@@ -248,7 +248,7 @@ ROWS = (
     ),
     Belief(
         id="async-to-zero",
-        belief="An asynchronous endpoint goes to zero instances and comes back; in a VPC its requests and "
+        belief="An asynchronous endpoint scales to zero instances and back; in a VPC its requests and "
         "answers pass the narrow S3 endpoint",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html",
@@ -311,11 +311,12 @@ ROWS = (
         depends=("RollbackAlarms", "GreenFleetAlarms", "stacks.updates"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`, then again with -c min_capacity=2: the update completes",
-        if_false="Deploy with -c rollback_alarms=false, and give the permission to whom the error names",
+        if_false="Deploy with -c rollback_alarms=false, and give the permission to the role that the error "
+        "names",
     ),
     Belief(
         id="alarm-before-update-ends-it",
-        belief="An update is undone for an alarm that is in ALARM already when a fleet begins to be watched",
+        belief="An update is rolled back for an alarm that is already in ALARM when the wait begins",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html: an "
         "old fleet that trips the alarm ends the deployment",

@@ -157,7 +157,7 @@ ROWS = (
         decided_by=DecidedBy.GPU,
         command="`BERT_WEIGHTS=hf://google-bert/bert-base-uncased@<commit> fleet build bert_tensorrt --gpu "
         "A10G`, in the release's image",
-        if_false="Keep the layers that differ in FP32, or raise the tolerance if applications can bear it",
+        if_false="Keep the layers that differ in FP32, or raise the tolerance if applications accept it",
     ),
     Belief(
         id="timing-cache-used",
@@ -172,7 +172,7 @@ ROWS = (
     ),
     Belief(
         id="unknown-operator-message",
-        belief="trtexec's message about an unknown operator is recognised, as the rule `plan-operator`",
+        belief="trtexec's message about an unknown operator is recognized, as the rule `plan-operator`",
         grade=Grade.SOURCE_READ,
         source="parsers of onnx-tensorrt",
         depends=("plan-operator", "triton_models.builds.tensorrt.complaints"),
@@ -194,8 +194,8 @@ ROWS = (
     ),
     Belief(
         id="tensorrt-int64",
-        belief="Plans take and give INT64 from TensorRT 10 on, release 24.05; before, INT64 inputs of an "
-        "ONNX file become INT32",
+        belief="Plans have INT64 inputs and outputs from TensorRT 10 on, release 24.05; before, INT64 inputs "
+        "of an ONNX file become INT32",
         grade=Grade.PUBLIC_RECORD,
         source="server issue 7307",
         depends=("plan-int64", "triton_models.facts.releases.RELEASES"),
@@ -234,7 +234,7 @@ ROWS = (
         decided_by=DecidedBy.BY_HAND,
         command="publish `resnet50 resnet50:untuned resnet50:torchscript resnet50:tensorrt`, then `fleet "
         "compare resnet50 --endpoint NAME --repository URL`",
-        if_false="Say what was measured",
+        if_false="Publish the measured times",
     ),
     Belief(
         id="every-model-verifies",

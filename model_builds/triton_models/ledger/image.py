@@ -82,7 +82,7 @@ ROWS = (
     Belief(
         id="python-modules-in-image",
         belief="Python of the images imports NumPy, DALI from 24.05 on, and from 24.12 on what server's "
-        "python/openai requires; of other packages nothing is relied on",
+        "python/openai requires; no other package is relied on",
         grade=Grade.SOURCE_READ,
         source="build.py of server at r23.12 to r26.05",
         depends=("triton_models.facts.image_contents.python_packages", "python-import"),

@@ -77,7 +77,7 @@ ROWS = (
     ),
     Belief(
         id="scaling-blocked-in-updates",
-        belief="Auto scaling does nothing while an endpoint is updated, so a canary's waits are without it",
+        belief="Auto scaling does nothing while an endpoint is updated, including the waits of a canary",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
         depends=(

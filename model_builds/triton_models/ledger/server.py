@@ -120,7 +120,7 @@ ROWS = (
         depends=("triton-fleet:unload-stall",),
         decided_by=DecidedBy.BY_HAND,
         command="in the images of 25.09 and 26.05: time requests to one model while another is unloaded",
-        if_false="Correct the release in rules/unload_stall.py",
+        if_false="Correct FIRST_WITH_STALL in triton_fleet/endpoint/multi_model_checks.py",
     ),
     Belief(
         id="slash-in-target-model",

@@ -21,7 +21,7 @@ _REDUCTIONS = frozenset(
     f"Reduce{each}" for each in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 )
 
-# New attributes of opset 18 whose default is the behaviour of opset 17.
+# New attributes of opset 18 whose default is the behavior of opset 17.
 _DEFAULTS = {("Resize", "antialias"): 0, ("Resize", "keep_aspect_ratio_policy"): b"stretch"}
 
 
