@@ -191,7 +191,7 @@ def test_what_a_rollback_took_back_does_not_return_with_a_new_target(world: Worl
     answer = world.check()
 
     assert answer["Status"] == "FAILED"
-    assert answer["Reason"].startswith(f"On {OLD} a rollback took back what {NEW} has of 1 models")
+    assert answer["Reason"].startswith(f"1 models were rolled back on {OLD}, but not on {NEW}")
 
 
 def test_a_late_permission_is_waited_for_and_a_missing_one_is_reported(world: World) -> None:
@@ -236,7 +236,7 @@ def test_a_model_that_does_not_load_keeps_the_fleet_where_it_is(new_endpoint: Wo
     answer = first_loads(new_endpoint)
 
     assert answer["Status"] == "FAILED"
-    assert answer["Reason"].startswith("new does not answer, so that the fleet stays where it is. m: ")
+    assert answer["Reason"].startswith("new does not answer, so the alias does not move. m: ")
 
 
 @pytest.mark.parametrize(

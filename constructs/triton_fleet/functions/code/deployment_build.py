@@ -305,11 +305,9 @@ def _failed(model: str, result: Mapping[str, Any]) -> str:
 
 def _late(wanted: Mapping[str, Any], missing: list[str]) -> str:
     minutes = float(wanted["WaitSeconds"]) / 60
-    advice = (
-        "Wait for its end without a deployment, then deploy again with the artifacts that it has published."
-    )
+    advice = "Wait until it ends, then deploy again: the artifacts that it has published stay."
     if "Lacking" in wanted:
-        advice = "Deploy again, with more parallel_builds: what has been built for the target stays."
+        advice = "Deploy again with more parallel_builds: published artifacts stay."
     return f"{', '.join(missing)} not built within {minutes:.0f} min, by {wanted['Build']}. {advice}"
 
 
@@ -348,7 +346,7 @@ def _current(wanted: Mapping[str, Any], model: str) -> str:
     artifact = moved_for(models[model], wanted["Target"]) if model in models else None
     if artifact is None:
         raise _FailedError(
-            f"{model} is not in the repository for {wanted['Target']}, and the build said nothing about it. "
+            f"{model} is not in the repository for {wanted['Target']}, and the build has no result for it. "
             "If it was rolled back, correct its sources, or build it by name."
         )
     return artifact

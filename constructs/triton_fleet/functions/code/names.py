@@ -27,7 +27,7 @@ def models_of(manifest: str | bytes) -> dict[str, Any]:
                 model["current"]
             return dict(models)
     except (KeyError, TypeError, AttributeError) as error:
-        msg = f"it is no manifest: {type(error).__name__} {error}"
+        msg = f"it is not a manifest: {type(error).__name__} {error}"
         raise ValueError(msg) from error
     msg = f"it has version {version!r} instead of {' or '.join(map(str, MANIFEST_VERSIONS))}"
     raise ValueError(msg)

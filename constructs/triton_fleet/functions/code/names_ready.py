@@ -80,9 +80,8 @@ def _failure(wanted: Mapping[str, Any]) -> str:
     undone = sorted(name for name, model in needed.items() if old and _undone(model, old, target))
     if undone:
         return (
-            f"On {old} a rollback took back what {target} has of {len(undone)} models. Correct their "
-            f"sources, or publish for {target} what was rolled back to, then deploy again. These are: "
-            f"{_some(undone)}"
+            f"{len(undone)} models were rolled back on {old}, but not on {target}. Correct their sources, or "
+            f"publish the artifacts of the rollback for {target}, then deploy again. Models: {_some(undone)}"
         )
     return ""
 

@@ -130,9 +130,9 @@ def _loads(wanted: Mapping[str, Any], context: Any, *, sleep: Callable[[float], 
         return ""
     said = "; ".join(f"{model}: {answer}" for model, answer in failures.items())
     if not _moves(ssm, wanted["Alias"], endpoint):
-        logger.error("A first deployment goes on without: %s", said)
+        logger.error("A first deployment continues without: %s", said)
         return ""
-    return f"{endpoint} does not answer, so that the fleet stays where it is. {said}"
+    return f"{endpoint} does not answer, so the alias does not move. {said}"
 
 
 def _moves(ssm: Any, alias: str, endpoint: str) -> bool:
