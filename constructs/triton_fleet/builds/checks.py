@@ -110,7 +110,7 @@ BUILD_RUNS = Check(
         " https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AppSpecification.html"
     ),
 )
-"""How many builds a run has at a time, and how many models each of them makes."""
+"""The division of a run: concurrent builds, and models per build."""
 
 MOST_BUILDS = 10_000
 """Child executions of a Distributed Map at a time."""

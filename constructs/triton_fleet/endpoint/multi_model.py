@@ -157,13 +157,14 @@ class MultiModelEndpoint(Endpoint):
             instance_pools: Up to four types that stand in for instance_type, in this order, when there is no
                 capacity for it. All need its GPU model. Refused without undocumented_instance_pools.
             undocumented_instance_pools: Try instance_pools, which AWS documents for single-model endpoints
-                only. SageMaker may refuse them, and would only at deployment.
-            provision_timeout: How long SageMaker looks for capacity, 300 to 3600 s; by default its own.
-            capacity_reservation: What the instances are taken from; by default whatever SageMaker has.
-            core_dumps: Where what is left of a crashed container is kept; by default nowhere.
-            inference_ami: The host image, which brings the GPU's driver. By default that of the CUDA of
-                `release`, also for an image of your own. Where SageMaker refuses it on your instance type,
-                use release 25.04, or name another one here.
+                only. SageMaker may refuse them at deployment.
+            provision_timeout: The time that SageMaker tries to find capacity, 300 to 3600 s; by default
+                SageMaker's own.
+            capacity_reservation: The reservation that provides the instances; by default none.
+            core_dumps: The place for core dumps of crashed containers; None by default.
+            inference_ami: The host image, which brings the GPU's driver. By default the one for the CUDA of
+                `release`, even for a custom image. If SageMaker refuses it on your instance type, use release
+                25.04, or name another one here.
             excluded: Nothing: what a multi-model endpoint cannot do is refused with the reason.
 
         Raises:

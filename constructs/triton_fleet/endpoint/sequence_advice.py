@@ -19,7 +19,7 @@ class SequenceAdvice:
         construct: What gets the warning.
         models: Finds the models with sequences.
         instances: The most instances; None if that is known only at deployment.
-        setting: What makes it one instance.
+        setting: The setting that limits it to one instance.
     """
 
     def __init__(

@@ -79,8 +79,9 @@ class Estimate:
         yield f"{amount} per month: {instances} x {self.instance_type} x {hours}"
         if self.models > 1 and self.per_model is not None and self.saving is not None:
             yield (
-                f"{dollars(self.per_model)} per month for each of {counted(self.models)}, at the floor; on "
-                f"an endpoint each {dollars(self.apart)}, so sharing saves {self.saving:.0%}"
+                f"{dollars(self.per_model)} per month for each of {counted(self.models)}, at the "
+                f"minimum capacity; on separate endpoints {dollars(self.apart)}, so sharing saves "
+                f"{self.saving:.0%}"
             )
         origin = ", ".join(each for each in (price.region, price.source, price.dated) if each)
         yield f"Price: {origin}. Storage, requests, logs and builds cost extra"
