@@ -296,7 +296,7 @@ multi_model = sometimes_odd(
             "keep_models_cached": st.booleans(),
             "cpu_image": mostly(st.just(False), st.just(True)),
             "instance_pools": _SIBLINGS,
-            "undocumented_instance_pools": mostly(st.just(True), st.just(False)),
+            "allow_unlisted_instance_pools": mostly(st.just(True), st.just(False)),
             "data_capture": st.just(True),
         },
     )

@@ -51,7 +51,7 @@ def _everything(stack: Stack) -> MultiModelEndpoint:
         encryption_key=kms.Key(stack, "Key"),
         volume_size=Size.gibibytes(100),
         instance_pools=["ml.m5.2xlarge", "ml.c5.2xlarge"],
-        undocumented_instance_pools=True,
+        allow_unlisted_instance_pools=True,
         provision_timeout=Duration.minutes(20),
         server=TritonServer(metrics=TritonMetrics(), request_threads=16),
     )
@@ -163,7 +163,7 @@ def test_another_host_image_can_be_named_for_an_image_of_ones_own_as_well(
 
 def test_types_that_stand_in_are_tried_after_the_preferred_one(stack: Stack, resources: Resources) -> None:
     endpoint = _create(
-        stack, instance_pools=["ml.g5.xlarge", "ml.g5.4xlarge"], undocumented_instance_pools=True
+        stack, instance_pools=["ml.g5.xlarge", "ml.g5.4xlarge"], allow_unlisted_instance_pools=True
     )
     variant = the_variant(resources)
 
@@ -194,11 +194,11 @@ def test_types_that_could_not_run_the_models_are_refused(
     stack: Stack, pools: list[str], rules: list[str]
 ) -> None:
     with reported(*rules):
-        _create(stack, instance_pools=pools, undocumented_instance_pools=True)
+        _create(stack, instance_pools=pools, allow_unlisted_instance_pools=True)
 
 
 def test_types_of_another_gpu_are_refused_where_it_is_not_known_what_is_published(stack: Stack) -> None:
-    _create(stack, instance_pools=["ml.g4dn.xlarge"], undocumented_instance_pools=True)
+    _create(stack, instance_pools=["ml.g4dn.xlarge"], allow_unlisted_instance_pools=True)
 
     assert [problem.rule for problem in late_problems(stack)] == ["instance-pools"]
 

@@ -170,7 +170,7 @@ def test_a_declaration_that_cannot_be_read_is_reported_for_that_alone(
 ) -> None:
     (source / "models" / "minilm" / "build.py").write_text("BUILD = 1\n")
     build(GPU)
-    serve(T4, release="24.09", instance_pools=[GPU], undocumented_instance_pools=True)
+    serve(T4, release="24.09", instance_pools=[GPU], allow_unlisted_instance_pools=True)
 
     assert [problem.rule for problem in late_problems(stack)] == ["bad-declaration"]
 

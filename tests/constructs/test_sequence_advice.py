@@ -85,7 +85,7 @@ def test_instances_of_pools_are_counted_as_others(
     count: int, expected: list[str], stack: Stack, builds: Any, serve: Any
 ) -> None:
     builds()
-    serve(initial_instance_count=count, instance_pools=["ml.g5.xlarge"], undocumented_instance_pools=True)
+    serve(initial_instance_count=count, instance_pools=["ml.g5.xlarge"], allow_unlisted_instance_pools=True)
 
     assert warned(stack) == expected
 

@@ -184,7 +184,7 @@ def multi_model_pools(types: Sequence[str], *, asked: bool, where: str) -> Itera
         where=where,
         expected="one instance type",
         why="AWS documents pools for single-model endpoints and inference components only",
-        fix="remove instance_pools, or try it with undocumented_instance_pools=True",
+        fix="remove instance_pools, or try it with allow_unlisted_instance_pools=True",
     )
 
 

@@ -93,7 +93,7 @@ class MultiModelEndpoint(Endpoint):
         role: iam.IRole | None = None,
         volume_size: Size | None = None,
         instance_pools: Sequence[str] = (),
-        undocumented_instance_pools: bool = False,
+        allow_unlisted_instance_pools: bool = False,
         provision_timeout: Duration | None = None,
         capacity_reservation: CapacityReservation | None = None,
         core_dumps: CoreDumps | None = None,
@@ -155,8 +155,8 @@ class MultiModelEndpoint(Endpoint):
                 By default a new one.
             volume_size: Of the volume that caches models, 1 to 512 GiB, on types without local NVMe only.
             instance_pools: Up to four types that stand in for instance_type, in this order, when there is no
-                capacity for it. All need its GPU model. Refused without undocumented_instance_pools.
-            undocumented_instance_pools: Try instance_pools, which AWS documents for single-model endpoints
+                capacity for it. All need its GPU model. Refused without allow_unlisted_instance_pools.
+            allow_unlisted_instance_pools: Try instance_pools, which AWS documents for single-model endpoints
                 only. SageMaker may refuse them at deployment.
             provision_timeout: The time that SageMaker tries to find capacity, 300 to 3600 s; by default
                 SageMaker's own.
@@ -218,7 +218,7 @@ class MultiModelEndpoint(Endpoint):
             hosting,
             excluded,
             undocumented=allow_unlisted_instance_type,
-            pools_undocumented=undocumented_instance_pools,
+            pools_undocumented=allow_unlisted_instance_pools,
         )
         self._prepare([(hosting, instance)], repository=repository)
         self._resource = self._serve(hosting, instance, cache="Enabled" if keep_models_cached else "Disabled")
