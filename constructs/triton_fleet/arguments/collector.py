@@ -26,7 +26,7 @@ class ProblemCollector:
         """Start without a problem.
 
         Args:
-            place: What holds the arguments, such as a construct's path.
+            place: The place of the arguments, such as a construct's path.
         """
         self._place = place
         self._problems: list[Problem] = []
@@ -45,7 +45,7 @@ class ProblemCollector:
 
         Args:
             argument: The argument's name.
-            value: What was given for it.
+            value: The given value.
             table: Finds the fact, and raises FleetError without one.
         """
         if Token.is_unresolved(value):

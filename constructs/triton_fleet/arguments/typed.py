@@ -40,7 +40,7 @@ def typed(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
     argument without an annotation; a misspelled argument remains Python's own TypeError.
 
     Args:
-        function: What to guard; its signature and its docstring stay as they are.
+        function: The function to guard; its signature and its docstring do not change.
     """
     return _guarded(function, lambda: get_type_hints(function))
 
@@ -60,9 +60,9 @@ def type_problems(name: str, value: object, wanted: Any, *, of: str) -> Iterator
 
     Args:
         name: The argument's name.
-        value: What was given.
+        value: The given value.
         wanted: The annotation.
-        of: What takes the argument.
+        of: The function or class of the argument.
     """
     for place, given, expected in mismatches(name, value, wanted):
         yield ARGUMENT_TYPE.problem(

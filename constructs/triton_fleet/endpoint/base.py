@@ -63,12 +63,12 @@ class Endpoint(Resource, VariantMetrics):
         variant_name: The name of the first variant, of most endpoints the only one.
         instance: The first variant's instance type with its facts.
         release: The Triton release with its facts.
-        repository: Where its models come from.
+        repository: The repository of its models.
         server: The options of the Triton server.
-        deployment: How a new configuration takes over; None is SageMaker's own way.
+        deployment: The strategy for new configurations; None for SageMaker's default.
         image: The image that the first variant runs.
-        role: What the instances may do.
-        log_group: Where the containers log. It belongs to no stack, and outlives the endpoint.
+        role: The execution role of the instances.
+        log_group: The log group of the containers. It belongs to no stack, and outlives the endpoint.
     """
 
     variants: Mapping[str, DeployedVariant]
@@ -224,7 +224,7 @@ class Endpoint(Resource, VariantMetrics):
         """Allow to invoke the endpoint.
 
         Args:
-            grantee: Who may invoke.
+            grantee: The principal that may invoke.
         """
         return self._grant_invoke(grantee, ())
 
@@ -351,8 +351,8 @@ class Endpoint(Resource, VariantMetrics):
             variants: The production variants.
             hosting: The instances behind all variants.
             shadow: The shadow variant.
-            capture: What is captured.
-            asynchronous: How requests are queued.
+            capture: The settings of data capture.
+            asynchronous: The settings of asynchronous inference.
             declared: Properties of variants that a deployment sets to what is declared here; all others stay
                 as they are on the live endpoint.
         """

@@ -28,9 +28,9 @@ def execution_role(
     Args:
         scope: The endpoint.
         endpoint_name: Its name.
-        shared: What the endpoint is given.
+        shared: The arguments of the endpoint.
         image: The image that the instances pull.
-        log_group_arn: Where they log.
+        log_group_arn: The ARN of their log group.
     """
     network, key = shared.network, shared.encryption_key
     role = shared.role or iam.Role(

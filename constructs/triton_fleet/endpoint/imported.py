@@ -28,7 +28,7 @@ def invocation_grant(
     """Allow to invoke an endpoint, or only some of its models.
 
     Args:
-        grantee: Who may invoke.
+        grantee: The principal that may invoke.
         endpoint_arn: The endpoint.
         target_models: Patterns of target models; every model without one.
     """
@@ -124,7 +124,7 @@ class ImportedEndpoint(Resource, VariantMetrics):
         """Allow to invoke it.
 
         Args:
-            grantee: Who may invoke.
+            grantee: The principal that may invoke.
             target_models: Patterns of target models of a multi-model endpoint, such as "minilm-*". Every
                 model if left out.
         """

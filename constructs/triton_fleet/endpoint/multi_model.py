@@ -228,7 +228,7 @@ class MultiModelEndpoint(Endpoint):
         """Allow to invoke models.
 
         Args:
-            grantee: Who may invoke.
+            grantee: The principal that may invoke.
             target_models: Patterns of target models, such as "minilm-*". Every model if left out.
         """
         return self._grant_invoke(grantee, target_models)

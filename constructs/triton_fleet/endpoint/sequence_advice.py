@@ -16,7 +16,7 @@ class SequenceAdvice:
     """Warns when the app is synthesised, for builds of a repository may be declared after what serves it.
 
     Args:
-        construct: What gets the warning.
+        construct: The construct to warn about.
         models: Finds the models with sequences.
         instances: The most instances; None if that is known only at deployment.
         setting: The setting that limits it to one instance.

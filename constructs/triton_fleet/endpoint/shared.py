@@ -71,7 +71,7 @@ class Shared:
         """Note what is wrong with these arguments; gives the release if that is known.
 
         Args:
-            collector: Where problems are noted.
+            collector: The collector of problems.
             region: The stack's, which may be a token.
             capacity: The fewest instances of a variant at the first deployment.
             variants: The number of production variants.
@@ -134,7 +134,7 @@ class Shared:
         """Yield the problems with serving from an instance type.
 
         Args:
-            hosting: What is asked of it.
+            hosting: The instances and their type.
             instance: The instance type.
             release: The release, if it is known.
             where: The place that the problems name.

@@ -57,10 +57,10 @@ class SingleModelEndpoint(Endpoint):
     In an artifact each model is a folder, and an ensemble is named by `Variant.default_model`.
 
     Attributes:
-        data_capture: What is kept of requests and answers; None if nothing is.
-        async_inference: How requests are queued; None if they are answered at once.
-        shadow_variant: What gets copies of requests; None if nothing does.
-        artifact_ready: What waits for the artifacts; None if nothing does.
+        data_capture: The capture of requests and answers; None without one.
+        async_inference: The queue of requests; None if they are answered at once.
+        shadow_variant: The variant that gets copies of requests; None without one.
+        artifact_ready: The resource that waits for the artifacts; None without one.
     """
 
     @typed
@@ -101,8 +101,8 @@ class SingleModelEndpoint(Endpoint):
             variants: The production variants, one to ten; of most endpoints one, as in
                 `[Variant(artifact="resnet50-0123456789ab.tar.gz")]`.
             shadow_variant: Gets copies of the requests of the only production variant.
-            artifact_timeout: How long a deployment waits for artifacts that are not in the repository, one
-                minute to one hour; then it fails, and names them. An artifact that another deployment
+            artifact_timeout: The time that a deployment waits for artifacts that are not in the repository,
+                one minute to one hour; then it fails, and names them. An artifact that another deployment
                 replaces is waited for again. None for artifacts that are always published first: nothing is
                 waited for, and no function is made for it.
             data_capture: Keeps a sample of requests and answers.
@@ -178,7 +178,7 @@ class SingleModelEndpoint(Endpoint):
         """Allow to invoke the endpoint; of an asynchronous one also to put requests and to read answers.
 
         Args:
-            grantee: Who may invoke.
+            grantee: The principal that may invoke.
         """
         if self.async_inference is None:
             return super().grant_invoke(grantee)

@@ -102,7 +102,7 @@ class AsyncInference:
         """Allow to put requests, and to read what came of them.
 
         Args:
-            grantee: Who calls.
+            grantee: The caller.
         """
         grant = self.requests.grant_write(grantee)
         for folder in self._written():

@@ -106,7 +106,7 @@ class _Course:
 
     Attributes:
         steps: The number of waits; None if it depends on a capacity that is not known.
-        starts: How often instances are started; None as for `steps`.
+        starts: The number of times that instances are started; None as for `steps`.
         wait: The wait after each step.
         termination_wait: The wait at the end.
     """
@@ -148,8 +148,8 @@ class Deployment(ABC):
         wait: The time to watch alarms after each step, 0 to 3600 s. The default lets the
             models in use be loaded, so that the next step does not add more cold instances, and gives the
             rollback alarms twice as many minutes as they look at.
-        maximum_time: When the deployment is given up and rolled back, 600 to 28800 s. By default the waits of
-            all steps and half an hour each time instances are started, which is patient with a region
+        maximum_time: The time after which the deployment is rolled back, 600 to 28800 s. By default the waits
+            of all steps and half an hour each time instances are started, which is patient with a region
             that is short of GPUs.
     """
 
@@ -239,7 +239,7 @@ class BlueGreen(Deployment, ABC):
     Needs quota and money for two fleets for as long as it lasts.
 
     Attributes:
-        termination_wait: How long the old fleet is kept once the new one has all traffic, 0 to 3600 s.
+        termination_wait: The time to keep the old fleet after the new one has all traffic, 0 to 3600 s.
             None by default: nothing rolls back to it any more, and both fleets are billed.
     """
 
@@ -395,7 +395,7 @@ def deployment_problems(
         rollback_alarms: Names of the alarms that undo a deployment.
         capacity: The fewest instances of the variant; None, or a token, is not checked.
         where: The place that the problems name.
-        variants: How many variants the endpoint has.
+        variants: The number of the endpoint's variants.
     """
     yield from rollback_alarm_problems(rollback_alarms, has_deployment=deployment is not None, where=where)
     if deployment is None:

@@ -104,7 +104,7 @@ def deployment_times(
     Args:
         waits: Each wait by the argument's name.
         maximum: After which the deployment is given up.
-        total_wait: What the waits of all steps add up to.
+        total_wait: The sum of all waits.
         where: The place that the problems name.
     """
     for name, seconds in waits.items():

@@ -95,7 +95,7 @@ def some_subnets(chosen: int, *, vpc_has_public: bool, where: str) -> Iterator[P
     """The problem with attaching an endpoint to this many private subnets.
 
     Args:
-        chosen: How many subnets were found or given.
+        chosen: The number of subnets that were found or given.
         vpc_has_public: Whether the VPC has public ones, so that it is not an import that names none at all.
         where: The place that the problem names.
     """

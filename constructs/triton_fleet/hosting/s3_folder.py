@@ -36,7 +36,7 @@ class S3Folder:
         ListBucket is part of it: without it S3 answers a missing object with 403, as it would a wrong role.
 
         Args:
-            grantee: Who may read.
+            grantee: The principal that may read.
         """
         grant = self._grant(grantee, "s3:GetObject").combine(self._grant_list(grantee))
         key = self.bucket.encryption_key
@@ -47,7 +47,7 @@ class S3Folder:
         """Allow to put objects into it, and nothing else.
 
         Args:
-            grantee: Who may write.
+            grantee: The principal that may write.
         """
         grant = self._grant(grantee, "s3:PutObject", "s3:AbortMultipartUpload")
         key = self.bucket.encryption_key

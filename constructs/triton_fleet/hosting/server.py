@@ -94,7 +94,7 @@ class TritonServer:
         log_error: Log errors. None is Triton's default, on: without them a failed load says nothing.
         shared_memory: Shared memory that each instance of a Python model reserves when it starts. The
             container's 16 MiB are 8 GB for 500 models, and /dev/shm is finite; regions grow when needed.
-        shared_memory_growth: What a region grows by when a tensor does not fit.
+        shared_memory_growth: The growth of a region if a tensor does not fit.
         auto_complete_config: Let Triton fill in what a config.pbtxt leaves out. Off: it starts every Python
             model a second time, which makes a cold load about ten times slower, and the configs that are
             published here are complete.

@@ -88,14 +88,14 @@ class Hosting:
         instance_pools: Types that stand in for instance_type when there is no capacity for it, in this order.
         provision_timeout: The time that SageMaker tries to find capacity, 300 to 3600 s; by default
             SageMaker's own.
-        routing: How requests are spread over the instances; None for SageMaker's own way.
+        routing: The distribution of requests over the instances; None for SageMaker's default.
         ssm_access: Let AWS Systems Manager open a shell on the instances, after AWS has allowed the account.
         volume_size: Of the volume, 1 to 512 GiB, on types without local NVMe only.
         container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. On a
             single-model endpoint the model is loaded within it.
         model_download_timeout: For downloading and unpacking model data, 60 to 3600 s.
-        capacity_reservation: What the instances are taken from; None for whatever SageMaker has.
-        core_dumps: Where what is left of a crashed container is kept; None for nowhere.
+        capacity_reservation: The reservation that provides the instances; None without one.
+        core_dumps: The place for core dumps of crashed containers; None without one.
         inference_ami: The host image, which brings the GPU's driver, such as
             "al2-ami-sagemaker-inference-gpu-3-1"; None for that of the release's CUDA.
     """
@@ -147,7 +147,7 @@ def production_variant(
     Args:
         variant: The variant.
         instance: Its preferred instance type.
-        release: What it runs.
+        release: Its release.
         models: The name of the SageMaker model, and for each pool the name of its own or None.
     """
     pools = [

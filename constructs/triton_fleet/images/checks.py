@@ -78,7 +78,7 @@ def multi_model_label(
 
     Args:
         labels: The image's labels; None where nothing was given to read them from.
-        source: What they were read from, for the message.
+        source: Their source, for the message.
         stated: Whether the user says that the image has the label.
         where: The place that the problem names.
     """

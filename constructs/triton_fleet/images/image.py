@@ -24,7 +24,7 @@ class TritonImage:
     """A container image, as AWS publishes one for each release.
 
     Attributes:
-        uri: What SageMaker and CodeBuild pull.
+        uri: The URI for SageMaker and CodeBuild.
         account: The AWS account that owns it; of AWS's images an attribute of the region.
         repository_name: Its name in ECR.
         repository_arn: Its ARN in ECR, to grant pulling exactly this.
@@ -45,7 +45,7 @@ class TritonImage:
         just the regions that have the image, so any other region fails before the first resource is made.
 
         Args:
-            scope: What uses the image.
+            scope: The construct that uses the image.
             release: The release.
             cpu: The image for instance types without a GPU, whose tag ends in "-cpu". AWS's SDK makes that
                 tag for every release; its container repository has listed none since 23.12, so it is used

@@ -34,10 +34,10 @@ class MetricFact:
 
     Attributes:
         name: The metric's name.
-        namespace: Where it is.
+        namespace: Its namespace.
         unit: The unit of its values. Alarms do not filter on it: a filter that misses silences them.
         statistic: The statistic that means something.
-        label: What a chart calls it; empty for the metric's name.
+        label: Its label in charts; empty for the metric's name.
         of_variant: Whether it has the dimension VariantName besides EndpointName.
     """
 

@@ -33,14 +33,14 @@ class AlarmDeclaration:
 
     Attributes:
         name: The construct's id.
-        severity: How urgent it is.
-        metric: What is watched, by the minute.
+        severity: The urgency.
+        metric: The metric, per minute.
         threshold: The highest value that is still normal.
         minutes: The number of recent minutes to evaluate.
-        out_of: How many of them have to be above the threshold.
-        what: What the alarm means, in a sentence.
+        out_of: The number of them that must be above the threshold.
+        what: The meaning of the alarm, in a sentence.
         why: Why the threshold and the minutes are what they are.
-        runbook: What to do, first thing first.
+        runbook: Instructions, the first step first.
     """
 
     name: str
@@ -203,7 +203,7 @@ def load_failures(failures: cloudwatch.IMetric) -> AlarmDeclaration:
     """Return the alarm about models that cannot be loaded, counted in the containers' log.
 
     Args:
-        failures: How many loads failed, by the minute.
+        failures: The number of failed loads per minute.
     """
     return AlarmDeclaration(
         name="LoadFailures",

@@ -26,8 +26,8 @@ def alarm_threshold(
     Args:
         value: The threshold; None if it is known only at deployment.
         lowest: The least that makes sense.
-        below: What it has to stay below; None if the metric has no bound.
-        unit: What it is counted in.
+        below: The value that it must stay below; None if the metric has no bound.
+        unit: Its unit.
         where: The place that the problem names.
     """
     if value is None or (value >= lowest and (below is None or value < below)):
@@ -56,7 +56,7 @@ def same_variant(*, watched: str, given: str, what: str, where: str) -> Iterator
     Args:
         watched: Endpoint and variant that are watched.
         given: Endpoint and variant that the argument belongs to.
-        what: What the argument is.
+        what: A name for the argument.
         where: The place that the problem names.
     """
     if watched == given:

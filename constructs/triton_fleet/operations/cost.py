@@ -25,7 +25,7 @@ def estimate(
         variant: The variant.
         price: Of an instance.
         scaling: Its auto scaling: without, it keeps its first number of instances.
-        models: How many models share it.
+        models: The number of models on it.
     """
     first = variant.initial_instance_count
     least, most = (scaling.min_capacity, scaling.max_capacity) if scaling is not None else (first, first)

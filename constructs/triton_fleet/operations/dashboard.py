@@ -57,7 +57,7 @@ class EndpointDashboard(Construct):
 
     Attributes:
         dashboard: The dashboard; add widgets of your own to it.
-        cost: What the variant costs in a month; None if no price is known.
+        cost: The monthly cost of the variant; None if the price is unknown.
     """
 
     @typed

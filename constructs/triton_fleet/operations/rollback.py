@@ -122,7 +122,7 @@ class GreenFleetAlarms(Construct):
     As those do, they look at errors, and at nothing that a cold start causes.
 
     Attributes:
-        endpoint: What is watched.
+        endpoint: The watched endpoint.
         alarms: The alarms by name. The endpoint is rolled back on them already.
     """
 

@@ -75,10 +75,10 @@ class EndpointWarmUp(Construct):
     * https://github.com/aws/event-ruler, "JSON Array Matching"
 
     Attributes:
-        endpoint: What is warmed up.
+        endpoint: The endpoint to warm up.
         requests: With what.
-        function: What sends the requests.
-        rule: What starts it.
+        function: The function that sends the requests.
+        rule: The rule that starts it.
         first_loads: The custom resource that warms up a new endpoint; None without an alias.
     """
 

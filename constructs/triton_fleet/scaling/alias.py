@@ -70,7 +70,7 @@ class EndpointAlias(Construct):
     a dependency of this: `alias.node.add_dependency(build)`.
 
     Attributes:
-        endpoint: What it names.
+        endpoint: The current endpoint.
         fleet: The fleet's name.
         parameter_name: Its own name, which never changes: /triton-fleet/<fleet>/endpoint.
     """
@@ -164,7 +164,7 @@ class EndpointAlias(Construct):
         """Allow to read which endpoint it is.
 
         Args:
-            grantee: Who may read.
+            grantee: The principal that may read.
         """
         return iam.Grant.add_to_principal(
             grantee=grantee, actions=["ssm:GetParameter"], resource_arns=[self.parameter_arn]
@@ -183,7 +183,7 @@ class EndpointAlias(Construct):
         https://docs.aws.amazon.com/service-authorization/latest/reference/list_sagemaker.html
 
         Args:
-            grantee: Who may invoke.
+            grantee: The principal that may invoke.
         """
         # SageMaker writes a name in an ARN in lower case, and IAM compares as it is written.
         names = dict.fromkeys((self.fleet, self.fleet.lower()))

@@ -168,8 +168,8 @@ def scaling_steps(
     """The problems with steps.
 
     Args:
-        bounds: Where each step begins, in the metric's unit.
-        changes: What each step does, in instances or percent; None if it is known only at deployment.
+        bounds: The start of each step, in the metric's unit.
+        changes: The change of each step, in instances or percent; None if it is known only at deployment.
         grows: Whether a step is for values at and above its bound (True), or at and below it.
         adjustment: Application Auto Scaling's word for what a change is.
         where: The place that the problem names.

@@ -21,8 +21,8 @@ def one_scaling(resource: str, *, already: str | None, where: str) -> Iterator[P
     """The problem with scaling a variant.
 
     Args:
-        resource: What is scaled, as Application Auto Scaling names it.
-        already: Where the same is scaled already, if it is.
+        resource: The scaled resource, as Application Auto Scaling names it.
+        already: The construct that scales it already; None without one.
         where: The place that the problem names.
     """
     if already is None:
@@ -162,10 +162,10 @@ def scaling_number(
     """The problem with a value that should be a number.
 
     Args:
-        value: What was given.
+        value: The given value.
         deferred: Whether it is known only when the stack is deployed.
         whole: Whether only an integer will do.
-        name: What it is called.
+        name: Its name.
         where: The place that the problem names.
     """
     if deferred or is_number(value, whole=whole):
@@ -196,7 +196,7 @@ def scaling_number_now(*, deferred: bool, name: str, where: str) -> Iterator[Pro
 
     Args:
         deferred: Whether it is known only when the stack is deployed.
-        name: What it is called.
+        name: Its name.
         where: The place that the problem names.
     """
     if not deferred:
@@ -226,7 +226,7 @@ def scaling_target(
         value: The target for one GPU, vCPU or instance; None if it is known only at deployment.
         limit: The most that the metric can reach for one; None if it has no bound.
         where: The place that the problem names.
-        per: What the target is given for.
+        per: The unit of hardware that the target is for.
     """
     if value is None or (value > 0 and (limit is None or value <= limit)):
         return
@@ -327,7 +327,7 @@ def alias_endpoint_name(name: str, *, expected: str, where: str) -> Iterator[Pro
 
     Args:
         name: The endpoint's name.
-        expected: What its fleet, its instance types and its release make of it.
+        expected: The name that follows from its fleet, instance types and release.
         where: The place that the problem names.
     """
     if name == expected:

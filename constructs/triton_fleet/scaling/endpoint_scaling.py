@@ -53,13 +53,13 @@ class EndpointScaling(Construct):
     `EndpointAlias`, and a change of the instance type is an ordinary deployment.
 
     Attributes:
-        endpoint: What is scaled.
+        endpoint: The scaled endpoint.
         variant: The variant of it.
         min_capacity: The fewest instances.
         max_capacity: The most instances.
-        targets: What is kept constant.
-        steps: What is done when a metric is far off.
-        schedules: When the range changes.
+        targets: The targets.
+        steps: The step scaling policies.
+        schedules: The scheduled changes of the range.
     """
 
     @typed
@@ -93,7 +93,7 @@ class EndpointScaling(Construct):
                 the vCPU utilization without GPUs; for an asynchronous endpoint the backlog. No target is
                 possible with steps or schedules.
             steps: Policies for metrics that are far from their targets.
-            schedules: When to change the range.
+            schedules: Scheduled changes of the range.
             cooldowns: The times to wait after scaling, for targets without cooldowns of their own.
             suspended: Suspended activities of auto scaling.
 

@@ -166,8 +166,8 @@ class StepPolicy(Construct):
         Args:
             scope: The parent construct.
             construct_id: The construct's id.
-            scaling: What to do when.
-            prefix: What the names of policy and alarm begin with.
+            scaling: The steps, and their metric.
+            prefix: The prefix of the names of policy and alarm.
             scaling_target_id: The scalable target.
         """
         super().__init__(scope, construct_id)

@@ -92,7 +92,7 @@ class ScalingTarget(ABC):
         """The policy's configuration.
 
         Args:
-            variant: What is scaled.
+            variant: The scaled variant.
             cooldowns: Those of the scaling; the target's own win.
         """
         metric = self._metric(variant)

@@ -13,7 +13,7 @@ class Problem:
     Attributes:
         what: What was given, with its value quoted.
         where: The file, field, argument or object that holds it.
-        expected: What would have been accepted.
+        expected: The accepted values.
         why: What goes wrong if it stays, in one sentence. May be empty.
         fix: The next thing to do.
         rule: The stable id of the check that found it. Empty where no check did.

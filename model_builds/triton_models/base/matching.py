@@ -81,7 +81,7 @@ def mismatches(place: str, value: object, wanted: Any, *, of_type: IsA = is_a) -
 
     Args:
         place: How to name the value; its elements are named after it.
-        value: What was given.
+        value: The given value.
         wanted: The annotation.
         of_type: The test for a type without type arguments.
     """

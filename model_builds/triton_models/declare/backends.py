@@ -37,10 +37,10 @@ class OnnxRuntime:
         memory_pattern: False where input shapes differ so much that planning memory ahead is a waste.
         arena_shrinkage: Arenas that are shrunk after each run, such as "cpu:0;gpu:0".
         device_initializers: Keep weights out of the arena, which grows in powers of two.
-        convolution_search: How cuDNN's algorithm is chosen: "exhaustive" (the default) tries all of them on
+        convolution_search: The choice of cuDNN's algorithm: "exhaustive" (the default) tries all of them on
             the first request of each shape.
         gpu_memory_limit: Bytes of the CUDA arena.
-        arena_extension: How the CUDA arena grows: "same_as_requested" leaves more memory to other models.
+        arena_extension: The growth of the CUDA arena: "same_as_requested" leaves more memory to other models.
         copy_in_default_stream: Whether copies share the stream of the computation.
         tf32: Let GPUs from Ampere on round the FP32 inputs of convolutions and matrix products to TF32, with
             10 bits of mantissa: faster, and up to a hundred times further from FP32. It needs a tolerance for

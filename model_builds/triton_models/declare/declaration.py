@@ -70,14 +70,14 @@ class ModelDefinition:
         name: The model's name: its folder, its artifact and what applications ask for.
         description: One line on what it does.
         examples: Requests that any build of it must answer.
-        reference: What the source framework answers to the inputs of a request: the outputs to compare, by
+        reference: The source framework's answer to the inputs of a request: the outputs to compare, by
             their names. Without one a build is only seen to load and to answer in the declared shapes.
         output: The output that is shown and described first.
         tolerance: Largest absolute difference allowed between an answer and the reference, per component:
             one for all, or one for each precision that it is built in: "fp32", "tf32" or "fp16", as its
             backends declare. A reference needs one.
         models: The Triton models it consists of: one of its name, or an ensemble of its name and its steps.
-        weights: Where the weights come from; build.json says it.
+        weights: The source of the weights, which build.json records.
         write: Instead of `models`, or after them: makes more model directories with `BuildJob.model` and
             fills them, for what no class of `triton_models.spec` says. Plans come from
             `BuildJob.compile_plan`: where the folder's code calls it, the model is tied to the GPU.

@@ -34,7 +34,7 @@ class Connected:
         inputs: The tensors that no step makes.
         outputs: The tensors that it answers.
         steps: Its steps, with every tensor of each.
-        mistakes: What does not fit together.
+        mistakes: Mismatches.
     """
 
     inputs: list[Tensor] = field(default_factory=list)
@@ -48,7 +48,7 @@ def connect(ensemble: Ensemble, models: Mapping[str, Interface]) -> Connected:
 
     Args:
         ensemble: The ensemble, whose steps are all among the models.
-        models: What each model takes and makes, by its name.
+        models: The inputs and outputs of each model, by name.
     """
     connected = Connected()
     made: dict[str, Tensor] = {}

@@ -23,8 +23,8 @@ class Mistake:
 
     Attributes:
         field: The field's name.
-        what: What was given, with its value.
-        expected: What would have been accepted.
+        what: The given value, with its name.
+        expected: The accepted values.
         fix: The next thing to do.
         owner: The value with the field, if it is not the value that reports the mistake.
     """

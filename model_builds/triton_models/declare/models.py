@@ -30,7 +30,7 @@ class PyTorchNetwork:
         network: Makes the network with its weights; torch is imported in there, not by the declaration.
         inputs: The arguments of its `forward`, in order, without the batch dimension.
         outputs: Names for what it returns, in order.
-        backend: What runs it.
+        backend: The backend that runs it.
         max_batch_size: 0 if its tensors have no batch dimension.
         instances: Copies that run at the same time.
         batching: None sends every request by itself.
@@ -86,12 +86,12 @@ class OnnxFile:
 
     Attributes:
         name: The Triton model's name.
-        weights: Where the file is; by default where the declaration's weights are.
+        weights: The place of the file; by default that of the declaration's weights.
         profile: For TensorRT, the shapes of every input, batch first.
         optimize: Optimise it ahead of time, as exported networks are, so that it loads faster: fold constants
             and batch normalisations, and leave out what is not used. Standard operators stay what they are,
             so the file runs wherever it ran before.
-        backend: What runs it.
+        backend: The backend that runs it.
         max_batch_size: 0 if its tensors have no batch dimension.
         instances: Copies that run at the same time.
         batching: None sends every request by itself.
@@ -127,14 +127,14 @@ class PythonModel:
     Attributes:
         name: The Triton model's name.
         code: The file next to the declaration that becomes model.py.
-        inputs: What it takes, without the batch dimension.
-        outputs: What it makes.
+        inputs: Its inputs, without the batch dimension.
+        outputs: Its outputs.
         max_batch_size: 0 if its tensors have no batch dimension.
         files: More files next to the declaration.
         weights_files: Files of the declaration's weights.
         packages: Installed Python packages that travel with it; the Triton images have numpy alone.
-        environment: What it runs in instead of the image's packages: `Wheels`, or a `PackedEnvironment`.
-        parameters: What its code reads from the configuration.
+        environment: The environment that replaces the image's packages: `Wheels`, or a `PackedEnvironment`.
+        parameters: Parameters of the configuration that its code reads.
         backend: Options of the backend.
         instances: Copies that run at the same time; on the CPU, where Python code runs.
         batching: None sends every request by itself.
@@ -183,8 +183,8 @@ class DaliPipeline:
         pipeline: Takes the device that decodes, "mixed" or "cpu", and returns the pipeline's outputs. Each
             input is a `fn.external_source` on the CPU with the input's name. nvidia.dali is imported in
             there, not by the declaration.
-        inputs: What it takes, without the batch dimension. The samples of a batch are of one shape: pad them.
-        outputs: What it makes, in the pipeline's order.
+        inputs: Its inputs, without the batch dimension. The samples of a batch are of one shape: pad them.
+        outputs: Its outputs, in the pipeline's order.
         max_batch_size: 1 or more: DALI has no tensors without a batch.
         backend: Options of the backend.
         instances: Copies that run at the same time. NVIDIA advises one: each has memory of its own.
@@ -233,8 +233,8 @@ class TensorFlowGraph:
         inputs: The graph's inputs by their names in the graph, without the batch dimension.
         outputs: The graph's outputs, likewise.
         max_batch_size: 0 if its tensors have no batch dimension.
-        weights: Where the file is; by default where the declaration's weights are.
-        backend: What runs it.
+        weights: The place of the file; by default that of the declaration's weights.
+        backend: The backend that runs it.
         instances: Copies that run at the same time.
         batching: None sends every request by itself.
         warm_up: Requests that run while it loads.
@@ -279,7 +279,7 @@ class Ensemble:
         name: The Triton model's name.
         steps: The names of its models. An EnsembleStep maps names that differ; the others connect to their
             like.
-        outputs: What it answers; by default every tensor that no step takes.
+        outputs: Its outputs; by default every tensor that no step reads.
     """
 
     name: str

@@ -30,7 +30,7 @@ class Begun:
     Attributes:
         name: Its name.
         like: The model build that it is a copy of.
-        folder: Where it is.
+        folder: Its folder.
         renamed: The names in the copied declaration, and what they are now.
     """
 

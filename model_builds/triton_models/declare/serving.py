@@ -16,7 +16,7 @@ class Instances:
     """Copies of a model that run at the same time.
 
     Attributes:
-        count: How many, on each GPU or on the CPU.
+        count: The number of instances, on each GPU or on the CPU.
         kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU where there is one,
             so the same artifact also runs on a host without.
     """
@@ -41,7 +41,7 @@ class DynamicBatching:
 
     Attributes:
         preferred: Batch sizes that are sent at once; empty means that any is as good.
-        max_delay_us: How long a request waits for company, in microseconds.
+        max_delay_us: The time that a request waits for others, in microseconds.
     """
 
     preferred: Sequence[int] = field(default=())

@@ -29,7 +29,7 @@ class Estimate:
         price: Of an instance.
         min_instances: The fewest that auto scaling keeps; with all of them, the floor.
         max_instances: The most.
-        models: How many models share it.
+        models: The number of models on it.
     """
 
     instance_type: str

@@ -34,9 +34,9 @@ def put_answer(
     Args:
         event: The request.
         failure: Why the request failed; empty if it succeeded.
-        physical_id: What was made. By default what it was before: another id makes CloudFormation delete the
-            resource of that id.
-        data: What Fn::GetAtt reads.
+        physical_id: The id of the created resource. By default the previous id: another id makes
+            CloudFormation delete the resource of that id.
+        data: The values for Fn::GetAtt.
         longest_reason: Bytes of the failure that are sent.
     """
     answer = {
