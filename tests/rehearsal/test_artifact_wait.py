@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -21,12 +20,6 @@ WAIT = "Custom::TritonArtifact"
 WAITS = "Waits for artifacts"
 # The function asks S3 every ten seconds. Nothing else of it is changed for the tests, but where one says so.
 QUICK = {"POLL_S = 10": "POLL_S = 0.1"}
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
 
 
 @cache

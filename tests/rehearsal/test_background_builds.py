@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.triton_aws.deployed_functions import until
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.builds.runner import BuildRunner
@@ -30,12 +31,7 @@ PHASES = [
     "FINALIZING",
     "COMPLETED",
 ]
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as embedded:
-        yield embedded
+aws = embedded_aws(scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from generated_models import BROKEN, repair, source_folder
 from synthesised_stacks import small_stack
 
 from tests.triton_aws.deployed_functions import settle
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_fleet import BuildRuns, ModelBuildProject, ModelRepository
 from triton_rehearsal.builds.runner import WITHOUT_GPU, BuildRunner
@@ -173,10 +174,7 @@ class Deployed:
         return found
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
+aws = embedded_aws(scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,12 +46,6 @@ def app(tmp_path: Path) -> Path:
     context = {"@aws-cdk/core:defaultCrossStackReferences": "strong"}
     (folder / "cdk.json").write_text(json.dumps({"app": "python3 app.py", "context": context}))
     return folder
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
 
 
 def cdk(aws: EmbeddedAws, app: Path, lines: list[str] | None = None) -> Cdk:

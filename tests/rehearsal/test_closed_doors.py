@@ -19,6 +19,7 @@ import pytest
 
 from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_models.verify.process import SOCKETS
 from triton_models.verify.serving import serving
@@ -94,10 +95,7 @@ def is_private(place: Path) -> bool:
     return stat.S_IMODE(place.parent.stat().st_mode) == stat.S_IRWXU
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
+aws = embedded_aws(scope="module")
 
 
 @pytest.fixture(scope="module")

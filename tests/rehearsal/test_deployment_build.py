@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,6 @@ SOURCE = Path(__file__).parents[2] / "model_builds"
 ARTIFACT = "resnet50-0123456789ab.tar.gz"
 # The function asks every fifteen seconds. Nothing else of it is changed for the tests.
 OFTEN = ("POLL_S = 15", "POLL_S = 0.1")
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
 
 
 @cache

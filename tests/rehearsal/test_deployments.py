@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws
 from tests.rehearsal.served_models import python_model, tarball
 from tests.triton_aws.deployment_configs import blue_green, rolling, size
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_rehearsal.hosting.service import Hosting
 
@@ -38,10 +39,7 @@ class TritonPythonModel:
 BLUE, GREEN = 1.0, 2.0
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws(bake_scale=BAKE_SCALE) as opened:
-        yield opened
+aws = embedded_aws(scope="module", bake_scale=BAKE_SCALE)
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,6 @@ ENDPOINT = {"EndpointName": "search", "Body": b"{}"}
 
 
 @pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
-
-
-@pytest.fixture
 def hosting(aws: EmbeddedAws) -> Iterator[Hosting]:
     with Hosting(aws) as opened:
         yield opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,6 @@ BEFORE, AFTER = "ml.g5.2xlarge", "ml.g4dn.xlarge"
 OLD, NEW = "Fleet-g5-2xlarge-25-09", "Fleet-g4dn-xlarge-25-09"
 ALIAS = alias_name(FLEET)
 SERVICES = ("sagemaker", "application-autoscaling", "ssm", "cloudwatch", "logs", "iam")
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
 
 
 @cache

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.rehearsal.probed_account import REGION, Account, arguments
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_models.probe.account import journal as journals
@@ -31,10 +32,7 @@ class Killed(BaseException):
     """The process is gone: nothing after it is done."""
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws(bake_scale=0.0) as opened:
-        yield opened
+aws = embedded_aws(scope="module", bake_scale=0.0)
 
 
 @pytest.fixture

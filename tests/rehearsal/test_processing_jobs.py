@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.triton_aws.deployed_functions import until
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps import processing_jobs
 from triton_fleet.builds.commands import build_spec
@@ -22,12 +23,7 @@ from triton_rehearsal.builds.processing_job import run_job
 from triton_rehearsal.builds.runner import run_build
 
 ROLE = "arn:aws:iam::123456789012:role/any"
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as embedded:
-        yield embedded
+aws = embedded_aws(scope="module")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,12 +23,6 @@ ACTION = {
     "Timezone": "Europe/Berlin",
     "ScalableTargetAction": {"MinCapacity": "2", "MaxCapacity": 8},
 }
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -11,18 +11,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.triton_aws.deployed_functions import until
+from tests.triton_aws.embedded import embedded_aws
 from tests.triton_aws.executions import ROLE, begin, distributed, end, run
 from triton_aws import EmbeddedAws
 from triton_rehearsal.builds.runner import BuildRunner
 
 BUILD = "arn:aws:states:::codebuild:startBuild.sync"
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as embedded:
-        embedded.client("s3").create_bucket(Bucket="items")
-        yield embedded
+aws = embedded_aws(scope="module", bucket="items")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ import pytest
 
 from tests.rehearsal import served_models
 from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_models.verify.program import numpy_of_models, server_environment
 from triton_models.verify.serving import serving
@@ -199,10 +200,7 @@ def test_servers_at_the_same_time_do_not_meet(program: Path, tmp_path: Path) -> 
 # The environment of builds
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as embedded:
-        yield embedded
+aws = embedded_aws(scope="module")
 
 
 def test_commands_of_a_build_find_it_on_path(aws: EmbeddedAws) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,12 +13,6 @@ from triton_aws.cloudformation.s3 import BucketPolicy
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 TOPIC: dict[str, Any] = {"Type": "AWS::SNS::Topic"}
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -645,12 +645,6 @@ CASES = [
         ("second", True, {"stage": "second"}),
     ),
 ]
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
 
 
 def template(it: Case, properties: dict[str, Any]) -> str:

@@ -7,7 +7,6 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from tests.triton_aws.deployed_functions import (
     running,
     settle,
 )
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 
 # Notes every request, and answers as its properties say. Without boto3 a call takes a fifth of the time.
@@ -57,13 +57,7 @@ BAD_ENDPOINT = {
     "DependsOn": "Made",
     "Properties": {"EndpointConfigName": "nowhere"},
 }
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        opened.client("s3").create_bucket(Bucket="notes")
-        yield opened
+aws = embedded_aws(bucket="notes")
 
 
 def made(function: str = "maker", **properties: Any) -> dict[str, Any]:

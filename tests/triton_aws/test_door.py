@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import boto3
@@ -12,16 +11,12 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_aws.door import Door
 
 CODE = "UnrecognizedClientException"
-
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
+aws = embedded_aws(scope="module")
 
 
 def foreign(url: str, service: str, **keys: str) -> Any:

@@ -7,19 +7,12 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import boto3
 import pytest
 
 from triton_aws import EmbeddedAws, PortError
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
 
 
 def test_a_client_made_from_the_exported_variables_alone_reaches_it(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.triton_aws.deployed_functions import ACCOUNT, functions, noted, notes, settle
+from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps.events import publish_event
 
@@ -35,13 +35,7 @@ PERMISSION = {
         "SourceArn": {"Fn::GetAtt": ["Rule", "Arn"]},
     },
 }
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        opened.client("s3").create_bucket(Bucket="notes")
-        yield opened
+aws = embedded_aws(bucket="notes")
 
 
 def ruled(pattern: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,12 +12,6 @@ from triton_aws import EmbeddedAws
 
 ROLE = "arn:aws:iam::123456789012:role/any"
 IMAGE = "763104351884.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.09-py3"
-
-
-@pytest.fixture
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as opened:
-        yield opened
 
 
 def variant(**changes: Any) -> dict[str, Any]:

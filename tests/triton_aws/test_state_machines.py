@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.triton_aws.embedded import embedded_aws
 from tests.triton_aws.executions import distributed, run
 from triton_aws import EmbeddedAws
 
-
-@pytest.fixture(scope="module")
-def aws() -> Iterator[EmbeddedAws]:
-    with EmbeddedAws() as embedded:
-        embedded.client("s3").create_bucket(Bucket="items")
-        yield embedded
+aws = embedded_aws(scope="module", bucket="items")
 
 
 FAIL_IF_BAD = {
