@@ -134,6 +134,7 @@ def test_fp16_is_outside_of_the_tolerance_for_fp32_and_within_its_own(declared):
     assert declared.allowed("fp32") < off < declared.allowed("fp16")
 
 
+@pytest.mark.story
 def test_copies_of_a_gpu_build_are_artifacts_under_names_of_their_own(gpu_build, tmp_path):
     copies = make_copies(gpu_build, count=5, folder=tmp_path)
     assert [copy.name for copy in copies] == [f"{NAME}-{number}" for number in range(1, 6)]

@@ -184,6 +184,7 @@ def test_resnet50_has_the_parameters_of_torchvisions():
     assert state["layer2.0.downsample.1.running_mean"].shape == (512,)
 
 
+@pytest.mark.story
 def test_resnet50_takes_trained_weights_from_a_file(tmp_path, monkeypatch):
     untrained = load_build("resnet50")
     trained = untrained.models[0].network()

@@ -219,6 +219,7 @@ def test_t5_small_is_named_by_a_commit_as_the_folders_own_page_says(code, monkey
     assert described(weights) == "google-t5/t5-small@df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
 
 
+@pytest.mark.story
 def test_weights_in_a_folder_are_served_with_their_tokenizer(declaration, code, tmp_path, monkeypatch):
     code.source().save_pretrained(tmp_path / "t5")
     code.tokenizer().save_pretrained(tmp_path / "t5")
