@@ -378,7 +378,7 @@ _steps = values(
     metric_=st.just(METRIC),
     steps_=st.lists(values(ScalingStep, at_=st.floats(0, 100), change_=st.integers(-3, 3)), max_size=3),
     direction=st.sampled_from(["out", "in"]),
-    adjustment=st.sampled_from(["ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity"]),
+    adjustment=st.sampled_from(autoscaling.AdjustmentType),
     minimum_change=st.integers(0, 3),
     cooldown=_waits,
     minutes=st.integers(0, 20),

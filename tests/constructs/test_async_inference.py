@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
-from aws_cdk.aws_applicationautoscaling import Schedule
+from aws_cdk.aws_applicationautoscaling import AdjustmentType, Schedule
 from synthesised import Resources, refusals, statements
 
 from tests.reported import reported
@@ -301,7 +301,7 @@ def test_a_step_may_set_a_fleet_with_a_queue_to_nothing(
         metric=endpoint.metric_cpu_utilization(),
         steps=[ScalingStep(at=5, change=0)],
         direction="in",
-        adjustment="ExactCapacity",
+        adjustment=AdjustmentType.EXACT_CAPACITY,
     )
     EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=0, steps=[idle])
 

@@ -21,7 +21,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
-from aws_cdk.aws_applicationautoscaling import Schedule
+from aws_cdk.aws_applicationautoscaling import AdjustmentType, Schedule
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 
 import triton_fleet
@@ -177,7 +177,7 @@ def _steps(stack: Stack) -> None:
         name="Busy",
         metric=endpoint.metric_gpu_utilization(),
         steps=[ScalingStep(at=80, change=20), ScalingStep(at=95, change=50)],
-        adjustment="PercentChangeInCapacity",
+        adjustment=AdjustmentType.PERCENT_CHANGE_IN_CAPACITY,
         minimum_change=1,
     )
     EndpointScaling(stack, "Scaling", endpoint=endpoint, targets=[], steps=[scaling])

@@ -7,6 +7,7 @@ import pytest
 from aws_cdk import CfnParameter, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk.assertions import Template
+from aws_cdk.aws_applicationautoscaling import AdjustmentType
 from synthesised import Resources
 
 from tests.reported import reported
@@ -15,6 +16,7 @@ from triton_fleet.scaling.steps import ScalingStep, StepScaling
 
 OUT = (ScalingStep(at=500, change=1), ScalingStep(at=2000, change=4), ScalingStep(at=1000, change=2))
 IN = (ScalingStep(at=100, change=-1), ScalingStep(at=20, change=-3))
+EXACT = AdjustmentType.EXACT_CAPACITY
 
 
 def latency(endpoint: MultiModelEndpoint) -> cloudwatch.IMetric:
@@ -89,7 +91,7 @@ def test_an_alarm_at_the_first_step_runs_the_policy(
 def test_steps_may_be_percentages_of_the_fleet(policy: Policy) -> None:
     configuration = policy(
         steps=[ScalingStep(at=500, change=50)],
-        adjustment="PercentChangeInCapacity",
+        adjustment=AdjustmentType.PERCENT_CHANGE_IN_CAPACITY,
         minimum_change=2,
         cooldown=Duration.minutes(1),
     )["StepScalingPolicyConfiguration"]
@@ -114,7 +116,10 @@ def test_steps_and_targets_work_side_by_side(
     [
         ({"steps": []}, "scaling-steps"),
         ({"direction": "in"}, "scaling-steps"),
-        ({"steps": [ScalingStep(at=5, change=0)], "adjustment": "ExactCapacity"}, "scaling-steps"),
+        (
+            {"steps": [ScalingStep(at=5, change=0)], "adjustment": AdjustmentType.EXACT_CAPACITY},
+            "scaling-steps",
+        ),
         ({"name": "a/b"}, "policy-name"),
         ({"minutes": 0}, "number-range"),
         ({"out_of": 4}, "number-range"),
@@ -130,7 +135,9 @@ def test_steps_that_cannot_work_are_refused(policy: Policy, change: dict[str, An
 
 @pytest.mark.parametrize("direction", ["out", "in"])
 def test_an_exact_number_may_be_set_in_either_direction(policy: Policy, direction: str) -> None:
-    found = policy(steps=[ScalingStep(at=5, change=1)], direction=direction, adjustment="ExactCapacity")
+    found = policy(
+        steps=[ScalingStep(at=5, change=1)], direction=direction, adjustment=AdjustmentType.EXACT_CAPACITY
+    )
 
     assert found["StepScalingPolicyConfiguration"]["AdjustmentType"] == "ExactCapacity"
 

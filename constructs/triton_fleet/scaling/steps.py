@@ -27,7 +27,6 @@ from triton_fleet.scaling.checks import scaling_number, scaling_number_now
 from triton_fleet.scaling.target import Cooldowns
 from triton_models.base.errors import Problem
 
-Adjustment = Literal["ChangeInCapacity", "PercentChangeInCapacity", "ExactCapacity"]
 Direction = Literal["out", "in"]
 
 _Configuration = autoscaling.CfnScalingPolicy.StepScalingPolicyConfigurationProperty
@@ -72,7 +71,7 @@ class StepScaling:
     metric: cloudwatch.IMetric
     steps: Sequence[ScalingStep]
     direction: Direction = "out"
-    adjustment: Adjustment = "ChangeInCapacity"
+    adjustment: autoscaling.AdjustmentType = autoscaling.AdjustmentType.CHANGE_IN_CAPACITY
     minimum_change: int | None = None
     cooldown: Duration | None = None
     minutes: int = 3
@@ -82,6 +81,11 @@ class StepScaling:
     def _grows(self) -> bool:
         """Return whether it adds instances when the metric rises."""
         return self.direction == "out"
+
+    @property
+    def _adjustment(self) -> str:
+        """The service's name: ChangeInCapacity, where the enumeration says CHANGE_IN_CAPACITY."""
+        return self.adjustment.name.title().replace("_", "")
 
     def _problems(self, *, where: str, has_queue: bool = False) -> Iterator[Problem]:
         """Yield the problems between the values.
@@ -98,7 +102,7 @@ class StepScaling:
                 [step.at for step in self.steps],
                 [known(step.change) for step in self.steps],
                 grows=self._grows,
-                adjustment=self.adjustment,
+                adjustment=self._adjustment,
                 where=where,
                 has_queue=has_queue,
             )
@@ -112,7 +116,7 @@ class StepScaling:
         usual = Cooldowns()
         wait = self.cooldown or (usual.scale_out if self._grows else usual.scale_in)
         return _Configuration(
-            adjustment_type=self.adjustment,
+            adjustment_type=self._adjustment,
             cooldown=wait.to_seconds(),
             metric_aggregation_type="Average",
             min_adjustment_magnitude=self.minimum_change,
