@@ -15,8 +15,13 @@ os.environ["CDK_VALIDATION"] = "false"
 # jsii runs `node` from PATH. The environment brings its own, so a bare `.venv/bin/pytest` finds it too.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
-# No test depends on how fast or busy the machine is.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No test depends on how fast or busy the machine is. `make fuzz` tries more.
+settings.register_profile(
+    "untimed",
+    deadline=None,
+    max_examples=1000 if os.environ.get("FLEET_FUZZ") == "1" else 30,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("untimed")
 
 # A long file that starts last leaves the other workers without work.

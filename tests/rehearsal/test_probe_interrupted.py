@@ -304,7 +304,10 @@ def test_no_is_an_answer(account: Account) -> None:
     assert (account.left(), account.journals()) == ([], [])
 
 
-@pytest.mark.parametrize(("region", "release"), [("us-gov-west-1", "25.09"), ("eu-central-1", "25.06")])
+@pytest.mark.parametrize(
+    ("region", "release"),
+    [("us-gov-west-1", "25.09"), pytest.param("eu-central-1", "25.06", marks=pytest.mark.story)],
+)
 def test_where_there_is_no_image_all_that_needs_one_is_undecided_and_nothing_is_left(
     account: Account, region: str, release: str
 ) -> None:
