@@ -15,7 +15,7 @@ from botocore.exceptions import WaiterError
 from triton_aws import EmbeddedAws
 
 ACCOUNT = "123456789012"
-_TRUST = {
+TRUST = {
     "Version": "2012-10-17",
     "Statement": [
         {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
@@ -31,7 +31,7 @@ def function_arn(name: str) -> str:
 def functions(**sources: str) -> dict[str, Any]:
     """Resources: a function for each source, under its name, and a role for all."""
     return {
-        "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": _TRUST}},
+        "Role": {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": TRUST}},
         **{name.capitalize(): _function(name, source) for name, source in sources.items()},
     }
 
@@ -50,13 +50,13 @@ def _function(name: str, source: str) -> dict[str, Any]:
     }
 
 
-def begin(aws: EmbeddedAws, resources: dict[str, Any], *, verb: str = "create", **more: Any) -> str:
-    """Begin to create or update the stack `s`; its id."""
+def begin(
+    aws: EmbeddedAws, resources: dict[str, Any], *, stack: str = "s", verb: str = "create", **more: Any
+) -> str:
+    """Begin to create or update a stack; its id."""
     operation = getattr(aws.client("cloudformation"), f"{verb}_stack")
-    stack: str = operation(StackName="s", TemplateBody=json.dumps({"Resources": resources, **more}))[
-        "StackId"
-    ]
-    return stack
+    body = json.dumps({"Resources": resources, **more})
+    return str(operation(StackName=stack, TemplateBody=body)["StackId"])
 
 
 def settle(aws: EmbeddedAws, resources: dict[str, Any], *, verb: str = "create", **more: Any) -> str:
@@ -78,14 +78,31 @@ def ended(aws: EmbeddedAws, stack: str, *, verb: str = "create") -> str:
     # The waiter counts a rollback as a failure; here it is an end like any other.
     with contextlib.suppress(WaiterError):
         cloudformation.get_waiter(f"stack_{verb}_complete").wait(StackName=stack, WaiterConfig=_OFTEN)
-    [found] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    return status(aws, stack)
+
+
+def status(aws: EmbeddedAws, stack: str = "s") -> str:
+    """The stack's status and the reason."""
+    [found] = aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
     return f"{found['StackStatus']} {found.get('StackStatusReason', '')}".strip()
 
 
-def outputs(aws: EmbeddedAws) -> dict[str, str]:
-    """The outputs of the stack `s`."""
-    [stack] = aws.client("cloudformation").describe_stacks(StackName="s")["Stacks"]
-    return {row["OutputKey"]: row["OutputValue"] for row in stack.get("Outputs", [])}
+def outputs(aws: EmbeddedAws, stack: str = "s") -> dict[str, str]:
+    """The stack's outputs."""
+    [found] = aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+    return {row["OutputKey"]: row["OutputValue"] for row in found.get("Outputs", [])}
+
+
+def physical_ids(aws: EmbeddedAws, type_name: str, *, stack: str = "s") -> list[str]:
+    """The physical ids of the stack's resources of a type."""
+    rows = aws.client("cloudformation").list_stack_resources(StackName=stack)["StackResourceSummaries"]
+    return [row["PhysicalResourceId"] for row in rows if row["ResourceType"] == type_name]
+
+
+def reasons(aws: EmbeddedAws, stack: str) -> str:
+    """The reasons of all events of a stack."""
+    events = aws.client("cloudformation").describe_stack_events(StackName=stack)["StackEvents"]
+    return " ".join(each.get("ResourceStatusReason") or "" for each in events)
 
 
 def noted(aws: EmbeddedAws, key: str) -> Any:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.triton_aws.deployed_functions import begin, outputs, status
+from tests.triton_aws.serving_stack import serving
 from triton_aws import EmbeddedAws, StackNotFoundError
 from triton_aws.cloudformation.s3 import BucketPolicy
 
-ROLE = "arn:aws:iam::123456789012:role/any"
 TOPIC: dict[str, Any] = {"Type": "AWS::SNS::Topic"}
 
 
@@ -20,23 +21,9 @@ def cloudformation(aws: EmbeddedAws) -> Any:
     return aws.client("cloudformation")
 
 
-def body(resources: dict[str, Any], **more: Any) -> str:
-    return json.dumps({"Resources": resources, **more})
-
-
-def status(cloudformation: Any, stack: str = "s") -> str:
-    [found] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
-    return f"{found['StackStatus']} {found.get('StackStatusReason', '')}".strip()
-
-
-def outputs(cloudformation: Any, stack: str = "s") -> dict[str, str]:
-    [found] = cloudformation.describe_stacks(StackName=stack)["Stacks"]
-    return {row["OutputKey"]: row["OutputValue"] for row in found.get("Outputs", [])}
-
-
-def events(cloudformation: Any, stack: str = "s") -> list[tuple[str, str]]:
+def events(aws: EmbeddedAws, stack: str = "s") -> list[tuple[str, str]]:
     """The events of the resources, oldest first."""
-    found = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
+    found = aws.client("cloudformation").describe_stack_events(StackName=stack)["StackEvents"]
     return [
         (event["LogicalResourceId"], event["ResourceStatus"])
         for event in reversed(found)
@@ -44,48 +31,18 @@ def events(cloudformation: Any, stack: str = "s") -> list[tuple[str, str]]:
     ]
 
 
-def serving(*, image: str, instance_type: str = "ml.g5.2xlarge", **endpoint: Any) -> dict[str, Any]:
-    variant = {
-        "VariantName": "AllTraffic",
-        "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]},
-        "InitialInstanceCount": 1,
-        "InstanceType": instance_type,
-    }
-    return {
-        # The other way round than they depend on each other.
-        "Endpoint": {
-            "Type": "AWS::SageMaker::Endpoint",
-            "Properties": {
-                "EndpointName": "e",
-                "EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]},
-                **endpoint,
-            },
-        },
-        "Config": {
-            "Type": "AWS::SageMaker::EndpointConfig",
-            "Properties": {"ProductionVariants": [variant]},
-        },
-        "Model": {
-            "Type": "AWS::SageMaker::Model",
-            "Properties": {"ExecutionRoleArn": ROLE, "PrimaryContainer": {"Image": image}},
-        },
-    }
-
-
-def test_a_changed_model_replaces_the_configuration_and_updates_the_endpoint(
-    aws: EmbeddedAws, cloudformation: Any
-) -> None:
+def test_a_changed_model_replaces_the_configuration_and_updates_the_endpoint(aws: EmbeddedAws) -> None:
     sagemaker = aws.client("sagemaker")
-    cloudformation.create_stack(StackName="s", TemplateBody=body(serving(image="one")))
+    begin(aws, serving(image="one"))
     before = sagemaker.describe_endpoint(EndpointName="e")
 
-    cloudformation.update_stack(StackName="s", TemplateBody=body(serving(image="two")))
+    begin(aws, serving(image="two"), verb="update")
 
     after = sagemaker.describe_endpoint(EndpointName="e")
     config = sagemaker.describe_endpoint_config(EndpointConfigName=after["EndpointConfigName"])
     [variant] = config["ProductionVariants"]
     model = sagemaker.describe_model(ModelName=variant["ModelName"])
-    assert status(cloudformation) == "UPDATE_COMPLETE"
+    assert status(aws) == "UPDATE_COMPLETE"
     assert model["PrimaryContainer"]["Image"] == "two"
     assert (after["CreationTime"], after["EndpointStatus"]) == (before["CreationTime"], "InService")
     assert after["EndpointConfigName"] != before["EndpointConfigName"]
@@ -93,13 +50,13 @@ def test_a_changed_model_replaces_the_configuration_and_updates_the_endpoint(
     assert len(sagemaker.list_models()["Models"]) == 1
 
 
-def test_what_was_replaced_is_removed_after_the_new_is_in_use(cloudformation: Any) -> None:
-    cloudformation.create_stack(StackName="s", TemplateBody=body(serving(image="one")))
-    seen = len(events(cloudformation))
+def test_what_was_replaced_is_removed_after_the_new_is_in_use(aws: EmbeddedAws) -> None:
+    begin(aws, serving(image="one"))
+    seen = len(events(aws))
 
-    cloudformation.update_stack(StackName="s", TemplateBody=body(serving(image="two")))
+    begin(aws, serving(image="two"), verb="update")
 
-    complete = [name for name in events(cloudformation)[seen:] if name[1].endswith("_COMPLETE")]
+    complete = [name for name in events(aws)[seen:] if name[1].endswith("_COMPLETE")]
     assert complete == [
         ("Model", "CREATE_COMPLETE"),
         ("Config", "CREATE_COMPLETE"),
@@ -109,19 +66,17 @@ def test_what_was_replaced_is_removed_after_the_new_is_in_use(cloudformation: An
     ]
 
 
-def test_a_changed_name_replaces_the_endpoint(aws: EmbeddedAws, cloudformation: Any) -> None:
-    cloudformation.create_stack(StackName="s", TemplateBody=body(serving(image="one")))
+def test_a_changed_name_replaces_the_endpoint(aws: EmbeddedAws) -> None:
+    begin(aws, serving(image="one"))
 
-    cloudformation.update_stack(
-        StackName="s", TemplateBody=body(serving(image="one", EndpointName="renamed"))
-    )
+    begin(aws, serving(image="one", EndpointName="renamed"), verb="update")
 
     found = aws.client("sagemaker").list_endpoints()["Endpoints"]
     assert [endpoint["EndpointName"] for endpoint in found] == ["renamed"]
 
 
-def test_dependants_are_deleted_before_what_they_depend_on(cloudformation: Any) -> None:
-    stack = cloudformation.create_stack(StackName="s", TemplateBody=body(serving(image="one")))["StackId"]
+def test_dependants_are_deleted_before_what_they_depend_on(aws: EmbeddedAws, cloudformation: Any) -> None:
+    stack = begin(aws, serving(image="one"))
 
     cloudformation.delete_stack(StackName="s")
 
@@ -134,75 +89,67 @@ def test_dependants_are_deleted_before_what_they_depend_on(cloudformation: Any) 
     assert deleted == ["Endpoint", "Config", "Model", "s"]
 
 
-def test_a_failed_creation_is_rolled_back_with_the_services_own_reason(
-    aws: EmbeddedAws, cloudformation: Any
-) -> None:
-    cloudformation.create_stack(
-        StackName="s", TemplateBody=body(serving(image="one", instance_type="ml.g99.xlarge"))
-    )
+def test_a_failed_creation_is_rolled_back_with_the_services_own_reason(aws: EmbeddedAws) -> None:
+    begin(aws, serving(image="one", instance_type="ml.g99.xlarge"))
 
-    assert status(cloudformation).startswith("ROLLBACK_COMPLETE AWS::SageMaker::EndpointConfig Config:")
-    assert "'ml.g99.xlarge'" in status(cloudformation)
-    assert ("Config", "CREATE_FAILED") in events(cloudformation)
+    assert status(aws).startswith("ROLLBACK_COMPLETE AWS::SageMaker::EndpointConfig Config:")
+    assert "'ml.g99.xlarge'" in status(aws)
+    assert ("Config", "CREATE_FAILED") in events(aws)
     assert aws.client("sagemaker").list_models()["Models"] == []
 
 
-def test_a_failed_update_puts_everything_back(aws: EmbeddedAws, cloudformation: Any) -> None:
+def test_a_failed_update_puts_everything_back(aws: EmbeddedAws) -> None:
     sagemaker = aws.client("sagemaker")
     good = {"Topic": {**TOPIC, "Properties": {"DisplayName": "good"}}, **serving(image="one")}
     bad = {
         "Topic": {**TOPIC, "Properties": {"DisplayName": "bad"}},
         **serving(image="two", instance_type="ml.g99.xlarge"),
     }
-    cloudformation.create_stack(
-        StackName="s", TemplateBody=body(good, Outputs={"Topic": {"Value": {"Ref": "Topic"}}})
-    )
+    begin(aws, good, Outputs={"Topic": {"Value": {"Ref": "Topic"}}})
     before = sagemaker.describe_endpoint(EndpointName="e")["EndpointConfigName"]
 
-    cloudformation.update_stack(StackName="s", TemplateBody=body(bad))
+    begin(aws, bad, verb="update")
 
-    topic = outputs(cloudformation)["Topic"]
+    topic = outputs(aws)["Topic"]
     shown = aws.client("sns").get_topic_attributes(TopicArn=topic)["Attributes"]["DisplayName"]
-    assert status(cloudformation).startswith("UPDATE_ROLLBACK_COMPLETE")
+    assert status(aws).startswith("UPDATE_ROLLBACK_COMPLETE")
     assert shown == "good"
     assert sagemaker.describe_endpoint(EndpointName="e")["EndpointConfigName"] == before
     assert len(sagemaker.list_models()["Models"]) == 1
     assert aws.missing_resources("s") == []
 
 
-def test_after_a_failed_update_the_next_one_works(cloudformation: Any) -> None:
-    cloudformation.create_stack(StackName="s", TemplateBody=body(serving(image="one")))
-    cloudformation.update_stack(
-        StackName="s", TemplateBody=body(serving(image="two", instance_type="ml.g99.xlarge"))
-    )
+def test_after_a_failed_update_the_next_one_works(aws: EmbeddedAws) -> None:
+    begin(aws, serving(image="one"))
+    begin(aws, serving(image="two", instance_type="ml.g99.xlarge"), verb="update")
 
-    cloudformation.update_stack(StackName="s", TemplateBody=body(serving(image="three")))
+    begin(aws, serving(image="three"), verb="update")
 
-    assert status(cloudformation) == "UPDATE_COMPLETE"
+    assert status(aws) == "UPDATE_COMPLETE"
 
 
-def test_half_of_a_resource_does_not_stay(aws: EmbeddedAws, cloudformation: Any) -> None:
+def test_half_of_a_resource_does_not_stay(aws: EmbeddedAws) -> None:
     bucket = {
         "Type": "AWS::S3::Bucket",
         "Properties": {"LoggingConfiguration": {"DestinationBucketName": "no-such-bucket"}},
     }
 
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Bucket": bucket}))
+    begin(aws, {"Bucket": bucket})
 
-    assert status(cloudformation).startswith("ROLLBACK_COMPLETE")
+    assert status(aws).startswith("ROLLBACK_COMPLETE")
     assert aws.client("s3").list_buckets()["Buckets"] == []
 
 
-def test_an_update_without_a_change_is_refused(cloudformation: Any) -> None:
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Topic": TOPIC}))
+def test_an_update_without_a_change_is_refused(aws: EmbeddedAws) -> None:
+    begin(aws, {"Topic": TOPIC})
 
     with pytest.raises(ClientError, match="No updates are to be performed"):
-        cloudformation.update_stack(StackName="s", TemplateBody=body({"Topic": TOPIC}))
+        begin(aws, {"Topic": TOPIC}, verb="update")
 
 
 def test_what_is_retained_outlives_its_stack(aws: EmbeddedAws, cloudformation: Any) -> None:
     kept = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Retain", "Properties": {"BucketName": "kept"}}
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Kept": kept, "Topic": TOPIC}))
+    begin(aws, {"Kept": kept, "Topic": TOPIC})
 
     cloudformation.delete_stack(StackName="s")
 
@@ -221,14 +168,12 @@ def _buckets(aws: EmbeddedAws) -> list[str]:
     return [found["Name"] for found in aws.client("s3").list_buckets()["Buckets"]]
 
 
-def test_a_failed_creation_keeps_only_what_is_retained_in_any_case(
-    aws: EmbeddedAws, cloudformation: Any
-) -> None:
+def test_a_failed_creation_keeps_only_what_is_retained_in_any_case(aws: EmbeddedAws) -> None:
     resources = {"Always": _bucket("always", "Retain"), "Later": _bucket("later", "RetainExceptOnCreate")}
 
-    cloudformation.create_stack(StackName="s", TemplateBody=body({**resources, "Failing": FAILING}))
+    begin(aws, {**resources, "Failing": FAILING})
 
-    assert status(cloudformation).startswith("ROLLBACK_COMPLETE")
+    assert status(aws).startswith("ROLLBACK_COMPLETE")
     assert _buckets(aws) == ["always"]
 
 
@@ -236,18 +181,18 @@ def test_what_is_retained_except_on_creation_outlives_an_updates_rollback_and_it
     aws: EmbeddedAws, cloudformation: Any
 ) -> None:
     later = _bucket("later", "RetainExceptOnCreate")
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Later": later}))
+    begin(aws, {"Later": later})
     failing = {**FAILING, "DependsOn": "Later"}
 
-    cloudformation.update_stack(StackName="s", TemplateBody=body({"Later": later, "Failing": failing}))
-    assert status(cloudformation).startswith("UPDATE_ROLLBACK_COMPLETE")
+    begin(aws, {"Later": later, "Failing": failing}, verb="update")
+    assert status(aws).startswith("UPDATE_ROLLBACK_COMPLETE")
     cloudformation.delete_stack(StackName="s")
 
     assert _buckets(aws) == ["later"]
 
 
 def test_a_rollback_that_cannot_empty_a_bucket_fails_and_keeps_the_buckets_key(
-    aws: EmbeddedAws, cloudformation: Any, monkeypatch: pytest.MonkeyPatch
+    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fill_and_fail(policy: Any, call: Any, physical_id: Any, properties: Any) -> None:
         call.client("s3").put_object(Bucket=properties["Bucket"], Key="model", Body=b"1")
@@ -260,13 +205,11 @@ def test_a_rollback_that_cannot_empty_a_bucket_fails_and_keeps_the_buckets_key(
     policy = {"Bucket": {"Ref": "Bucket"}, "PolicyDocument": {}}
     filling = {"Type": "AWS::S3::BucketPolicy", "Properties": policy}
 
-    cloudformation.create_stack(
-        StackName="s", TemplateBody=body({"Key": key, "Bucket": bucket, "Filling": filling})
-    )
+    begin(aws, {"Key": key, "Bucket": bucket, "Filling": filling})
 
     [found] = aws.client("kms").list_keys()["Keys"]
     state = aws.client("kms").describe_key(KeyId=found["KeyId"])["KeyMetadata"]["KeyState"]
-    assert status(cloudformation).startswith("ROLLBACK_FAILED")
+    assert status(aws).startswith("ROLLBACK_FAILED")
     assert (_buckets(aws), state) == (["full"], "Enabled")
 
 
@@ -274,60 +217,50 @@ def test_a_bucket_that_holds_objects_fails_the_deletion_and_says_so(
     aws: EmbeddedAws, cloudformation: Any
 ) -> None:
     bucket = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "full"}}
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Bucket": bucket}))
+    begin(aws, {"Bucket": bucket})
     aws.client("s3").put_object(Bucket="full", Key="k", Body=b"1")
 
     cloudformation.delete_stack(StackName="s")
 
-    assert status(cloudformation).startswith("DELETE_FAILED AWS::S3::Bucket Bucket:")
-    assert "not empty" in status(cloudformation)
+    assert status(aws).startswith("DELETE_FAILED AWS::S3::Bucket Bucket:")
+    assert "not empty" in status(aws)
 
 
-EXPORTING = {
-    "resources": {"Topic": TOPIC},
-    "Outputs": {"Arn": {"Value": {"Ref": "Topic"}, "Export": {"Name": "s:Arn"}}},
-}
-IMPORTING = {
-    "Subscription": {
-        "Type": "AWS::SNS::Subscription",
-        "Properties": {
-            "TopicArn": {"Fn::ImportValue": "s:Arn"},
-            "Protocol": "email",
-            "Endpoint": "a@example.com",
-        },
-    }
-}
+EXPORT = {"Arn": {"Value": {"Ref": "Topic"}, "Export": {"Name": "s:Arn"}}}
+SUBSCRIPTION = {"TopicArn": {"Fn::ImportValue": "s:Arn"}, "Protocol": "email", "Endpoint": "a@example.com"}
+IMPORTING = {"Subscription": {"Type": "AWS::SNS::Subscription", "Properties": SUBSCRIPTION}}
 
 
-def deploy_by_change_set(cloudformation: Any, stack: str, template: str, kind: str = "CREATE") -> None:
+def deploy_by_change_set(
+    cloudformation: Any, stack: str, template: dict[str, Any], kind: str = "CREATE", **more: Any
+) -> None:
     """As the CDK command line deploys: every stack's change set has the same name."""
-    cloudformation.create_change_set(
-        StackName=stack, ChangeSetName="deploy", ChangeSetType=kind, TemplateBody=template
-    )
-    described = cloudformation.describe_change_set(StackName=stack, ChangeSetName="deploy")
-    assert described["StackName"] == stack
-    cloudformation.execute_change_set(StackName=stack, ChangeSetName="deploy")
+    change = {"StackName": stack, "ChangeSetName": "deploy"}
+    body = json.dumps(template)
+    cloudformation.create_change_set(**change, ChangeSetType=kind, TemplateBody=body, **more)
+    assert cloudformation.describe_change_set(**change)["StackName"] == stack
+    cloudformation.execute_change_set(**change)
 
 
 def test_a_change_set_registers_exports_that_the_next_stack_imports(
     aws: EmbeddedAws, cloudformation: Any
 ) -> None:
-    deploy_by_change_set(cloudformation, "s", body(EXPORTING["resources"], Outputs=EXPORTING["Outputs"]))
-    deploy_by_change_set(cloudformation, "t", body(IMPORTING))
+    deploy_by_change_set(cloudformation, "s", {"Resources": {"Topic": TOPIC}, "Outputs": EXPORT})
+    deploy_by_change_set(cloudformation, "t", {"Resources": IMPORTING})
 
     [subscription] = aws.client("sns").list_subscriptions()["Subscriptions"]
-    assert status(cloudformation, "t") == "CREATE_COMPLETE"
-    assert subscription["TopicArn"] == outputs(cloudformation)["Arn"]
+    assert status(aws, "t") == "CREATE_COMPLETE"
+    assert subscription["TopicArn"] == outputs(aws)["Arn"]
 
 
-def test_an_export_that_is_imported_protects_its_stack(cloudformation: Any) -> None:
-    deploy_by_change_set(cloudformation, "s", body(EXPORTING["resources"], Outputs=EXPORTING["Outputs"]))
-    deploy_by_change_set(cloudformation, "t", body(IMPORTING))
+def test_an_export_that_is_imported_protects_its_stack(aws: EmbeddedAws, cloudformation: Any) -> None:
+    deploy_by_change_set(cloudformation, "s", {"Resources": {"Topic": TOPIC}, "Outputs": EXPORT})
+    deploy_by_change_set(cloudformation, "t", {"Resources": IMPORTING})
 
     with pytest.raises(ClientError, match="Export s:Arn cannot be deleted as it is in use by t"):
         cloudformation.delete_stack(StackName="s")
-    deploy_by_change_set(cloudformation, "s", body(EXPORTING["resources"]), "UPDATE")
-    assert "Cannot delete export s:Arn as it is in use by t" in status(cloudformation)
+    deploy_by_change_set(cloudformation, "s", {"Resources": {"Topic": TOPIC}}, "UPDATE")
+    assert "Cannot delete export s:Arn as it is in use by t" in status(aws)
 
     cloudformation.delete_stack(StackName="t")
     cloudformation.delete_stack(StackName="s")
@@ -335,23 +268,19 @@ def test_an_export_that_is_imported_protects_its_stack(cloudformation: Any) -> N
     assert cloudformation.list_exports()["Exports"] == []
 
 
-def test_an_import_of_nothing_fails_the_stack_and_names_the_export(cloudformation: Any) -> None:
-    cloudformation.create_stack(StackName="t", TemplateBody=body(IMPORTING))
+def test_an_import_of_nothing_fails_the_stack_and_names_the_export(aws: EmbeddedAws) -> None:
+    begin(aws, IMPORTING, stack="t")
 
-    assert status(cloudformation, "t").startswith("ROLLBACK_COMPLETE")
-    assert "No export named s:Arn found" in status(cloudformation, "t")
+    assert status(aws, "t").startswith("ROLLBACK_COMPLETE")
+    assert "No export named s:Arn found" in status(aws, "t")
 
 
-def test_a_stack_can_take_another_ones_output_without_an_export(cloudformation: Any) -> None:
-    cloudformation.create_stack(
-        StackName="s", TemplateBody=body({"Topic": TOPIC}, Outputs={"Arn": {"Value": {"Ref": "Topic"}}})
-    )
+def test_a_stack_can_take_another_ones_output_without_an_export(aws: EmbeddedAws) -> None:
+    begin(aws, {"Topic": TOPIC}, Outputs={"Arn": {"Value": {"Ref": "Topic"}}})
     weak = {"Fn::GetStackOutput": {"StackName": "s", "OutputName": "Arn"}}
-    cloudformation.create_stack(
-        StackName="t", TemplateBody=body({"Topic": TOPIC}, Outputs={"Other": {"Value": weak}})
-    )
+    begin(aws, {"Topic": TOPIC}, Outputs={"Other": {"Value": weak}}, stack="t")
 
-    assert outputs(cloudformation, "t")["Other"] == outputs(cloudformation)["Arn"]
+    assert outputs(aws, "t")["Other"] == outputs(aws)["Arn"]
 
 
 def test_a_parameter_from_systems_manager_keeps_its_name_in_an_update(
@@ -361,53 +290,44 @@ def test_a_parameter_from_systems_manager_keeps_its_name_in_an_update(
     parameters = {"Version": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/version"}}
     topic = {**TOPIC, "Properties": {"DisplayName": {"Ref": "Version"}}}
     shown = {"Version": {"Value": {"Ref": "Version"}}}
-    cloudformation.create_stack(
-        StackName="s", TemplateBody=body({"Topic": topic}, Parameters=parameters, Outputs=shown)
-    )
+    begin(aws, {"Topic": topic}, Parameters=parameters, Outputs=shown)
     aws.client("ssm").put_parameter(Name="/version", Value="31", Type="String", Overwrite=True)
 
-    cloudformation.create_change_set(
-        StackName="s",
-        ChangeSetName="deploy",
-        ChangeSetType="UPDATE",
-        TemplateBody=body({"Topic": topic, "Two": TOPIC}, Parameters=parameters, Outputs=shown),
-        Parameters=[{"ParameterKey": "Version", "UsePreviousValue": True}],
-    )
-    cloudformation.execute_change_set(StackName="s", ChangeSetName="deploy")
+    template = {"Resources": {"Topic": topic, "Two": TOPIC}, "Parameters": parameters, "Outputs": shown}
+    kept = [{"ParameterKey": "Version", "UsePreviousValue": True}]
+    deploy_by_change_set(cloudformation, "s", template, "UPDATE", Parameters=kept)
 
-    assert status(cloudformation) == "UPDATE_COMPLETE"
-    assert outputs(cloudformation)["Version"] == "31"
+    assert status(aws) == "UPDATE_COMPLETE"
+    assert outputs(aws)["Version"] == "31"
 
 
-def test_a_change_set_that_is_not_there_is_reported_by_its_own_error(cloudformation: Any) -> None:
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Topic": TOPIC}))
+def test_a_change_set_that_is_not_there_is_reported_by_its_own_error(
+    aws: EmbeddedAws, cloudformation: Any
+) -> None:
+    begin(aws, {"Topic": TOPIC})
 
     with pytest.raises(cloudformation.exceptions.ChangeSetNotFoundException):
         cloudformation.describe_change_set(StackName="s", ChangeSetName="never")
 
 
-def test_a_type_that_nobody_registered_is_named_although_the_stack_is_complete(
-    aws: EmbeddedAws, cloudformation: Any
-) -> None:
+def test_a_type_that_nobody_registered_is_named_although_the_stack_is_complete(aws: EmbeddedAws) -> None:
     unknown = {"Type": "AWS::Bedrock::Agent", "Properties": {"AgentName": "a"}}
-    cloudformation.create_stack(
-        StackName="s",
-        TemplateBody=body(
-            {"Topic": TOPIC, "Helper": unknown},
-            Outputs={"Helper": {"Value": {"Fn::GetAtt": ["Helper", "AgentArn"]}}},
-        ),
+    begin(
+        aws,
+        {"Topic": TOPIC, "Helper": unknown},
+        Outputs={"Helper": {"Value": {"Fn::GetAtt": ["Helper", "AgentArn"]}}},
     )
 
     [missing] = aws.missing_resources("s")
 
-    assert status(cloudformation) == "CREATE_COMPLETE"
+    assert status(aws) == "CREATE_COMPLETE"
     assert (missing.stack, missing.logical_id) == ("s", "Helper")
     assert missing.type_name == "AWS::Bedrock::Agent"
 
 
-def test_a_custom_resource_is_named_instead_of_hanging(aws: EmbeddedAws, cloudformation: Any) -> None:
+def test_a_custom_resource_is_named_instead_of_hanging(aws: EmbeddedAws) -> None:
     custom = {"Type": "Custom::Cleaner", "Properties": {"ServiceToken": "arn:aws:lambda:::function:f"}}
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Custom": custom}))
+    begin(aws, {"Custom": custom})
 
     [missing] = aws.missing_resources("s")
 
@@ -418,13 +338,11 @@ def test_a_custom_resource_is_named_instead_of_hanging(aws: EmbeddedAws, cloudfo
 def test_a_resource_that_a_condition_leaves_out_does_not_count(
     aws: EmbeddedAws, cloudformation: Any, wanted: str, created: list[str]
 ) -> None:
-    cloudformation.create_stack(
-        StackName="s",
-        TemplateBody=body(
-            {"Always": TOPIC, "Maybe": {**TOPIC, "Condition": "Wanted"}},
-            Parameters={"Want": {"Type": "String", "Default": wanted}},
-            Conditions={"Wanted": {"Fn::Equals": [{"Ref": "Want"}, "yes"]}},
-        ),
+    begin(
+        aws,
+        {"Always": TOPIC, "Maybe": {**TOPIC, "Condition": "Wanted"}},
+        Parameters={"Want": {"Type": "String", "Default": wanted}},
+        Conditions={"Wanted": {"Fn::Equals": [{"Ref": "Want"}, "yes"]}},
     )
 
     rows = cloudformation.list_stack_resources(StackName="s")["StackResourceSummaries"]
@@ -432,25 +350,25 @@ def test_a_resource_that_a_condition_leaves_out_does_not_count(
     assert aws.missing_resources("s") == []
 
 
-def test_a_stack_that_is_not_there_is_one_clear_error(aws: EmbeddedAws, cloudformation: Any) -> None:
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Topic": TOPIC}))
+def test_a_stack_that_is_not_there_is_one_clear_error(aws: EmbeddedAws) -> None:
+    begin(aws, {"Topic": TOPIC})
 
     with pytest.raises(StackNotFoundError, match=r"'x'.*deployed stacks: s$"):
         aws.missing_resources("x")
 
 
-def test_a_reference_to_nothing_fails_the_stack_and_names_it(cloudformation: Any) -> None:
+def test_a_reference_to_nothing_fails_the_stack_and_names_it(aws: EmbeddedAws) -> None:
     topic = {**TOPIC, "Properties": {"DisplayName": {"Ref": "Nowhere"}}}
 
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Topic": topic}))
+    begin(aws, {"Topic": topic})
 
-    assert status(cloudformation).startswith("ROLLBACK_COMPLETE")
-    assert "[Nowhere]" in status(cloudformation)
+    assert status(aws).startswith("ROLLBACK_COMPLETE")
+    assert "[Nowhere]" in status(aws)
 
 
-def test_an_attribute_that_a_type_does_not_have_fails_the_stack_and_names_it(cloudformation: Any) -> None:
+def test_an_attribute_that_a_type_does_not_have_fails_the_stack_and_names_it(aws: EmbeddedAws) -> None:
     other = {**TOPIC, "Properties": {"DisplayName": {"Fn::GetAtt": ["Topic", "Colour"]}}}
 
-    cloudformation.create_stack(StackName="s", TemplateBody=body({"Topic": TOPIC, "Other": other}))
+    begin(aws, {"Topic": TOPIC, "Other": other})
 
-    assert "AWS::SNS::Topic Topic has no attribute Colour" in status(cloudformation)
+    assert "AWS::SNS::Topic Topic has no attribute Colour" in status(aws)

@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.triton_aws.deployed_functions import ACCOUNT, TRUST, functions, status
+from tests.triton_aws.executions import ROLE
+from tests.triton_aws.serving_stack import serving
 from triton_aws import EmbeddedAws
 from triton_aws.cloudformation.catalogue import TYPES
 
 Read = Callable[[EmbeddedAws, str], Any]
 
-ACCOUNT = "123456789012"
-ROLE = f"arn:aws:iam::{ACCOUNT}:role/any"
-TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    ],
-}
-VARIANT = {"VariantName": "AllTraffic", "InitialInstanceCount": 1, "InstanceType": "ml.g5.2xlarge"}
-MODEL = {
-    "Type": "AWS::SageMaker::Model",
-    "Properties": {"ExecutionRoleArn": ROLE, "PrimaryContainer": {"Image": "i"}},
-}
-CONFIG = {
-    "Type": "AWS::SageMaker::EndpointConfig",
-    "Properties": {"ProductionVariants": [{**VARIANT, "ModelName": {"Fn::GetAtt": ["Model", "ModelName"]}}]},
-}
-ENDPOINT = {
-    "Type": "AWS::SageMaker::Endpoint",
-    "Properties": {
-        "EndpointName": "e",
-        "EndpointConfigName": {"Fn::GetAtt": ["Config", "EndpointConfigName"]},
-    },
-}
+SERVING = serving(image="i")
+MODEL, CONFIG = SERVING["Model"], SERVING["Config"]
 TARGET = {
     "Type": "AWS::ApplicationAutoScaling::ScalableTarget",
     "DependsOn": "Endpoint",
@@ -50,14 +30,9 @@ TARGET = {
         "MaxCapacity": 4,
     },
 }
-SERVING = {"Model": MODEL, "Config": CONFIG, "Endpoint": ENDPOINT}
 QUEUE = f"arn:aws:sqs:us-east-1:{ACCOUNT}:any"
-FUNCTION = {
-    "Role": {"Fn::GetAtt": ["Role", "Arn"]},
-    "Runtime": "python3.13",
-    "Handler": "index.handler",
-    "Code": {"ZipFile": "def handler(*_): return 1"},
-}
+ONE = functions(one="def handler(*_): return 1")
+FUNCTION = {name: value for name, value in ONE["One"]["Properties"].items() if name != "FunctionName"}
 ALARM = {
     "ComparisonOperator": "GreaterThanThreshold",
     "EvaluationPeriods": "3",
@@ -85,8 +60,7 @@ def permissions(action: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": "*"}]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(NamedTuple):
     """A resource named `It`, a change that does not replace it, and how its own service shows the difference.
 
     `read` gets the physical id; what it returns is compared with `before` and `after` the change.
@@ -98,28 +72,13 @@ class Case:
     read: Read
     before: Any
     after: Any
-    around: dict[str, Any]
+    around: Mapping[str, Any] = {}
+    depends: str = ""
 
 
-def case(  # noqa: PLR0917 (a table: a column each)
-    type_name: str,
-    properties: dict[str, Any],
-    change: dict[str, Any],
-    read: Read,
-    before: Any,
-    after: Any,
-    **around: Any,
-) -> Any:
-    built = Case(
-        type_name=type_name,
-        properties=properties,
-        change=change,
-        read=read,
-        before=before,
-        after=after,
-        around=around,
-    )
-    return pytest.param(built, id=type_name.removeprefix("AWS::"))
+def role_named(name: str) -> dict[str, Any]:
+    properties = {"RoleName": name, "AssumeRolePolicyDocument": TRUST}
+    return {"Type": "AWS::IAM::Role", "Properties": properties}
 
 
 def scalable_target(aws: EmbeddedAws, physical_id: str) -> Any:
@@ -307,17 +266,17 @@ def named_config(name: str) -> dict[str, Any]:
 
 
 CASES = [
-    case(
+    Case(
         "AWS::ApplicationAutoScaling::ScalableTarget",
         TARGET["Properties"],
         {"MaxCapacity": "8"},
         scalable_target,
         4,
         8,
-        **SERVING,
-        depends="Endpoint",
+        SERVING,
+        "Endpoint",
     ),
-    case(
+    Case(
         "AWS::ApplicationAutoScaling::ScalingPolicy",
         {
             "PolicyName": "invocations",
@@ -341,13 +300,12 @@ CASES = [
         scaling_policy,
         600.0,
         900.0,
-        **SERVING,
-        Target=TARGET,
+        {**SERVING, "Target": TARGET},
     ),
-    case(
+    Case(
         "AWS::CDK::Metadata", {"Analytics": "v2:a"}, {"Analytics": "v2:b"}, lambda aws, name: None, None, None
     ),
-    case(
+    Case(
         "AWS::CloudWatch::Alarm",
         {**ALARM, "Threshold": 5},
         {"Threshold": "9.5"},
@@ -355,16 +313,16 @@ CASES = [
         (5.0, "e * 100"),
         (9.5, "e * 100"),
     ),
-    case(
+    Case(
         "AWS::CloudWatch::CompositeAlarm",
         {"AlarmRule": {"Fn::Sub": 'ALARM("${One}")'}, "AlarmDescription": "first"},
         {"AlarmDescription": "second"},
         composite,
         "first",
         "second",
-        One={"Type": "AWS::CloudWatch::Alarm", "Properties": {**ALARM, "Threshold": 1}},
+        {"One": {"Type": "AWS::CloudWatch::Alarm", "Properties": {**ALARM, "Threshold": 1}}},
     ),
-    case(
+    Case(
         "AWS::CloudWatch::Dashboard",
         {"DashboardBody": '{"widgets": []}'},
         {"DashboardBody": '{"widgets": [], "start": "-PT1H"}'},
@@ -374,7 +332,7 @@ CASES = [
         {"widgets": []},
         {"widgets": [], "start": "-PT1H"},
     ),
-    case(
+    Case(
         "AWS::CodeBuild::Fleet",
         machine_properties(capacity=1),
         machine_properties(capacity=2),
@@ -382,7 +340,7 @@ CASES = [
         (1, {"instanceType": "g6.xlarge", "disk": 64}, "ACTIVE"),
         (2, {"instanceType": "g6.xlarge", "disk": 64}, "ACTIVE"),
     ),
-    case(
+    Case(
         "AWS::CodeBuild::Project",
         project_properties("A10G", TimeoutInMinutes="120"),
         project_properties("L4", TimeoutInMinutes=90),
@@ -390,7 +348,7 @@ CASES = [
         (120, {"FLEET_GPU": "A10G"}),
         (90, {"FLEET_GPU": "L4"}),
     ),
-    case(
+    Case(
         "AWS::ECR::Repository",
         {"RepositoryName": "images", "ImageTagMutability": "MUTABLE"},
         {"ImageTagMutability": "IMMUTABLE"},
@@ -398,7 +356,7 @@ CASES = [
         "MUTABLE",
         "IMMUTABLE",
     ),
-    case(
+    Case(
         "AWS::Events::Rule",
         {"EventPattern": {"source": ["aws.sagemaker"]}, "Targets": [{"Id": "one", "Arn": QUEUE}]},
         {"EventPattern": {"source": ["aws.s3"]}, "Targets": [{"Id": "two", "Arn": QUEUE, "Input": "{}"}]},
@@ -406,26 +364,25 @@ CASES = [
         ({"source": ["aws.sagemaker"]}, [("one", None)]),
         ({"source": ["aws.s3"]}, [("two", "{}")]),
     ),
-    case(
+    Case(
         "AWS::IAM::ManagedPolicy",
         {"PolicyDocument": permissions("s3:GetObject"), "Roles": [{"Ref": "One"}]},
         {"PolicyDocument": permissions("s3:PutObject")},
         managed_policy,
         ("s3:GetObject", [True]),
         ("s3:PutObject", [True]),
-        One={"Type": "AWS::IAM::Role", "Properties": {"RoleName": "one", "AssumeRolePolicyDocument": TRUST}},
+        {"One": role_named("one")},
     ),
-    case(
+    Case(
         "AWS::IAM::Policy",
         {"PolicyName": "p", "PolicyDocument": permissions("s3:GetObject"), "Roles": [{"Ref": "One"}]},
         {"PolicyDocument": permissions("s3:PutObject"), "Roles": [{"Ref": "Two"}]},
         inline_policy,
         {"one": ["s3:GetObject"], "two": []},
         {"one": [], "two": ["s3:PutObject"]},
-        One={"Type": "AWS::IAM::Role", "Properties": {"RoleName": "one", "AssumeRolePolicyDocument": TRUST}},
-        Two={"Type": "AWS::IAM::Role", "Properties": {"RoleName": "two", "AssumeRolePolicyDocument": TRUST}},
+        {"One": role_named("one"), "Two": role_named("two")},
     ),
-    case(
+    Case(
         "AWS::IAM::Role",
         {
             "AssumeRolePolicyDocument": TRUST,
@@ -441,17 +398,19 @@ CASES = [
         (["ReadOnlyAccess"], ["first"], ""),
         (["AdministratorAccess"], ["second"], "changed"),
     ),
-    case(
+    Case(
         "AWS::KMS::Alias",
         {"AliasName": "alias/it", "TargetKeyId": {"Ref": "One"}},
         {"TargetKeyId": {"Ref": "Two"}},
         lambda aws, name: aws.client("kms").describe_key(KeyId=name)["KeyMetadata"]["Description"],
         "one",
         "two",
-        One={"Type": "AWS::KMS::Key", "Properties": {"Description": "one"}},
-        Two={"Type": "AWS::KMS::Key", "Properties": {"Description": "two"}},
+        {
+            "One": {"Type": "AWS::KMS::Key", "Properties": {"Description": "one"}},
+            "Two": {"Type": "AWS::KMS::Key", "Properties": {"Description": "two"}},
+        },
     ),
-    case(
+    Case(
         "AWS::KMS::Key",
         {"Description": "first", "KeyPolicy": policy("*", "kms:*"), "EnableKeyRotation": True},
         {"Description": "second", "EnableKeyRotation": "false"},
@@ -459,7 +418,7 @@ CASES = [
         ("first", True),
         ("second", False),
     ),
-    case(
+    Case(
         "AWS::Lambda::EventInvokeConfig",
         {"FunctionName": {"Ref": "One"}, "Qualifier": "$LATEST", "MaximumRetryAttempts": 0},
         {"MaximumRetryAttempts": "2"},
@@ -468,19 +427,18 @@ CASES = [
         ],
         0,
         2,
-        One={"Type": "AWS::Lambda::Function", "Properties": FUNCTION},
-        Role={"Type": "AWS::IAM::Role", "Properties": {"RoleName": "one", "AssumeRolePolicyDocument": TRUST}},
+        {"One": {"Type": "AWS::Lambda::Function", "Properties": FUNCTION}, "Role": role_named("one")},
     ),
-    case(
+    Case(
         "AWS::Lambda::Function",
         {**FUNCTION, "Environment": {"Variables": {"A": "1"}}, "Timeout": "60", **tagged("one")},
         {"Code": {"ZipFile": "def handler(*_): return 2"}, "Environment": {}, "Timeout": 9, **tagged("two")},
         function,
         ({"A": "1"}, 60, {"stage": "one"}, 1),
         ({}, 9, {"stage": "two"}, 2),
-        Role={"Type": "AWS::IAM::Role", "Properties": {"RoleName": "one", "AssumeRolePolicyDocument": TRUST}},
+        {"Role": role_named("one")},
     ),
-    case(
+    Case(
         "AWS::Logs::LogGroup",
         {"LogGroupName": "/aws/it", "RetentionInDays": 30},
         {"RetentionInDays": 90},
@@ -488,7 +446,7 @@ CASES = [
         30,
         90,
     ),
-    case(
+    Case(
         "AWS::Logs::MetricFilter",
         {
             "LogGroupName": {"Ref": "Group"},
@@ -501,10 +459,10 @@ CASES = [
         metric_filter,
         ('"failed to load"', "FailedLoads"),
         ('"failed to unload"', "FailedLoads"),
-        Group={"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/aws/filtered"}},
-        depends="Group",
+        {"Group": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/aws/filtered"}}},
+        "Group",
     ),
-    case(
+    Case(
         "AWS::S3::Bucket",
         bucket_properties(algorithm="aws:kms", versioning="Enabled", blocked=True, days=30),
         bucket_properties(algorithm="AES256", versioning="Suspended", blocked=False, days=7),
@@ -512,16 +470,16 @@ CASES = [
         ("aws:kms", "Enabled", True, 30),
         ("AES256", "Suspended", False, 7),
     ),
-    case(
+    Case(
         "AWS::S3::BucketPolicy",
         {"Bucket": {"Ref": "One"}, "PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "s3:ListBucket")},
         {"PolicyDocument": policy({"Fn::GetAtt": ["One", "Arn"]}, "s3:GetBucketPolicy")},
         lambda aws, name: json.loads(aws.client("s3").get_bucket_policy(Bucket=name)["Policy"]),
         policy("arn:aws:s3:::one-bucket", "s3:ListBucket"),
         policy("arn:aws:s3:::one-bucket", "s3:GetBucketPolicy"),
-        One={"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "one-bucket"}},
+        {"One": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "one-bucket"}}},
     ),
-    case(
+    Case(
         "AWS::SNS::Subscription",
         {"TopicArn": {"Ref": "One"}, "Protocol": "email", "Endpoint": "a@example.com"},
         {"FilterPolicy": {"stage": ["production"]}},
@@ -532,9 +490,9 @@ CASES = [
         ),
         None,
         '{"stage": ["production"]}',
-        One={"Type": "AWS::SNS::Topic"},
+        {"One": {"Type": "AWS::SNS::Topic"}},
     ),
-    case(
+    Case(
         "AWS::SNS::Topic",
         {"DisplayName": "first"},
         {"DisplayName": "second"},
@@ -542,7 +500,7 @@ CASES = [
         "first",
         "second",
     ),
-    case(
+    Case(
         "AWS::SNS::TopicPolicy",
         {"Topics": [{"Ref": "One"}], "PolicyDocument": policy({"Ref": "One"}, "sns:Publish")},
         {"PolicyDocument": policy({"Ref": "One"}, "sns:Subscribe")},
@@ -553,9 +511,9 @@ CASES = [
         )["Statement"][0]["Action"],
         "sns:Publish",
         "sns:Subscribe",
-        One={"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "one"}},
+        {"One": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": "one"}}},
     ),
-    case(
+    Case(
         "AWS::SQS::Queue",
         {"VisibilityTimeout": 60},
         {"VisibilityTimeout": 90},
@@ -565,7 +523,7 @@ CASES = [
         "60",
         "90",
     ),
-    case(
+    Case(
         "AWS::SQS::QueuePolicy",
         {
             "Queues": [{"Ref": "One"}],
@@ -580,9 +538,9 @@ CASES = [
         )["Statement"][0]["Action"],
         "sqs:SendMessage",
         "sqs:ReceiveMessage",
-        One={"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "one"}},
+        {"One": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "one"}}},
     ),
-    case(
+    Case(
         "AWS::SSM::Parameter",
         {"Name": "/it", "Type": "String", "Value": "first"},
         {"Value": "second"},
@@ -590,7 +548,7 @@ CASES = [
         "first",
         "second",
     ),
-    case(
+    Case(
         "AWS::SageMaker::Endpoint",
         {
             "EndpointName": "it",
@@ -607,20 +565,18 @@ CASES = [
         endpoint,
         ("first", "InService"),
         ("second", "InService"),
-        Model=MODEL,
-        First=named_config("first"),
-        Second=named_config("second"),
+        {"Model": MODEL, "First": named_config("first"), "Second": named_config("second")},
     ),
-    case(
+    Case(
         "AWS::SageMaker::EndpointConfig",
         {**CONFIG["Properties"], **tagged("first")},
         tagged("second"),
         tags_of_sagemaker,
         {"stage": "first"},
         {"stage": "second"},
-        Model=MODEL,
+        {"Model": MODEL},
     ),
-    case(
+    Case(
         "AWS::SageMaker::Model",
         {**MODEL["Properties"], **tagged("first")},
         tagged("second"),
@@ -628,7 +584,7 @@ CASES = [
         {"stage": "first"},
         {"stage": "second"},
     ),
-    case(
+    Case(
         "AWS::StepFunctions::StateMachine",
         {
             "RoleArn": ROLE,
@@ -648,10 +604,9 @@ CASES = [
 
 
 def template(it: Case, properties: dict[str, Any]) -> str:
-    around = {name: value for name, value in it.around.items() if name != "depends"}
-    depends = {"DependsOn": it.around["depends"]} if "depends" in it.around else {}
+    depends = {"DependsOn": it.depends} if it.depends else {}
     mine = {"Type": it.type_name, "Properties": properties, **depends}
-    return json.dumps({"Resources": {**around, "It": mine}})
+    return json.dumps({"Resources": {**it.around, "It": mine}})
 
 
 def physical_id(aws: EmbeddedAws) -> str:
@@ -660,17 +615,16 @@ def physical_id(aws: EmbeddedAws) -> str:
     return mine
 
 
-def status(aws: EmbeddedAws) -> str:
-    [stack] = aws.client("cloudformation").describe_stacks(StackName="s")["Stacks"]
-    return f"{stack['StackStatus']} {stack.get('StackStatusReason', '')}".strip()
+def name_of(it: Case) -> str:
+    return it.type_name.removeprefix("AWS::")
 
 
 def test_every_type_of_the_catalogue_has_a_case() -> None:
-    # Nothing of a permission changes in place: test_functions.py has it.
-    assert [found.values[0].type_name for found in CASES] == sorted(set(TYPES) - {"AWS::Lambda::Permission"})
+    # Nothing of a permission changes in place: test_events.py has it.
+    assert [found.type_name for found in CASES] == sorted(set(TYPES) - {"AWS::Lambda::Permission"})
 
 
-@pytest.mark.parametrize("it", CASES)
+@pytest.mark.parametrize("it", CASES, ids=name_of)
 def test_it_is_created_changed_in_place_and_deleted(aws: EmbeddedAws, it: Case) -> None:
     cloudformation = aws.client("cloudformation")
 
@@ -693,7 +647,7 @@ def test_it_is_created_changed_in_place_and_deleted(aws: EmbeddedAws, it: Case) 
 
 
 @pytest.mark.parametrize(
-    "it", [found for found in CASES if found.values[0].type_name not in ("AWS::CDK::Metadata",)]
+    "it", [found for found in CASES if found.type_name != "AWS::CDK::Metadata"], ids=name_of
 )
 def test_one_that_disappeared_from_its_service_is_named(aws: EmbeddedAws, it: Case) -> None:
     from moto.cloudformation.models import cloudformation_backends

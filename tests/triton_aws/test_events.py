@@ -35,6 +35,7 @@ PERMISSION = {
         "SourceArn": {"Fn::GetAtt": ["Rule", "Arn"]},
     },
 }
+FROM_SAGEMAKER = {"source": ["aws.sagemaker"]}
 aws = embedded_aws(bucket="notes")
 
 
@@ -66,7 +67,7 @@ def baking(status: str) -> dict[str, Any]:
 
 
 def test_an_event_that_matches_starts_the_function_with_it(aws: EmbeddedAws) -> None:
-    settle(aws, ruled({"source": ["aws.sagemaker"]}))
+    settle(aws, ruled(FROM_SAGEMAKER))
 
     publish("one", n=1)
 
@@ -106,7 +107,7 @@ def test_an_event_of_the_api_starts_it_as_well(aws: EmbeddedAws) -> None:
 def test_an_event_that_does_not_match_starts_nothing(
     aws: EmbeddedAws, pattern: dict[str, Any], event: dict[str, Any]
 ) -> None:
-    settle(aws, {**ruled(pattern), "Always": always()["Always"], "May": always()["May"]})
+    settle(aws, {**ruled(pattern), **always()})
 
     publish("event", **event)
 
@@ -114,14 +115,18 @@ def test_an_event_that_does_not_match_starts_nothing(
     assert notes(aws) == ["always"]
 
 
+def permission(rule: Any) -> dict[str, Any]:
+    """A permission of the function for a rule."""
+    return {**PERMISSION, "Properties": {**PERMISSION["Properties"], "SourceArn": rule}}
+
+
 def always() -> dict[str, Any]:
     """A second rule, for every event: when its function has run, the first rule has been looked at."""
     target = {**TARGET, "Input": json.dumps({"key": "always"})}
     rule = {"EventPattern": {"account": [ACCOUNT]}, "Targets": [target]}
-    source = {"SourceArn": {"Fn::GetAtt": ["Always", "Arn"]}}
     return {
         "Always": {"Type": "AWS::Events::Rule", "DependsOn": "Rule", "Properties": rule},
-        "May": {**PERMISSION, "Properties": {**PERMISSION["Properties"], **source}},
+        "May": permission({"Fn::GetAtt": ["Always", "Arn"]}),
     }
 
 
@@ -133,41 +138,28 @@ def test_a_pattern_looks_into_arrays_of_objects(aws: EmbeddedAws) -> None:
     assert noted(aws, "baking")["detail"]["PendingDeploymentSummary"]
 
 
-def test_a_rule_without_a_permission_starts_nothing(aws: EmbeddedAws) -> None:
-    resources = {**ruled({"source": ["aws.sagemaker"]}), **always()}
-    del resources["Permission"]
-    settle(aws, resources)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"Permission": always()["May"]},
+        {"Permission": permission("arn:aws:events:us-east-1:123456789012:rule/another")},
+        ruled(FROM_SAGEMAKER, State="DISABLED"),
+    ],
+    ids=["no permission", "another rule's permission", "disabled"],
+)
+def test_a_rule_without_a_permission_or_disabled_starts_nothing(
+    aws: EmbeddedAws, changed: dict[str, Any]
+) -> None:
+    settle(aws, {**ruled(FROM_SAGEMAKER), **always(), **changed})
 
     publish("refused")
-
-    noted(aws, "always")
-    assert notes(aws) == ["always"]
-
-
-def test_a_permission_for_another_rule_does_not_help(aws: EmbeddedAws) -> None:
-    resources = {**ruled({"source": ["aws.sagemaker"]}), **always()}
-    del resources["Permission"]
-    other = {"SourceArn": "arn:aws:events:us-east-1:123456789012:rule/another"}
-    resources["Permission"] = {**PERMISSION, "Properties": {**PERMISSION["Properties"], **other}}
-    settle(aws, resources)
-
-    publish("refused")
-
-    noted(aws, "always")
-    assert notes(aws) == ["always"]
-
-
-def test_a_disabled_rule_starts_nothing(aws: EmbeddedAws) -> None:
-    settle(aws, {**ruled({"source": ["aws.sagemaker"]}, State="DISABLED"), **always()})
-
-    publish("disabled")
 
     noted(aws, "always")
     assert notes(aws) == ["always"]
 
 
 def test_a_target_may_have_an_input_of_its_own(aws: EmbeddedAws) -> None:
-    settle(aws, ruled({"source": ["aws.sagemaker"]}, Targets=[{**TARGET, "Input": '{"key": "given"}'}]))
+    settle(aws, ruled(FROM_SAGEMAKER, Targets=[{**TARGET, "Input": '{"key": "given"}'}]))
 
     publish("event")
 
@@ -179,7 +171,7 @@ def test_a_target_may_have_its_input_made_from_the_event(aws: EmbeddedAws) -> No
         "InputPathsMap": {"name": "$.detail.EndpointName", "variants": "$.detail.variants"},
         "InputTemplate": '{"key": "made", "endpoint": <name>, "text": "is <name>", "variants": <variants>}',
     }
-    settle(aws, ruled({"source": ["aws.sagemaker"]}, Targets=[{**TARGET, "InputTransformer": transformer}]))
+    settle(aws, ruled(FROM_SAGEMAKER, Targets=[{**TARGET, "InputTransformer": transformer}]))
 
     publish("event", EndpointName="search", variants=["a"])
 
@@ -192,7 +184,7 @@ def test_a_target_may_have_its_input_made_from_the_event(aws: EmbeddedAws) -> No
 
 
 def test_a_stack_that_is_deleted_takes_the_rule_and_the_permission_with_it(aws: EmbeddedAws) -> None:
-    settle(aws, ruled({"source": ["aws.sagemaker"]}))
+    settle(aws, ruled(FROM_SAGEMAKER))
     assert aws.missing_resources("s") == []
 
     settle(aws, functions(notes=NOTES), verb="update")
@@ -204,7 +196,7 @@ def test_a_stack_that_is_deleted_takes_the_rule_and_the_permission_with_it(aws: 
 
 
 def test_a_permission_that_is_gone_is_named(aws: EmbeddedAws) -> None:
-    settle(aws, ruled({"source": ["aws.sagemaker"]}))
+    settle(aws, ruled(FROM_SAGEMAKER))
     client = aws.client("lambda")
     [statement] = json.loads(client.get_policy(FunctionName="notes")["Policy"])["Statement"]
     client.remove_permission(FunctionName="notes", StatementId=statement["Sid"])
