@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+import pytest
 
 import triton_aws
 from triton_aws.cloudformation.catalogue import TYPES
@@ -15,21 +15,16 @@ PACKAGE = Path(triton_aws.__file__).parent
 PAGE = (PACKAGE / "README.md").read_text()
 
 
-def test_the_example_passes_as_a_test_of_its_own(tmp_path: Path) -> None:
+def test_the_example_passes_as_a_test_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [example] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "test_example.py").write_text(example)
 
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(PACKAGE.parent)},
-        capture_output=True,
-        text=True,
-        check=False,
+    status = pytest.main(
+        ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(tmp_path), str(tmp_path)]
     )
 
-    assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
+    assert status == 0
+    assert "1 passed" in capsys.readouterr().out
 
 
 def test_the_page_counts_the_resource_types() -> None:
