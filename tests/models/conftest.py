@@ -8,7 +8,7 @@ from typing import Any
 
 import gpu_machine
 import pytest
-from shared_builds import BuiltModel, common_folder, shared_build
+from shared_builds import WRITES, BuiltModel, common_folder, shared_build
 from wheel_shelf import put_numpy, put_wheel
 
 Declare = Callable[..., Path]
@@ -40,6 +40,24 @@ BUILD = ModelDefinition(
     output="Y",
     tolerance=0.0,
 )
+"""
+
+# Lines of write(): an encoder that a GPU build compiles.
+ENCODER = """
+import onnx
+from onnx import TensorProto, helper
+from triton_models.config.pbtxt import plain, tensor
+
+X, Y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "XY")
+graph = helper.make_graph([helper.make_node("Relu", ["X"], ["Y"])], "relu", [X], [Y])
+encoder = job.model(plain(
+    name="encoder", backend="tensorrt", max_batch_size=8,
+    inputs=[tensor("X", "FP32", [4])], outputs=[tensor("Y", "FP32", [4])],
+))
+network = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+onnx.save(network, encoder / "model.onnx")
+shapes = {"X": ShapeRange(min=(1, 4), opt=(4, 4), max=(8, 4))}
+job.compile_plan(encoder / "model.onnx", shapes=shapes)
 """
 
 
@@ -102,6 +120,18 @@ def declare(models: Path) -> Declare:
         indented = "".join(f"    {line}\n" for line in body.splitlines())
         path.write_text(declaration.format(name=name, body=indented))
         return path
+
+    return add
+
+
+@pytest.fixture
+def relu_model(declare: Declare) -> Callable[..., None]:
+    """Add the model `encoder`, which a GPU build compiles in FP16 if that is asked for."""
+
+    def add(*, file: str = "model.onnx", fp16: bool = False, tolerance: str = "0.0") -> None:
+        body = ENCODER.replace("model.onnx", file)
+        body = body.replace("shapes=shapes)", 'shapes=shapes, precision="fp16")') if fp16 else body
+        declare("encoder", body, declaration=WRITES.replace("tolerance=0.0", f"tolerance={tolerance}"))
 
     return add
 

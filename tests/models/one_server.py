@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.client import decode, encode
+from triton_models.config.pbtxt import read_config, schema
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
@@ -17,6 +18,14 @@ ENDPOINT = {
     "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
     "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
 }
+
+
+def tensors_of(model: Path) -> list[tuple[str, str, list[int]]]:
+    """The name, data type and shape of each input and output that a model's configuration declares."""
+    config, types = read_config(model / "config.pbtxt"), schema().DataType
+    return [
+        (each.name, types.Name(each.data_type), list(each.dims)) for each in (*config.input, *config.output)
+    ]
 
 
 @contextmanager

@@ -18,6 +18,18 @@ from triton_models.facts.releases import DEFAULT_RELEASE
 BuiltModel: TypeAlias = Callable[[str], Path]
 """Returns the artifact root of a model, portable."""
 
+# A model whose write() is given.
+WRITES = """
+from triton_models.spec import ModelDefinition, ShapeRange
+
+def write(job):
+{body}
+
+BUILD = ModelDefinition(
+    name={name!r}, description="", write=write, examples=list, reference=dict, output="Y", tolerance=0.0
+)
+"""
+
 
 def common_folder(factory: pytest.TempPathFactory) -> Path:
     """The temporary folder that all processes of a run share."""

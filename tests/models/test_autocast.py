@@ -37,8 +37,12 @@ onnx.save(model, given["--output_path"])
 
 
 @pytest.fixture
-def autocast(tmp_path, monkeypatch):
-    """Install a program as `python -m modelopt.onnx.autocast`; returns the file that gets its arguments."""
+def autocast(machine, tmp_path, monkeypatch):
+    """Make this a machine with TensorRT 11, and install a program as `python -m modelopt.onnx.autocast`.
+
+    Returns trtexec's log and the file that gets the program's arguments.
+    """
+    log = machine(banner=BANNER, version=(11, 0, 0, 7))
 
     def install(program):
         folder = tmp_path / "packages" / "modelopt" / "onnx" / "autocast"
@@ -48,7 +52,7 @@ def autocast(tmp_path, monkeypatch):
         (folder / "__main__.py").write_text(program)
         monkeypatch.syspath_prepend(tmp_path / "packages")
         monkeypatch.setenv("PYTHONPATH", str(tmp_path / "packages"))
-        return folder / "seen"
+        return log, folder / "seen"
 
     return install
 
@@ -58,16 +62,8 @@ def build_fp16(declare, models, tmp_path):
     return build("tiny", output=tmp_path / "out", models=models, gpu="A10G", release="26.06")
 
 
-def failure(declare, models, tmp_path):
-    with pytest.raises(FleetError) as caught:
-        build_fp16(declare, models, tmp_path)
-    (problem,) = caught.value.problems
-    return problem
-
-
-def test_the_converted_network_is_what_trtexec_compiles(machine, autocast, declare, models, tmp_path):
-    log = machine(banner=BANNER, version=(11, 0, 0, 7))
-    seen = autocast(COPIES)
+def test_the_converted_network_is_what_trtexec_compiles(autocast, declare, models, tmp_path):
+    log, seen = autocast(COPIES)
     root = build_fp16(declare, models, tmp_path)
     source, converted, *rest = seen.read_text().split()
     assert [source.partition("=")[0] + "=", converted.partition("=")[0] + "=", *rest] == OPTIONS
@@ -75,32 +71,30 @@ def test_the_converted_network_is_what_trtexec_compiles(machine, autocast, decla
     assert [path.name for path in (root / "tiny" / "1").iterdir() if path.suffix != ".py"] == ["model.plan"]
 
 
-def test_that_a_network_was_converted_is_recorded_with_its_plan(machine, autocast, declare, models, tmp_path):
-    machine(banner=BANNER, version=(11, 0, 0, 7))
+def test_that_a_network_was_converted_is_recorded_with_its_plan(autocast, declare, models, tmp_path):
     autocast(COPIES)
     record = json.loads((build_fp16(declare, models, tmp_path) / "build.json").read_text())
     assert record["plans"]["tiny/1/model.plan"]["autocast"] == "nvidia-modelopt"
 
 
-def test_a_conversion_that_fails_is_one_error_with_its_last_words(
-    machine, autocast, declare, models, tmp_path
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        (
+            "raise SystemExit('no kernel for Magic')",
+            "converting model.onnx to FP16 failed (exit status 1): no kernel for Magic",
+        ),
+        ("pass", "AutoCast wrote no file"),
+        (RENAMES, "AutoCast changed the network's inputs or outputs"),
+    ],
+    ids=["fails", "writes nothing", "renames"],
+)
+def test_a_conversion_that_goes_wrong_is_one_error_and_is_logged(  # noqa: PLR0917  fixtures
+    program, what, autocast, declare, models, tmp_path
 ):
-    machine(banner=BANNER, version=(11, 0, 0, 7))
-    autocast("raise SystemExit('no kernel for Magic')")
-    problem = failure(declare, models, tmp_path)
-    assert problem.what == "converting model.onnx to FP16 failed (exit status 1): no kernel for Magic"
-    assert "no kernel for Magic" in (tmp_path / "out" / ".logs" / "tiny" / "tiny.log").read_text()
-
-
-def test_a_conversion_that_writes_nothing_is_an_error(machine, autocast, declare, models, tmp_path):
-    machine(banner=BANNER, version=(11, 0, 0, 7))
-    autocast("pass")
-    assert failure(declare, models, tmp_path).what == "AutoCast wrote no file"
-
-
-def test_a_conversion_that_changes_what_requests_are_made_of_is_refused(
-    machine, autocast, declare, models, tmp_path
-):
-    machine(banner=BANNER, version=(11, 0, 0, 7))
-    autocast(RENAMES)
-    assert failure(declare, models, tmp_path).what == "AutoCast changed the network's inputs or outputs"
+    autocast(program)
+    with pytest.raises(FleetError) as caught:
+        build_fp16(declare, models, tmp_path)
+    assert [problem.what for problem in caught.value.problems] == [what]
+    log = (tmp_path / "out" / ".logs" / "tiny" / "tiny.log").read_text()
+    assert ("no kernel for Magic" in log) == ("Magic" in program)

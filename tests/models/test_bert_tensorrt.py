@@ -14,14 +14,14 @@ import gpu_machine
 import numpy as np
 import pytest
 import torch
-from one_server import ask, serving
+from one_server import ask, serving, tensors_of
 from shared_builds import BuiltModel
 
 from triton_models.builds.build import build
 from triton_models.check.check import check_path
 from triton_models.check.target import target
 from triton_models.cli.main import main
-from triton_models.config.pbtxt import read_config, schema
+from triton_models.config.pbtxt import read_config
 from triton_models.spec import MODELS, ModelDefinition, load_build
 from triton_rehearsal.triton.contract import MultiModelContract
 
@@ -80,11 +80,7 @@ def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_the_tensors_are_those_of_the_post(built_model):
     config = read_config(built_model(NAME) / NAME / "config.pbtxt")
-    types = schema().DataType
-    tensors = [
-        (each.name, types.Name(each.data_type), list(each.dims)) for each in (*config.input, *config.output)
-    ]
-    assert tensors == [
+    assert tensors_of(built_model(NAME) / NAME) == [
         ("token_ids", "TYPE_INT32", [128]),
         ("attn_mask", "TYPE_INT32", [128]),
         ("output", "TYPE_FP32", [128, 768]),

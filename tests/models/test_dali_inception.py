@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from buildable import lacking
-from one_server import ENDPOINT, ask, serving
+from one_server import ENDPOINT, ask, serving, tensors_of
 from shared_builds import BuiltModel
 
 from triton_models.base.errors import FleetError
@@ -19,7 +19,7 @@ from triton_models.builds.export.dali import run_pipeline
 from triton_models.check.check import check_path
 from triton_models.check.target import SINGLE_MODEL
 from triton_models.client import decode, encode
-from triton_models.config.pbtxt import read_config, schema
+from triton_models.config.pbtxt import read_config
 from triton_models.pack.pack import pack
 from triton_models.spec import MODELS, DaliPipeline, ModelDefinition, PyTorchNetwork, Tensor, load_build
 from triton_rehearsal.hosting.unpack import unpack
@@ -77,15 +77,8 @@ def encoded(name: str) -> np.ndarray:
 
 @needs_dali
 def test_the_tensors_are_those_of_the_post(built_model):
-    types = schema().DataType
-    tensors = {
-        name: [
-            (each.name, types.Name(each.data_type), list(each.dims))
-            for config in [read_config(built_model(NAME) / name / "config.pbtxt")]
-            for each in (*config.input, *config.output)
-        ]
-        for name in (NAME, f"{NAME}_images", f"{NAME}_network")
-    }
+    names = (NAME, f"{NAME}_images", f"{NAME}_network")
+    tensors = {name: tensors_of(built_model(NAME) / name) for name in names}
     assert tensors == {
         NAME: [("INPUT", "TYPE_UINT8", [-1]), ("OUTPUT", "TYPE_FP32", [1001])],
         f"{NAME}_images": [

@@ -142,14 +142,6 @@ def test_two_models_may_have_files_of_the_same_name_beside_their_declaration(dec
     assert descriptions == ["the network of one", "the network of two", "the network of one"]
 
 
-def test_a_changed_declaration_is_read_afresh_with_the_files_beside_it(declare, models):
-    path = declare("tiny")
-    path.write_text("from .network import NAME  # noqa\n" + path.read_text().replace('"made up"', "NAME"))
-    for description in ("made up", "made up anew"):
-        path.with_name("network.py").write_text(f"NAME = {description!r}\n")
-        assert load_build("tiny", models).description == description
-
-
 @pytest.mark.parametrize(
     ("given", "meant"), [("float32", "FP32"), ("torch.long", "INT64"), ("FP3", "FP32"), ("int8", "INT8")]
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx
 import pytest
+from one_server import serving
 from onnx import TensorProto, helper
 
 from triton_models.base.errors import FleetError
@@ -16,8 +17,6 @@ from triton_models.builds.build import build
 from triton_models.check.check import check_path
 from triton_models.config.pbtxt import read_config
 from triton_models.spec import OnnxRuntime, PythonBackend, TensorRt
-from triton_rehearsal.triton.contract import MultiModelContract
-from triton_rehearsal.triton.server import TritonServer
 
 ECHO = """
 import numpy as np
@@ -165,9 +164,8 @@ def test_onnx_runtime_loads_a_model_with_every_cpu_option_and_is_warmed_up(decla
     )
     root = declared(relu.replace("OPTIONS", options))
     assert check_path(root) == []
-    with _server(tmp_path) as server, MultiModelContract(server.socket) as contract:
-        loaded = contract.load(model_id="1", target_model="m", folder=str(root))
-        assert loaded.ok, f"{loaded.text}\n{server.log_tail()}"
+    with serving(root, folder=tmp_path):
+        pass
 
 
 def test_an_example_is_run_while_the_model_loads(declared, tmp_path):
@@ -175,9 +173,8 @@ def test_an_example_is_run_while_the_model_loads(declared, tmp_path):
     root = declared(PYTHON.replace("WARM", warm))
     assert (root / "m" / "warmup" / "TEXT").read_bytes() == struct.pack("<I", 3) + b"h\xc3\xa9"
     assert check_path(root) == []
-    with _server(tmp_path) as server, MultiModelContract(server.socket) as contract:
-        loaded = contract.load(model_id="1", target_model="m", folder=str(root))
-        assert loaded.ok, f"{loaded.text}\n{server.log_tail()}"
+    with serving(root, folder=tmp_path):
+        pass
     runs = (tmp_path / "log.txt").read_text().splitlines()
     assert runs == [str([[[b"h\xc3\xa9"]]] * count) for count in (1, 3)]
 
@@ -200,12 +197,3 @@ def test_a_file_that_the_weights_lack_is_named(declared, tmp_path):
 def test_parameters_are_written_as_text(declared):
     root = declared(PYTHON.replace("WARM", ""))
     assert read_config(root / "m" / "config.pbtxt").parameters["threshold"].string_value == "0.5"
-
-
-def _server(folder: Path) -> TritonServer:
-    endpoint = {
-        "SAGEMAKER_MULTI_MODEL": "true",
-        "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
-        "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
-    }
-    return TritonServer(endpoint, folder / "server")

@@ -147,15 +147,6 @@ def test_the_oldest_gpu_compiles_for_its_compute_capability(probe: Probe, tmp_pa
     assert "sameComputeCapability" in verdict["evidence"]
 
 
-def test_a_release_without_the_level_says_nothing_about_it(probe: Probe) -> None:
-    old = RIGHT.but(
-        gpu=("Tesla T4", "580.82.07", "7.5", "16384"),
-        variables={IMAGE_VARIABLE: "24.09"},
-        machine={"version": (10, 4, 0, 0)},
-    )
-    assert outcomes(probe(old, "hardware-level")) == {"same-compute-capability-turing": "undecided"}
-
-
 def test_an_error_of_another_kind_says_nothing_about_the_level(probe: Probe) -> None:
     unfinished = RIGHT.but(gpu=("Tesla T4", "580.82.07", "7.5", "16384"), machine={"ending": NO_PLAN})
     document = probe(unfinished, "hardware-level")
@@ -225,14 +216,29 @@ def test_without_a_gpu_the_image_is_asked_all_the_same(probe: Probe) -> None:
     assert {found[each] for each in ("numpy-location", "tensorrt-per-release")} == {"true"}
 
 
-def test_a_gpu_that_the_table_lacks_leaves_its_beliefs_undecided(probe: Probe) -> None:
-    document = probe(RIGHT.but(gpu=("NVIDIA Quadro 1", "580.82.07", "8.6", "23028")), "gpus", "minilm")
-    assert set(outcomes(document).values()) == {"undecided"}
+# Images and machines, and the probes that cannot decide anything there.
+NOTHING_TO_ASK = {
+    "a release without the level": (
+        RIGHT.but(
+            gpu=("Tesla T4", "580.82.07", "7.5", "16384"),
+            variables={IMAGE_VARIABLE: "24.09"},
+            machine={"version": (10, 4, 0, 0)},
+        ),
+        ("hardware-level",),
+    ),
+    "a GPU that the table lacks": (
+        RIGHT.but(gpu=("NVIDIA Quadro 1", "580.82.07", "8.6", "23028")),
+        ("gpus", "minilm"),
+    ),
+    "a driver that is too old": (RIGHT.but(gpu=("NVIDIA A10G", "470.256.02", "8.6", "23028")), ("driver",)),
+    "no image": (RIGHT.but(variables={IMAGE_VARIABLE: ""}), ("release", "numpy", "tensorrt")),
+}
 
 
-def test_a_driver_that_is_too_old_leaves_it_undecided_what_a_newer_one_runs(probe: Probe) -> None:
-    old = RIGHT.but(gpu=("NVIDIA A10G", "470.256.02", "8.6", "23028"))
-    assert outcomes(probe(old, "driver")) == {"cuda-min-driver": "undecided"}
+@pytest.mark.parametrize("place", NOTHING_TO_ASK)
+def test_where_nothing_can_be_asked_every_belief_is_undecided(place: str, probe: Probe) -> None:
+    scripted, probes = NOTHING_TO_ASK[place]
+    assert set(outcomes(probe(scripted, *probes)).values()) == {"undecided"}
 
 
 def test_a_model_that_could_not_be_tried_leaves_its_beliefs_undecided(probe: Probe, declared: Path) -> None:
@@ -271,11 +277,6 @@ def test_what_the_image_shows_is_asked_without_a_package_installed(
     found = outcomes(json.loads(run.stdout))
     assert (found["python-per-release"], found["tensorrt-per-release"]) == ("true", "true")
     assert found["unknown-operator-message"] == "undecided"
-
-
-def test_outside_of_an_image_nothing_is_said_about_images(probe: Probe) -> None:
-    found = outcomes(probe(RIGHT.but(variables={IMAGE_VARIABLE: ""}), "release", "numpy", "tensorrt"))
-    assert set(found.values()) == {"undecided"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 from gpu_machine import plan
+from shared_builds import WRITES
 from test_tensorrt import encoder
 
 from triton_models.base.errors import FleetError
@@ -17,34 +18,24 @@ from triton_models.config.pbtxt import read_config
 from triton_models.pack.pack import pack
 
 CONFIG = """
-    version = job.model(
-        plain(
-            name="tiny",
-            backend="tensorrt",
-            max_batch_size=32,
-            inputs=[tensor("ids", "INT32", [-1]), tensor("mask", "INT32", [-1])],
-            outputs=[tensor("sum", "INT32", [-1])],
-        )
-    )
+from triton_models.config.pbtxt import plain, tensor
+version = job.model(plain(
+    name="tiny", backend="tensorrt", max_batch_size=32,
+    inputs=[tensor("ids", "INT32", [-1]), tensor("mask", "INT32", [-1])],
+    outputs=[tensor("sum", "INT32", [-1])],
+))
 """
 SHOWN = {"A10G": "NVIDIA A10G", "L4": "NVIDIA L4", "L40S": "NVIDIA L40S", "T4": "Tesla T4"}
 
 
 @pytest.fixture
-def build_for(machine, models, tmp_path):
+def build_for(machine, declare, models, tmp_path):
     """Build the model `tiny`, a plan and a Python file, for a GPU model; returns its root."""
 
     def make(gpu, *, folder=None, comment="", release="25.09"):
         machine(gpus=(SHOWN[gpu],))
-        (models / "tiny").mkdir(exist_ok=True)
-        body = "".join(f"    {line}\n" for line in encoder().splitlines())
-        (models / "tiny" / "build.py").write_text(
-            "from triton_models.spec import ModelDefinition, ShapeRange\n"
-            "def write(job):\n    from triton_models.config.pbtxt import plain, tensor\n"
-            f"{CONFIG}{body}    (version / 'labels.txt').write_text('{comment}')\n"
-            "BUILD = ModelDefinition(name='tiny', description='', write=write, examples=list, reference=dict,"
-            " output='sum', tolerance=0.0)\n"
-        )
+        labels = f"(version / 'labels.txt').write_text('{comment}')"
+        declare("tiny", f"{CONFIG}{encoder()}{labels}", declaration=WRITES)
         root = build("tiny", output=tmp_path / (folder or gpu), models=models, gpu=gpu, release=release)
         (root / "tiny" / "1" / "model.plan").write_bytes(plan(10, 13, 3, 9) + gpu.encode())
         return root

@@ -13,25 +13,14 @@ import onnx
 import pytest
 import torch
 from buildable import buildable_names, every_model
+from one_server import ask, serving
 from shared_builds import BuiltModel
-from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
-from tritonclient.utils import np_to_triton_dtype
 
 from triton_models.builds.export.weights import described
 from triton_models.check.check import check_path
 from triton_models.config.pbtxt import read_config
 from triton_models.spec import load_build
 from triton_rehearsal.triton.contract import MultiModelContract
-from triton_rehearsal.triton.server import TritonServer
-
-ENDPOINT = {
-    "SAGEMAKER_MULTI_MODEL": "true",
-    "SAGEMAKER_TRITON_PING_MODE": "live",
-    "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
-    "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
-    "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
-}
-BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 
 
 @pytest.fixture(scope="module")
@@ -48,25 +37,12 @@ def served(
     folder = tmp_path_factory.mktemp("triton")
     for name, root in all_built.items():  # Python writes bytecode next to a model.py
         shutil.copytree(root, folder / "models" / name, copy_function=os.link)
-    with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.socket) as contract:
-        for name in buildable_names():
-            answer = contract.load(model_id=name, target_model=name, folder=str(folder / "models" / name))
-            assert answer.ok, f"{answer.text}\n{server.log_tail()}"
+    with serving(*(folder / "models" / name for name in all_built), folder=folder) as contract:
         yield contract
 
 
 def infer(served: MultiModelContract, model: str, inputs, output: str) -> np.ndarray:
-    sent = []
-    for name, tensor in inputs.items():
-        kind = np_to_triton_dtype(tensor.dtype)
-        sent.append(InferInput(name, list(tensor.shape), kind).set_data_from_numpy(tensor))
-    body, size = InferenceServerClient.generate_request_body(sent, outputs=[InferRequestedOutput(output)])
-    answer = served.invoke(
-        model_id=model, target_model=model, body=body, headers={"Content-Type": f"{BINARY}{size}"}
-    )
-    assert answer.ok, answer.text
-    header = int(answer.headers["content-type"].removeprefix(BINARY))
-    return InferResult.from_response_body(answer.body, header_length=header).as_numpy(output)
+    return ask(served, model, inputs)[output]
 
 
 @pytest.mark.parametrize("name", every_model())

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from one_server import ask, serving
+from one_server import ask, serving, tensors_of
 from shared_builds import BuiltModel
 from transformers import RobertaConfig, RobertaForMaskedLM
 
-from triton_models.config.pbtxt import read_config, schema
+from triton_models.config.pbtxt import read_config
 from triton_models.spec import ModelDefinition, load_build
 from triton_rehearsal.triton.contract import MultiModelContract
 
@@ -34,12 +34,7 @@ def declared() -> ModelDefinition:
 
 
 def test_the_tensors_are_those_of_the_post(built_model):
-    config = read_config(built_model(NAME) / NAME / "config.pbtxt")
-    types = schema().DataType
-    tensors = [
-        (each.name, types.Name(each.data_type), list(each.dims)) for each in (*config.input, *config.output)
-    ]
-    assert tensors == [
+    assert tensors_of(built_model(NAME) / NAME) == [
         ("input_ids", "TYPE_INT64", [512]),
         ("attention_mask", "TYPE_INT64", [512]),
         ("last_hidden_state", "TYPE_FP32", [512, 768]),  # the post leaves the 512 open: [-1, 768]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_server import ENDPOINT, serving
 from shared_builds import BuiltModel
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput, InferResult
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
@@ -42,12 +43,6 @@ SENTENCES = [
         "house old small is The",
     )
 ]
-ENDPOINT = {
-    "SAGEMAKER_MULTI_MODEL": "true",
-    "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
-    "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
-    "SAGEMAKER_TRITON_ADDITIONAL_ARGS": "--disable-auto-complete-config",
-}
 ROUNDS = int(os.environ.get("FLEET_ROUNDS", "3"))
 BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 
@@ -67,9 +62,7 @@ def code(declaration: ModelDefinition) -> ModuleType:
 def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MultiModelContract]:
     folder = tmp_path_factory.mktemp("triton")
     shutil.copytree(built_model(NAME), folder / NAME)
-    with TritonServer(ENDPOINT, folder / "server") as server, MultiModelContract(server.socket) as contract:
-        answer = contract.load(model_id=NAME, target_model=NAME, folder=str(folder / NAME))
-        assert answer.ok, f"{answer.text}\n{server.log_tail()}"
+    with serving(folder / NAME, folder=folder) as contract:
         yield contract
 
 

@@ -39,25 +39,6 @@ BUILD = ModelDefinition(
 RELU = "import torch; return torch.nn.ReLU()"
 NEVER = "raise AssertionError('exported')"
 
-# A network that write() compiles in a precision of its own choice.
-OWN = """
-import onnx
-from onnx import TensorProto, helper
-from triton_models.config.pbtxt import plain, tensor
-
-X, Y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "XY")
-graph = helper.make_graph([helper.make_node("Relu", ["X"], ["Y"])], "relu", [X], [Y])
-own = job.model(plain(
-    name="own", backend="tensorrt", max_batch_size=8,
-    inputs=[tensor("X", "FP32", [4])], outputs=[tensor("Y", "FP32", [4])],
-))
-onnx.save(
-    helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), own / "model.onnx"
-)
-shapes = {"X": ShapeRange(min=(1, 4), opt=(4, 4), max=(8, 4))}
-job.compile_plan(own / "model.onnx", shapes=shapes, precision="fp16")
-"""
-
 
 @pytest.fixture
 def encoder(models: Path) -> Callable[..., None]:
@@ -67,22 +48,6 @@ def encoder(models: Path) -> Callable[..., None]:
         (models / "encoder").mkdir()
         text = ENCODER.replace("REST", rest).replace("NETWORK", network)
         (models / "encoder" / "build.py").write_text(text)
-
-    return declare
-
-
-@pytest.fixture
-def own(models: Path) -> Callable[[str], None]:
-    """Declare a model whose write() compiles a plan in FP16."""
-
-    def declare(tolerance: str) -> None:
-        (models / "own").mkdir()
-        lines = "".join(f"    {line}\n" for line in OWN.splitlines())
-        (models / "own" / "build.py").write_text(
-            f"from triton_models.spec import ModelDefinition, ShapeRange\n\ndef write(job):\n{lines}\n"
-            "BUILD = ModelDefinition(name='own', description='', write=write, examples=list, output='Y',\n"
-            f"                   reference=dict, tolerance={tolerance})\n"
-        )
 
     return declare
 
@@ -125,15 +90,15 @@ def test_a_plan_is_recorded_with_its_precision(encoder, models, machine, tmp_pat
     assert json.loads((root / "build.json").read_text())["precisions"] == ["fp16"]
 
 
-def test_a_plan_of_write_without_a_tolerance_is_not_compiled(own, models, machine, tmp_path):
+def test_a_plan_of_write_without_a_tolerance_is_not_compiled(relu_model, models, machine, tmp_path):
     log = machine()
-    own('{"fp32": 0.1}')
+    relu_model(fp16=True, tolerance="dict(fp32=0.1)")
     with pytest.raises(FleetError, match=r"no tolerance for fp16, only for fp32 \[no-tolerance\]"):
-        build("own", output=tmp_path / "out", models=models, gpu="A10G")
+        build("encoder", output=tmp_path / "out", models=models, gpu="A10G")
     assert not log.exists()
 
 
-def test_what_write_makes_without_plans_needs_a_tolerance_for_fp32_too(own, models, tmp_path):
-    own('{"fp16": 0.1}')
+def test_what_write_makes_without_plans_needs_a_tolerance_for_fp32_too(relu_model, models, tmp_path):
+    relu_model(fp16=True, tolerance="dict(fp16=0.1)")
     with pytest.raises(FleetError, match="no tolerance for fp32, only for fp16"):
-        build("own", output=tmp_path / "out", models=models)
+        build("encoder", output=tmp_path / "out", models=models)

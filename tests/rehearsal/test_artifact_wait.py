@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from synthesised_stacks import small_stack, template_of
 
-from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, until
+from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, physical_ids, until
 from triton_aws import EmbeddedAws
 from triton_fleet import ModelRepository, SingleModelEndpoint, Variant
 
@@ -53,13 +53,7 @@ def template(replaced: dict[str, str] = QUICK, **waiting: Any) -> dict[str, Any]
 
 def deploy(aws: EmbeddedAws, found: dict[str, Any]) -> str:
     """Begin to deploy a template; the stack's id."""
-    more = {key: value for key, value in found.items() if key != "Resources"}
-    return begin(aws, found["Resources"], **more)
-
-
-def physical_ids(aws: EmbeddedAws, type_name: str) -> list[str]:
-    rows = aws.client("cloudformation").list_stack_resources(StackName="s")["StackResourceSummaries"]
-    return [row["PhysicalResourceId"] for row in rows if row["ResourceType"] == type_name]
+    return begin(aws, found.pop("Resources"), **found)
 
 
 def publish(aws: EmbeddedAws) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from tests.rehearsal.model_server import ModelServer, contract_of
 from tests.rehearsal.served_models import (
     batch_size_onnx,
     config,
@@ -14,7 +14,6 @@ from tests.rehearsal.served_models import (
     onnx_model,
     scaling_onnx,
     text_onnx,
-    write,
 )
 from triton_models.builds.tensorrt.options import PlanOptions
 from triton_models.builds.tensorrt.stand_in import stand_in
@@ -22,10 +21,8 @@ from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import release
 from triton_models.facts.tensorrt import Hardware
 from triton_rehearsal.triton.backend_directory import make_backends, new_mark
-from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.runtime import find_runtime
-from triton_rehearsal.triton.server import TritonServer
 
 CPU_CONFIG = "instance_group [{count: 1 kind: KIND_CPU}]"
 # Runs as soon as six rows wait, which is long before the delay is over.
@@ -34,31 +31,15 @@ WAIT_FOR_SIX = (
 )
 
 
-class Server:
-    """One server for the module; every test loads models of its own."""
-
-    def __init__(self, contract, folder):
-        self._contract = contract
-        self._folder = folder
-        self._count = 0
-
-    def load(self, files):
-        self._count += 1
-        name = f"m{self._count}"
-        root = write(files, self._folder / name)
-        return name, self._contract.load(model_id=name, target_model=f"{name}.tar.gz", folder=str(root))
-
-    def serve(self, files):
-        name, answer = self.load(files)
-        assert answer.ok, answer.text
-        return name
+class Server(ModelServer):
+    """A server that is asked for the rows of one tensor."""
 
     def invoke(self, name, rows, *, datatype="FP32", tensor="X"):
         shape = [len(rows), len(rows[0])]
         data = [value for row in rows for value in row]
         request = {"inputs": [{"name": tensor, "shape": shape, "datatype": datatype, "data": data}]}
         body = json.dumps(request).encode()
-        return self._contract.invoke(model_id=name, target_model=f"{name}.tar.gz", body=body)
+        return self.post(name, body)
 
     def ask(self, name, rows, **tensor):
         answer = self.invoke(name, rows, **tensor)
@@ -71,10 +52,7 @@ class Server:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("backends")
-    with (
-        TritonServer(ENVIRONMENT, folder / "server") as triton,
-        MultiModelContract(triton.socket) as contract,
-    ):
+    with contract_of(folder) as contract:
         yield Server(contract, folder)
 
 
@@ -204,10 +182,7 @@ def g5(tmp_path_factory):
     """The server of an ml.g5.2xlarge with release 25.09."""
     folder = tmp_path_factory.mktemp("g5")
     machine = Machine.of(image="repository:25.09-py3", instance_type="ml.g5.2xlarge")
-    with (
-        TritonServer(ENVIRONMENT, folder / "server", machine=machine) as triton,
-        MultiModelContract(triton.socket) as contract,
-    ):
+    with contract_of(folder, machine=machine) as contract:
         yield Server(contract, folder)
 
 

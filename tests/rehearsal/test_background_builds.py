@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.triton_aws.deployed_functions import until
+from tests.rehearsal.small_projects import create_project
+from tests.triton_aws.deployed_functions import running, until
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.builds.runner import BuildRunner
 
-ROLE = "arn:aws:iam::123456789012:role/any"
 GROUP = "the-log"
 PHASES = [
     "SUBMITTED",
@@ -43,22 +43,10 @@ def builds(aws: EmbeddedAws) -> Iterator[BuildRunner]:
 
 @pytest.fixture(scope="module")
 def codebuild(aws: EmbeddedAws, builds: BuildRunner) -> Any:
-    client = aws.client("codebuild")
-    client.create_project(
-        name="builds",
-        source={"type": "NO_SOURCE", "buildspec": spec("true")},
-        artifacts={"type": "NO_ARTIFACTS"},
-        environment={
-            "type": "LINUX_CONTAINER",
-            "image": "any",
-            "computeType": "BUILD_GENERAL1_SMALL",
-            "environmentVariables": [{"name": "FLEET_MODELS", "value": "declared"}],
-        },
-        logsConfig={"cloudWatchLogs": {"status": "ENABLED", "groupName": GROUP}},
-        serviceRole=ROLE,
-        timeoutInMinutes=2000,
-    )
-    return client
+    logs = {"cloudWatchLogs": {"status": "ENABLED", "groupName": GROUP}}
+    declared = {"FLEET_MODELS": "declared"}
+    create_project(aws, "builds", spec("true"), variables=declared, logsConfig=logs, timeoutInMinutes=2000)
+    return aws.client("codebuild")
 
 
 def spec(*commands: str, env: dict[str, Any] | None = None, **phases: Any) -> str:
@@ -86,11 +74,6 @@ def logged(aws: EmbeddedAws, build: Any) -> list[str]:
         logGroupName=build["logs"]["groupName"], logStreamName=build["logs"]["streamName"]
     )["events"]
     return [event["message"] for event in events]
-
-
-def alive(pid: int) -> bool:
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rpartition(")")[2].split()[0] not in "ZX"
 
 
 def test_a_build_runs_after_its_start_was_answered_and_shows_every_phase(
@@ -195,7 +178,7 @@ def test_a_stopped_build_ends_with_everything_that_it_started(codebuild: Any, tm
     stopped = codebuild.stop_build(id=identifier)["build"]
 
     assert stopped["buildStatus"] == "STOPPED"
-    until(lambda: not alive(int(mark.read_text())))
+    until(lambda: not running(int(mark.read_text())))
     phases = {
         phase["phaseType"]: phase.get("phaseStatus") for phase in ended(codebuild, identifier)["phases"]
     }

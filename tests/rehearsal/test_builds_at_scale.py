@@ -24,7 +24,7 @@ from aws_cdk.assertions import Template
 from generated_models import BROKEN, repair, source_folder
 from synthesised_stacks import small_stack
 
-from tests.triton_aws.deployed_functions import settle
+from tests.triton_aws.deployed_functions import physical_ids, settle
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 from triton_fleet import BuildRuns, ModelBuildProject, ModelRepository
@@ -102,8 +102,7 @@ class Deployed:
         BuildRuns(stack, "Runs", builds=builds, models_per_build=MODELS_PER_BUILD, max_concurrency=AT_A_TIME)
         template = Template.from_stack(stack).to_json()
         self._upload(Path(app.outdir))
-        more = {key: value for key, value in template.items() if key != "Resources"}
-        return settle(self.aws, template["Resources"], verb=verb, **more)
+        return settle(self.aws, template.pop("Resources"), verb=verb, **template)
 
     def _upload(self, assembly: Path) -> None:
         for manifest in assembly.glob("*.assets.json"):
@@ -153,9 +152,8 @@ class Deployed:
     @property
     def bucket(self) -> str:
         """The repository's bucket."""
-        rows = self.aws.client("cloudformation").list_stack_resources(StackName="s")["StackResourceSummaries"]
-        [bucket] = [row["PhysicalResourceId"] for row in rows if row["ResourceType"] == "AWS::S3::Bucket"]
-        return str(bucket)
+        [bucket] = physical_ids(self.aws, "AWS::S3::Bucket")
+        return bucket
 
     @property
     def published(self) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import subprocess
@@ -11,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.rehearsal.cdk_apps import cdk_of, write_app
 from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
 from triton_rehearsal.cdk import Cdk
-
-CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
 
 # Two stacks with a reference between them, and an output that a change of the context changes.
 APP = """
@@ -40,23 +38,8 @@ app.synth()
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    folder = tmp_path / "app"
-    folder.mkdir()
-    (folder / "app.py").write_text(APP, encoding="utf-8")
     context = {"@aws-cdk/core:defaultCrossStackReferences": "strong"}
-    (folder / "cdk.json").write_text(json.dumps({"app": "python3 app.py", "context": context}))
-    return folder
-
-
-def cdk(aws: EmbeddedAws, app: Path, lines: list[str] | None = None) -> Cdk:
-    on_line = [].append if lines is None else lines.append
-    return Cdk(
-        environment=aws.environment(CDK_VALIDATION="false"),
-        directory=app,
-        output=app.parent / "output",
-        on_line=on_line,
-        cli=CLI,
-    )
+    return write_app(tmp_path / "app", APP, context=context)
 
 
 @pytest.mark.story
@@ -64,7 +47,7 @@ def test_stacks_are_deployed_changed_and_destroyed_and_the_app_folder_stays_clea
     aws: EmbeddedAws, app: Path
 ) -> None:
     lines: list[str] = []
-    command = cdk(aws, app, lines)
+    command = cdk_of(aws, app, lines.append)
     sns = aws.client("sns")
     files = sorted(path.name for path in app.rglob("*"))
 
@@ -100,7 +83,7 @@ def test_stacks_are_deployed_changed_and_destroyed_and_the_app_folder_stays_clea
 def test_what_a_failed_deployment_without_rollback_has_made_stays_and_the_next_one_goes_on(
     aws: EmbeddedAws, app: Path
 ) -> None:
-    command, sns = cdk(aws, app), aws.client("sns")
+    command, sns = cdk_of(aws, app), aws.client("sns")
     command.bootstrap()
 
     with pytest.raises(FleetError, match=r"Could not find model .*missing"):
@@ -116,7 +99,7 @@ def test_what_a_failed_deployment_without_rollback_has_made_stays_and_the_next_o
 
 def test_an_app_that_fails_is_one_error_with_its_own_words(aws: EmbeddedAws, app: Path) -> None:
     with pytest.raises(FleetError, match="the app says no") as raised:
-        cdk(aws, app).deploy("-c", "crash=1")
+        cdk_of(aws, app).deploy("-c", "crash=1")
 
     assert raised.value.problems[0].what == "cdk deploy failed with status 1"
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from tests.rehearsal.model_server import contract_of
 from triton_models.client import decode, encode
 from triton_models.declare.requires import missing
 from triton_rehearsal.triton.contract import MultiModelContract
-from triton_rehearsal.triton.server import TritonServer
 
 CONFIG = """
 name: "halves"
@@ -28,11 +27,7 @@ needs_dali = pytest.mark.skipif(bool(missing(["nvidia.dali"])), reason="nvidia.d
 @pytest.fixture(scope="module")
 def contract(tmp_path_factory):
     """A server without models."""
-    folder = tmp_path_factory.mktemp("dali")
-    with (
-        TritonServer(ENVIRONMENT, folder / "server") as server,
-        MultiModelContract(server.socket) as contract,
-    ):
+    with contract_of(tmp_path_factory.mktemp("dali")) as contract:
         yield contract
 
 
@@ -123,9 +118,6 @@ def test_more_outputs_than_the_pipeline_makes_are_refused(contract, model):
 def test_without_dali_the_error_says_what_to_install(model, tmp_path, monkeypatch):
     monkeypatch.setattr("triton_rehearsal.triton.backend_directory.missing", list)
     (model / "1" / "model.dali").write_bytes(halves())
-    with (
-        TritonServer(ENVIRONMENT, tmp_path / "server") as server,
-        MultiModelContract(server.socket) as contract,
-    ):
+    with contract_of(tmp_path) as contract:
         error = load(contract, model)[1]
     assert "pip install --no-deps -r model_builds/locks/requirements-dali.txt" in error

@@ -12,7 +12,7 @@ from aws_cdk import CfnOutput
 from aws_cdk.assertions import Template
 from synthesised_stacks import repository_in, small_stack, template_of
 
-from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, outputs, until
+from tests.triton_aws.deployed_functions import begin, destroy, ended, logged, outputs, reasons, until
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps import service_quotas
 from triton_fleet import DeploymentBuild, ModelBuildProject, ModelRepository, SingleModelEndpoint, Variant
@@ -115,9 +115,7 @@ def test_a_model_that_fails_fails_the_deployment_and_the_build_does_not_go_on(aw
 
     status = ended(aws, stack)
     assert status.startswith("ROLLBACK_FAILED")  # the bucket is not empty, and stays
-    events = aws.client("cloudformation").describe_stack_events(StackName=stack)["StackEvents"]
-    reasons = " ".join(each.get("ResourceStatusReason") or "" for each in events)
-    assert "resnet50 failed in the step build: no operator Foo. use Bar. Log: l." in reasons
+    assert "resnet50 failed in the step build: no operator Foo. use Bar. Log: l." in reasons(aws, stack)
     assert build_of(aws)["buildStatus"] == "STOPPED"
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
 
@@ -149,7 +147,5 @@ def test_a_deployment_fails_at_once_where_no_job_may_build(
     begun = begin(aws, found.pop("Resources"), **found)
 
     assert ended(aws, begun).startswith("ROLLBACK")
-    events = aws.client("cloudformation").describe_stack_events(StackName=begun)["StackEvents"]
-    reasons = " ".join(each.get("ResourceStatusReason") or "" for each in events)
-    assert "The quota ml.g4dn.xlarge for processing job usage of sagemaker is 0" in reasons
+    assert "The quota ml.g4dn.xlarge for processing job usage of sagemaker is 0" in reasons(aws, begun)
     assert aws.client("codebuild").list_builds()["ids"] == []

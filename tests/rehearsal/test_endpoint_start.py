@@ -40,8 +40,7 @@ def synthesised(bucket: str = "", key: str = "") -> str:
 
 def deploy(aws: EmbeddedAws, found: dict[str, Any]) -> str:
     """Deploy a template; the stack's status and the reason."""
-    more = {key: value for key, value in found.items() if key != "Resources"}
-    return ended(aws, begin(aws, found["Resources"], **more))
+    return ended(aws, begin(aws, found.pop("Resources"), **found))
 
 
 def template(**kept: str) -> dict[str, Any]:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
+from tests.rehearsal.cdk_apps import cdk_of, write_app
 from tests.rehearsal.served_models import python_model, tarball
 from tests.rehearsal.traffic import Traffic
 from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
-from triton_rehearsal.cdk import Cdk
 from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story
 
-CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
 
 # What a user's app says. The context is what the user edits between deployments.
 APP = """
@@ -201,17 +198,8 @@ def scale_out(aws: EmbeddedAws) -> None:
 @pytest.fixture(scope="module")
 def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     folder = tmp_path_factory.mktemp("life")
-    app = folder / "app"
-    app.mkdir()
-    (app / "app.py").write_text(APP, encoding="utf-8")
-    (app / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py"}), encoding="utf-8")
     with EmbeddedAws(bake_scale=BAKE_SCALE) as aws, Hosting(aws) as hosting:
-        cdk = Cdk(
-            environment=aws.environment(CDK_VALIDATION="false"),
-            directory=app,
-            output=folder / "out",
-            cli=CLI,
-        )
+        cdk = cdk_of(aws, write_app(folder / "app", APP))
         bucket = cdk.deploy(*context(FIRST))["Fleet"]["Bucket"]
         uncreated = aws.missing_resources("Fleet")
         body = tarball(python_model(ANSWER))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from synthesised_stacks import small_stack, template_of
 
+from tests.rehearsal.cdk_apps import cdk_of, write_app
 from tests.triton_aws.deployed_functions import destroy, ended
 from triton_aws import EmbeddedAws
 from triton_fleet import (
@@ -24,7 +24,6 @@ from triton_fleet import (
 )
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_models.client.alias import Aliased, alias_name
-from triton_rehearsal.cdk import Cdk
 
 pytestmark = pytest.mark.story
 
@@ -297,13 +296,7 @@ app.synth()
 def test_the_cdk_command_line_changes_the_instance_type_like_anything_else(
     aws: EmbeddedAws, tmp_path: Path
 ) -> None:
-    app = tmp_path / "app"
-    app.mkdir()
-    (app / "app.py").write_text(FLEET_APP, encoding="utf-8")
-    (app / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py"}), encoding="utf-8")
-    environment = aws.environment(CDK_VALIDATION="false")
-    cli = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
-    command = Cdk(environment=environment, directory=app, output=tmp_path / "out", on_line=[].append, cli=cli)
+    command = cdk_of(aws, write_app(tmp_path / "app", FLEET_APP))
 
     command.bootstrap()
     command.deploy("-c", f"instance_type={BEFORE}")

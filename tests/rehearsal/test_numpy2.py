@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.rehearsal.aws_for_hosting import ENVIRONMENT
+from tests.rehearsal.model_server import contract_of
 from tests.rehearsal.served_models import config, python_model, write
 from triton_models.client import decode, encode
-from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.runtime import find_runtime
-from triton_rehearsal.triton.server import TritonServer
 
 # Says what it got, and gives it back turned around, so that the output is not contiguous.
 REVERSE = """
@@ -61,11 +59,7 @@ def environment(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def contract(environment, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("numpy2-server") / "server"
-    with (
-        TritonServer(ENVIRONMENT, folder, triton=environment) as server,
-        MultiModelContract(server.socket) as contract,
-    ):
+    with contract_of(tmp_path_factory.mktemp("numpy2-server"), triton=environment) as contract:
         yield contract
 
 

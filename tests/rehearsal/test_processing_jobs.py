@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.triton_aws.deployed_functions import until
+from tests.rehearsal.small_projects import create_project
+from tests.triton_aws.deployed_functions import running, until
 from tests.triton_aws.embedded import embedded_aws
+from tests.triton_aws.executions import ROLE
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps import processing_jobs
 from triton_fleet.builds.commands import build_spec
@@ -22,7 +24,6 @@ from triton_models.base.errors import FleetError
 from triton_rehearsal.builds.processing_job import run_job
 from triton_rehearsal.builds.runner import run_build
 
-ROLE = "arn:aws:iam::123456789012:role/any"
 aws = embedded_aws(scope="module")
 
 
@@ -61,18 +62,7 @@ def _project(aws: EmbeddedAws, name: str, request: dict[str, Any]) -> str:
         "FLEET_MODELS": "minilm",
         "FLEET_REPOSITORY": "s3://models/",
     }
-    aws.client("codebuild").create_project(
-        name=name,
-        source={"type": "NO_SOURCE", "buildspec": json.dumps(build_spec({"build": [program()]}))},
-        artifacts={"type": "NO_ARTIFACTS"},
-        environment={
-            "type": "LINUX_CONTAINER",
-            "image": "aws/codebuild/amazonlinux-x86_64-standard:5.0",
-            "computeType": "BUILD_GENERAL1_SMALL",
-            "environmentVariables": [{"name": key, "value": value} for key, value in variables.items()],
-        },
-        serviceRole=ROLE,
-    )
+    create_project(aws, name, json.dumps(build_spec({"build": [program()]})), variables=variables)
     return name
 
 
@@ -136,11 +126,6 @@ def _hangs(source: str, mark: Path, **more: Any) -> dict[str, Any]:
     return {**_request(source, hang), "ProcessingJobName": mark.name, **more}
 
 
-def _ended(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
-
-
 @pytest.mark.parametrize(
     ("how", "more", "end"),
     [
@@ -164,7 +149,7 @@ def test_a_job_that_is_stopped_or_takes_too_long_ends_with_everything_that_it_st
         job = sagemaker.describe_processing_job(ProcessingJobName=how)
 
     assert job["ProcessingJobStatus"] == "Stopped"
-    assert _ended(int(mark.read_text()))
+    assert not running(int(mark.read_text()))
 
 
 def test_a_job_that_still_runs_ends_with_the_rehearsal(aws: EmbeddedAws, source: str, tmp_path: Path) -> None:
@@ -175,4 +160,4 @@ def test_a_job_that_still_runs_ends_with_the_rehearsal(aws: EmbeddedAws, source:
 
     job = sagemaker.describe_processing_job(ProcessingJobName="abandoned")
     assert job["ProcessingJobStatus"] == "Stopped"
-    assert _ended(int(mark.read_text()))
+    assert not running(int(mark.read_text()))

@@ -9,10 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from tests.rehearsal.aws_for_hosting import ENVIRONMENT
-from tests.rehearsal.served_models import config, write
-from triton_rehearsal.triton.contract import MultiModelContract
-from triton_rehearsal.triton.server import TritonServer
+from tests.rehearsal.model_server import ModelServer, contract_of
+from tests.rehearsal.served_models import config
 
 CPU = "instance_group [{count: 1 kind: KIND_CPU}]"
 WAIT_FOR_SIX = f"dynamic_batching {{preferred_batch_size: [6] max_queue_delay_microseconds: 5000000}}\n{CPU}"
@@ -38,15 +36,11 @@ def weighted() -> bytes:
     return buffer.getvalue()
 
 
-class Server:
-    """One server for the module; every test loads a model of its own."""
-
-    def __init__(self, contract, folder):
-        self._contract, self._folder, self._count = contract, folder, 0
+class Server(ModelServer):
+    """A server of TorchScript networks."""
 
     def load(self, content, *, names=("large", "small"), outputs=("A__0", "B__1"), extra=CPU, **given):
-        self._count += 1
-        name, file = f"m{self._count}", given.pop("file", "model.pt")
+        file = given.pop("file", "model.pt")
         kind = given.pop("kind", "TYPE_FP32")
         text = config(
             backend=given.pop("backend", "pytorch"),
@@ -54,22 +48,14 @@ class Server:
             outputs=dict.fromkeys(outputs, kind),
             extra=extra,
         )
-        files = {"net/config.pbtxt": text.encode(), f"net/1/{file}": content}
-        root = write(files, self._folder / name)
-        return name, self._contract.load(model_id=name, target_model=name, folder=str(root))
-
-    def serve(self, content, **given):
-        name, answer = self.load(content, **given)
-        assert answer.ok, answer.text
-        return name
+        return super().load({"net/config.pbtxt": text.encode(), f"net/1/{file}": content})
 
     def invoke(self, name, tensors):
         inputs = [
             {"name": each, "shape": [len(rows), 1], "datatype": "FP32", "data": rows}
             for each, rows in tensors.items()
         ]
-        body = json.dumps({"inputs": inputs}).encode()
-        return self._contract.invoke(model_id=name, target_model=name, body=body)
+        return self.post(name, json.dumps({"inputs": inputs}).encode())
 
     def ask(self, name, tensors):
         answer = self.invoke(name, tensors)
@@ -80,10 +66,7 @@ class Server:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pytorch")
-    with (
-        TritonServer(ENVIRONMENT, folder / "server") as triton,
-        MultiModelContract(triton.socket) as contract,
-    ):
+    with contract_of(folder) as contract:
         yield Server(contract, folder)
 
 

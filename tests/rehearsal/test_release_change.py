@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.rehearsal.cdk_apps import cdk_of, write_app
 from tests.rehearsal.served_models import onnx_model, python_model, scaling_onnx, write
 from tests.rehearsal.traffic import Traffic
 from tests.triton_aws.deployed_functions import until
@@ -40,7 +41,6 @@ from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story
 
-CLI = Path(__file__).resolve().parents[2] / "node_modules" / "aws-cdk" / "bin" / "cdk"
 ALIAS = alias_name("Fleet")
 
 # What a user's app says, with the functions asking more often. The context is what a deployment changes.
@@ -257,12 +257,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     for model in ("plan", "echo"):
         declare(app / "model_builds" / "models", model)
     (app / "model_builds" / "requirements.txt").write_text("")
-    (app / "app.py").write_text(APP, encoding="utf-8")
-    (app / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py"}), encoding="utf-8")
+    write_app(app, APP)
     with EmbeddedAws() as aws, Hosting(aws) as hosting:
         aws.serve_elsewhere("sagemaker-runtime", hosting.url)
-        environment = aws.environment(CDK_VALIDATION="false")
-        cdk = Cdk(environment=environment, directory=app, output=folder / "out", cli=CLI)
+        cdk = cdk_of(aws, app)
         ended, builder = threading.Event(), Builder(aws=aws, folder=folder)
         thread = threading.Thread(target=builder.run, args=(ended,))
         thread.start()

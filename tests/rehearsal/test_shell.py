@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.triton_aws.deployed_functions import running
 from triton_rehearsal.builds.shell import CommandShell
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -71,6 +72,4 @@ def test_a_command_cannot_wait_for_input(shell: CommandShell) -> None:
 def test_what_a_command_left_running_ends_with_the_shell(tmp_path: Path) -> None:
     with CommandShell(environment={"PATH": PATH}, directory=tmp_path, on_line=lambda line: None) as shell:
         shell.run(f"sleep 600 & echo $! > {tmp_path}/pid")
-    pid = int((tmp_path / "pid").read_text())
-    state = Path(f"/proc/{pid}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert not running(int((tmp_path / "pid").read_text()))

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.rehearsal.small_projects import create_project
 from tests.triton_aws.deployed_functions import until
 from tests.triton_aws.embedded import embedded_aws
-from tests.triton_aws.executions import ROLE, begin, distributed, end, run
+from tests.triton_aws.executions import begin, distributed, end, run
 from triton_aws import EmbeddedAws
 from triton_rehearsal.builds.runner import BuildRunner
 
@@ -25,13 +26,7 @@ def builds(aws: EmbeddedAws) -> Iterator[None]:
     """A project whose build says $WHAT, and runs it."""
     commands = ['echo "$WHAT"', 'eval "$WHAT"']
     spec = {"version": "0.2", "phases": {"build": {"commands": commands}}}
-    aws.client("codebuild").create_project(
-        name="builds",
-        source={"type": "NO_SOURCE", "buildspec": json.dumps(spec)},
-        artifacts={"type": "NO_ARTIFACTS"},
-        environment={"type": "LINUX_CONTAINER", "image": "any", "computeType": "BUILD_GENERAL1_SMALL"},
-        serviceRole=ROLE,
-    )
+    create_project(aws, "builds", json.dumps(spec))
     with BuildRunner(aws):
         yield
 

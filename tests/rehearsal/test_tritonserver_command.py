@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from tests.rehearsal import served_models
+from tests.rehearsal.small_projects import create_project
 from tests.rehearsal.traces import SHARED_MEMORY, TEMPORARY
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
@@ -205,21 +206,8 @@ aws = embedded_aws(scope="module")
 
 def test_commands_of_a_build_find_it_on_path(aws: EmbeddedAws) -> None:
     commands = ["command -v tritonserver", "tritonserver --help 2>&1 | grep -o -- --model-repository"]
-    aws.client("codebuild").create_project(
-        name="finds",
-        source={
-            "type": "NO_SOURCE",
-            "buildspec": json.dumps({"version": "0.2", "phases": {"build": {"commands": commands}}}),
-        },
-        artifacts={"type": "NO_ARTIFACTS"},
-        environment={
-            "type": "LINUX_CONTAINER",
-            "image": "aws/codebuild/amazonlinux-x86_64-standard:5.0",
-            "computeType": "BUILD_GENERAL1_SMALL",
-            "environmentVariables": [],
-        },
-        serviceRole="arn:aws:iam::123456789012:role/any",
-    )
+    spec = {"version": "0.2", "phases": {"build": {"commands": commands}}}
+    create_project(aws, "finds", json.dumps(spec))
     lines: list[str] = []
 
     run_build(aws, project="finds", overrides={}, on_line=lines.append)

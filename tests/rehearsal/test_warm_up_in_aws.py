@@ -14,7 +14,7 @@ from aws_cdk.assertions import Template
 from synthesised_stacks import small_stack, template_of
 
 from tests.stacks.fleet_app import fleet_app
-from tests.triton_aws.deployed_functions import ended, logged, settle, until
+from tests.triton_aws.deployed_functions import ended, logged, physical_ids, settle, until
 from triton_aws import EmbeddedAws
 from triton_fleet import Canary, EndpointWarmUp, ModelRepository, MultiModelEndpoint, WarmUpRequest
 
@@ -93,8 +93,7 @@ def deploy(aws: EmbeddedAws, greeting: str, *, verb: str) -> str:
 
 
 def publish_manifest(aws: EmbeddedAws, *, stack: str = "s") -> None:
-    rows = aws.client("cloudformation").list_stack_resources(StackName=stack)["StackResourceSummaries"]
-    [bucket] = [row["PhysicalResourceId"] for row in rows if row["ResourceType"] == "AWS::S3::Bucket"]
+    [bucket] = physical_ids(aws, "AWS::S3::Bucket", stack=stack)
     body = json.dumps(MANIFEST).encode()
     aws.client("s3").put_object(Bucket=bucket, Key="models/manifest.json", Body=body)
 
