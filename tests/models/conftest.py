@@ -8,7 +8,7 @@ from typing import Any
 
 import gpu_machine
 import pytest
-from shared_builds import WRITES, BuiltModel, common_folder, shared_build
+from shared_builds import NETWORK, WRITES, BuiltModel, common_folder, shared_build
 from wheel_shelf import put_numpy, put_wheel
 
 Declare = Callable[..., Path]
@@ -132,6 +132,18 @@ def relu_model(declare: Declare) -> Callable[..., None]:
         body = ENCODER.replace("model.onnx", file)
         body = body.replace("shapes=shapes)", 'shapes=shapes, precision="fp16")') if fp16 else body
         declare("encoder", body, declaration=WRITES.replace("tolerance=0.0", f"tolerance={tolerance}"))
+
+    return add
+
+
+@pytest.fixture
+def declare_network(declare: Declare) -> Callable[..., Path]:
+    """Add a model of one PyTorch network; `more` is what the declaration says besides."""
+
+    def add(name: str, more: str = "reference=dict, tolerance=0.01", **given: str) -> Path:
+        usual = {"network": "torch.nn.ReLU()", "inputs": 'Tensor("X", "FP32", [4])', "output": "Y"}
+        filled = NETWORK.format(**{**usual, "name": name, "more": more, **given})
+        return declare(name, declaration=filled.replace("{", "{{").replace("}", "}}"))
 
     return add
 

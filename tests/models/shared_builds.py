@@ -30,6 +30,23 @@ BUILD = ModelDefinition(
 )
 """
 
+# A model of one PyTorch network.
+NETWORK = """
+from triton_models.spec import *
+
+def network():
+    import torch
+    return {network}
+
+BUILD = ModelDefinition(
+    name={name!r}, description="", examples=list, output={output!r}, {more},
+    models=[PyTorchNetwork(
+        name={name!r}, network=network, inputs=[{inputs}], outputs=[{output!r}],
+        max_batch_size=8, backend={backend},
+    )],
+)
+"""
+
 
 def common_folder(factory: pytest.TempPathFactory) -> Path:
     """The temporary folder that all processes of a run share."""

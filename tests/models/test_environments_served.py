@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from one_server import ENDPOINT, ask
+from test_environments import DECLARATION as SUMS
+from test_environments import SHARED
 from wheel_shelf import PYTHON, put_numpy, put_wheel, use_servers_python
 
 from triton_models.base.unix_http import UnixSocketPool
@@ -23,33 +25,8 @@ from triton_rehearsal.hosting.unpack import unpack
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
-DECLARATION = """
-from triton_models.spec import *
-
-def step(name, source, target):
-    return PythonModel(
-        name=name,
-        code=f"{name}.py",
-        inputs=[Tensor(source, "INT32", [1])],
-        outputs=[Tensor(target, "INT32", [1])],
-        max_batch_size=0,
-        environment=Wheels(["numpy==2.2.6", "digits==1.0"]),
-    )
-
-BUILD = ModelDefinition(
-    name="sums",
-    description="made up",
-    models=[
-        step("first", "x", "z"),
-        step("second", "z", "y"),
-        Ensemble(name="sums", steps=["first", "second"]),
-    ],
-    examples=list,
-    reference=dict,
-    output="y",
-    tolerance=0,
-)
-"""
+DECLARATION = SUMS.replace('"code.py"', 'f"{name}.py"').replace("{models}", SHARED)
+DECLARATION = DECLARATION.replace("{environment}", 'Wheels(["numpy==2.2.6", "digits==1.0"])')
 CODE = """
 import digits
 import numpy as np

@@ -26,27 +26,6 @@ aten = torch.ops.aten
 BY_ONNX_RUNTIME = {"resnet50", "roberta_onnx", "dali_inception"}
 PRODUCTS = {aten.conv2d.default, aten.linear.default, aten.matmul.default}
 
-NET = """
-from triton_models.spec import LibTorch, ModelDefinition, OnnxRuntime, PyTorchNetwork, Tensor
-
-def network():
-    import torch
-    return torch.nn.Conv2d(1, 1, 3)
-
-BUILD = ModelDefinition(
-    name="net",
-    description="one convolution",
-    models=[PyTorchNetwork(
-        name="net", network=network, inputs=[Tensor("X__0", "FP32", [1, 4, 4])], outputs=["Y__0"],
-        max_batch_size=8, backend={backend},
-    )],
-    examples=list,
-    reference=dict,
-    output="Y__0",
-    tolerance={tolerance},
-)
-"""
-
 
 def model_of(parameter: Any) -> str:
     """The model's name, also of one that is skipped here."""
@@ -112,12 +91,18 @@ def use_tf32(root: Path) -> list[str]:
 
 
 @pytest.fixture
-def net(models: Path) -> Callable[[str, str], None]:
+def net(declare_network: Callable[..., Path]) -> Callable[[str, str], Path]:
     """Declare a network of one convolution, with a backend and a tolerance."""
 
-    def declare(backend: str, tolerance: str) -> None:
-        (models / "net").mkdir()
-        (models / "net" / "build.py").write_text(NET.format(backend=backend, tolerance=tolerance))
+    def declare(backend: str, tolerance: str) -> Path:
+        return declare_network(
+            "net",
+            f"reference=dict, tolerance={tolerance}",
+            network="torch.nn.Conv2d(1, 1, 3)",
+            inputs='Tensor("X__0", "FP32", [1, 4, 4])',
+            output="Y__0",
+            backend=backend,
+        )
 
     return declare
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,44 +13,11 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.spec import load_build
 
-ENCODER = """
-from triton_models.spec import ModelDefinition, PyTorchNetwork, Tensor, TensorRt
-
-def network():
-    NETWORK
-
-BUILD = ModelDefinition(
-    name="encoder",
-    description="",
-    models=[
-        PyTorchNetwork(
-            name="encoder",
-            network=network,
-            inputs=[Tensor("X", "FP32", [4])],
-            outputs=["Y"],
-            max_batch_size=8,
-            backend=TensorRt(precision="fp16"),
-        )
-    ],
-    examples=list,
-    output="Y",
-    REST
-)
-"""
-RELU = "import torch; return torch.nn.ReLU()"
-NEVER = "raise AssertionError('exported')"
-
 
 @pytest.fixture
-def encoder(models: Path) -> Callable[..., None]:
+def encoder(declare_network: Callable[..., Path]) -> Callable[..., Path]:
     """Declare an encoder that a GPU build compiles in FP16."""
-
-    def declare(rest: str, network: str = RELU) -> None:
-        (models / "encoder").mkdir()
-        text = ENCODER.replace("REST", rest).replace("NETWORK", network)
-        (models / "encoder" / "build.py").write_text(text)
-
-    return declare
+    return partial(declare_network, "encoder", backend='TensorRt(precision="fp16")')
 
 
 def test_a_reference_needs_a_tolerance(encoder, models):
@@ -59,14 +27,14 @@ def test_a_reference_needs_a_tolerance(encoder, models):
 
 
 def test_without_a_reference_no_tolerance_is_needed(encoder, models, tmp_path):
-    encoder("")
+    encoder("tolerance=None")
     build("encoder", output=tmp_path, models=models)
 
 
 def test_a_build_without_plans_needs_a_tolerance_for_fp32_before_anything_is_exported(
     encoder, models, tmp_path
 ):
-    encoder('reference=dict, tolerance={"fp16": 0.1}', network=NEVER)
+    encoder('reference=dict, tolerance={"fp16": 0.1}', network="1 / 0")
     with pytest.raises(FleetError, match=r"no tolerance for fp32, only for fp16 \[no-tolerance\]"):
         build("encoder", output=tmp_path, models=models)
 
@@ -78,7 +46,7 @@ def test_one_tolerance_is_for_every_precision(encoder, models, tmp_path):
 
 
 def test_a_build_without_plans_records_no_precision(encoder, models, tmp_path):
-    encoder("")
+    encoder("tolerance=None")
     record = json.loads((build("encoder", output=tmp_path, models=models) / "build.json").read_text())
     assert "precisions" not in record
 

@@ -31,6 +31,17 @@ def command(name: str, options: PlanOptions = EVERYTHING[0], **more) -> list[str
     ).arguments()[1:]
 
 
+@pytest.fixture
+def tuned(declare_network):
+    """Declare a network with every option of a plan."""
+
+    def declare(*, precision="tf32", level=4, **given):
+        options = f'precision="{precision}", optimization_level={level}, hardware="ampere+", workspace_mb=512'
+        declare_network("tuned", backend=f"TensorRt({options})", **given)
+
+    return declare
+
+
 @pytest.mark.parametrize("name", RELEASES)
 def test_every_option_that_is_used_is_one_of_the_releases_trtexec(name):
     shapes = {"x": ShapeRange(min=(1, 3), opt=(2, 3), max=(4, 3))}
@@ -123,9 +134,9 @@ def test_what_is_not_given_is_left_to_trtexec():
     ]
 
 
-def test_what_a_declaration_says_reaches_trtexec(machine, declare, models, tmp_path):
+def test_what_a_declaration_says_reaches_trtexec(machine, tuned, models, tmp_path):
     log = machine()
-    declare("tuned", declaration=TUNED)
+    tuned()
     build("tuned", output=tmp_path / "out", models=models, gpu="A10G")
     tuned = {"--memPoolSize=workspace:512", "--builderOptimizationLevel=4"}
     assert tuned | {"--hardwareCompatibilityLevel=ampere+"} <= set(log.read_text().split())
@@ -138,18 +149,18 @@ def test_a_workspace_without_a_size_is_a_mistake():
 
 
 @pytest.mark.parametrize("level", [-1, 6, True])
-def test_a_level_that_trtexec_does_not_have_is_a_mistake(level, declare, models, tmp_path):
-    declare("tuned", declaration=TUNED.replace("optimization_level=4", f"optimization_level={level}"))
+def test_a_level_that_trtexec_does_not_have_is_a_mistake(level, tuned, models, tmp_path):
+    tuned(level=level)
     with pytest.raises(FleetError, match="optimization_level"):
         build("tuned", output=tmp_path / "out", models=models)
 
 
 def test_fp16_of_tensorrt_11_without_autocast_is_reported_before_anything_is_exported(
-    machine, declare, models, tmp_path, monkeypatch
+    machine, tuned, models, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("triton_models.builds.tensorrt.autocast.is_installed", lambda: False)
     machine(banner="[TensorRT v110000] [b7]", version=(11, 0, 0, 7))
-    declare("tuned", declaration=TUNED.replace('"tf32"', '"fp16"').replace("=network,", "=lambda: 1 / 0,"))
+    tuned(precision="fp16", network="1 / 0")
     with pytest.raises(FleetError) as caught:
         build("tuned", output=tmp_path / "out", models=models, gpu="A10G", release="26.06")
     (problem,) = caught.value.problems
@@ -159,32 +170,3 @@ def test_fp16_of_tensorrt_11_without_autocast_is_reported_before_anything_is_exp
 
 def test_tensorrt_10_needs_no_autocast():
     check_precision(release("25.09"), "fp16")
-
-
-TUNED = """
-from triton_models.spec import ModelDefinition, PyTorchNetwork, Tensor, TensorRt
-
-def network():
-    import torch
-
-    return torch.nn.ReLU()
-
-BUILD = ModelDefinition(
-    name="tuned",
-    description="",
-    models=[
-        PyTorchNetwork(
-            name="tuned",
-            network=network,
-            inputs=[Tensor("x", "FP32", [4])],
-            outputs=["y"],
-            max_batch_size=8,
-            backend=TensorRt(precision="tf32", hardware="ampere+", workspace_mb=512, optimization_level=4),
-        )
-    ],
-    examples=list,
-    reference=dict,
-    output="y",
-    tolerance=0.01,
-)
-"""

@@ -34,6 +34,18 @@ class TritonPythonModel:
         return answers
 """
 
+# Answers which fleet it is on.
+FLEET = """
+import os
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        fleet = np.array([[float(os.environ["FLEET"])]], dtype=np.float32)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", fleet)]) for _ in requests]
+"""
+
 
 def config(
     *,

@@ -9,6 +9,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 
+from tests.triton_aws.deployed_functions import begin, ended
+from triton_aws import EmbeddedAws
 from triton_fleet import ModelRepository
 
 
@@ -31,3 +33,12 @@ def repository_in(stack: Stack, *, bucket: str = "", key: str = "") -> ModelRepo
 def template_of(stack: Stack) -> str:
     """The template, as JSON."""
     return json.dumps(Template.from_stack(stack).to_json())
+
+
+def deploy_stack(aws: EmbeddedAws, stack: Stack, verb: str) -> str:
+    """Create or update a stack without what it has of the bootstrap stack; its status and the reason."""
+    template = Template.from_stack(stack).to_json()
+    for part in ("Parameters", "Rules"):
+        template.pop(part, None)
+    begun = begin(aws, template.pop("Resources"), stack=stack.stack_name, verb=verb, **template)
+    return ended(aws, begun, verb=verb)

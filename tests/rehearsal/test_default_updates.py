@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import pytest
-from aws_cdk.assertions import Template
+from synthesised_stacks import deploy_stack
 
 from tests.stacks.fleet_app import fleet_app
-from tests.triton_aws.deployed_functions import ended
 from triton_aws import EmbeddedAws
 from triton_aws.moto_gaps.endpoint_update import set_bake_scale
 
@@ -22,16 +20,9 @@ pytestmark = pytest.mark.story
 def deploy(aws: EmbeddedAws, verb: str, **context: object) -> str:
     """Create or update both stacks; the status and the reason of the endpoint's."""
     fleet = fleet_app(models="", **context)
-    act = getattr(aws.client("cloudformation"), f"{verb}_stack")
-    outcome = ""
-    for stack in [fleet.models, fleet.inference] if verb == "create" else [fleet.inference]:
-        template = Template.from_stack(stack).to_json()
-        for part in ("Parameters", "Rules"):  # of the bootstrap stack, which is not needed here
-            template.pop(part, None)
-        body = json.dumps(template)
-        begun = act(StackName=stack.stack_name, TemplateBody=body, Capabilities=["CAPABILITY_IAM"])
-        outcome = ended(aws, begun["StackId"], verb=verb)
-    return outcome
+    if verb == "create":
+        deploy_stack(aws, fleet.models, verb)
+    return deploy_stack(aws, fleet.inference, verb)
 
 
 def endpoint(aws: EmbeddedAws) -> dict[str, Any]:

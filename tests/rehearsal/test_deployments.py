@@ -12,7 +12,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws
-from tests.rehearsal.served_models import python_model, tarball
+from tests.rehearsal.served_models import FLEET, python_model, tarball
+from tests.rehearsal.traffic import Traffic
 from tests.triton_aws.deployment_configs import blue_green, rolling, size
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
@@ -25,17 +26,6 @@ INSTANCES = 4
 
 BODY = json.dumps({"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}).encode()
 
-# Answers which fleet it is on.
-FLEET = """
-import os
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def execute(self, requests):
-        fleet = np.array([[float(os.environ["FLEET"])]], dtype=np.float32)
-        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", fleet)]) for _ in requests]
-"""
 BLUE, GREEN = 1.0, 2.0
 
 
@@ -126,6 +116,17 @@ class Endpoint:
         self._cloudwatch.set_alarm_state(AlarmName=self.alarm, StateValue="ALARM", StateReason="a test")
 
 
+class Asking(Traffic):
+    """An application that asks an endpoint which fleet it is on."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__()
+        self._endpoint = endpoint
+
+    def ask(self) -> float:
+        return self._endpoint.ask()
+
+
 def status(found: Mapping[str, Any]) -> dict[str, Any]:
     """The status of the new fleet."""
     [variant] = found["PendingDeploymentSummary"]["ProductionVariants"]
@@ -166,27 +167,13 @@ def test_a_canary_gets_its_share_of_the_traffic_until_an_alarm_takes_it_back(end
 def test_a_rolling_update_under_traffic_fails_no_request_and_keeps_the_instance_count(
     endpoint: Endpoint,
 ) -> None:
-    seen: list[float | Exception] = []
-    ended = threading.Event()
-
-    def keep_asking() -> None:
-        while not ended.is_set():
-            try:
-                seen.append(endpoint.ask())
-            except Exception as error:  # noqa: BLE001  every failure counts
-                seen.append(error)
-
-    asking = threading.Thread(target=keep_asking)
-    asking.start()
-    try:
+    with Asking(endpoint) as asking:
         endpoint.update(endpoint.config(GREEN), rolling(wait=QUICK, batch=1))
         after = endpoint.until_settled()
-    finally:
-        ended.set()
-        asking.join()
 
-    assert seen
-    assert set(seen) <= {BLUE, GREEN}
+    assert asking.failures == []
+    assert asking.asked
+    assert asking.taken() <= {BLUE, GREEN}
     [live] = after["ProductionVariants"]
     assert (live["CurrentInstanceCount"], live["DesiredInstanceCount"]) == (INSTANCES, INSTANCES)
     assert "FailureReason" not in after

@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from tests.rehearsal.cdk_apps import cdk_of, write_app
-from tests.rehearsal.served_models import python_model, tarball
+from tests.rehearsal.served_models import FLEET, python_model, tarball
 from tests.rehearsal.traffic import Traffic
 from triton_aws import EmbeddedAws
 from triton_models.base.errors import FleetError
@@ -68,18 +68,6 @@ BAKE_SCALE = 1 / 60
 SCALED_OUT = 6
 ALARM = "search-rollback-NewFleetServerErrors"
 BODY = json.dumps({"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}).encode()
-
-# Answers which configuration it runs with.
-ANSWER = """
-import os
-import numpy as np
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def execute(self, requests):
-        fleet = np.array([[float(os.environ["FLEET"])]], dtype=np.float32)
-        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", fleet)]) for _ in requests]
-"""
 
 
 class Application(Traffic):
@@ -202,7 +190,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
         cdk = cdk_of(aws, write_app(folder / "app", APP))
         bucket = cdk.deploy(*context(FIRST))["Fleet"]["Bucket"]
         uncreated = aws.missing_resources("Fleet")
-        body = tarball(python_model(ANSWER))
+        body = tarball(python_model(FLEET))
         aws.client("s3").put_object(Bucket=bucket, Key="models/m.tar.gz", Body=body)
         hosting.start("search")
         with Application(aws, hosting) as traffic:

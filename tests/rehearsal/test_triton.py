@@ -143,9 +143,18 @@ def environment_that_says(folder, **changes):
     return folder
 
 
-def test_an_interpreter_without_its_shared_library_is_an_error_that_names_the_package(tmp_path):
-    with pytest.raises(FleetError, match=r"the package libpython3\.11"):
-        find_runtime(environment_that_says(tmp_path))
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, r"the package libpython3\.11"),
+        ({"numpy": None}, r"has no numpy(.|\n)*make setup"),
+        ({"version": [3, 14]}, r"with Python 3\.14"),
+    ],
+    ids=["no shared library", "no NumPy", "no stub"],
+)
+def test_an_environment_that_cannot_run_models_is_refused_with_what_it_lacks(changes, said, tmp_path):
+    with pytest.raises(FleetError, match=said):
+        find_runtime(environment_that_says(tmp_path, **changes))
 
 
 def test_the_shared_library_is_found_beside_the_interpreter(tmp_path):
@@ -157,13 +166,3 @@ def test_the_shared_library_is_found_beside_the_interpreter(tmp_path):
 
 def test_the_stub_that_brings_its_own_interpreter_needs_no_other(tmp_path):
     assert len(find_runtime(environment_that_says(tmp_path, version=[3, 13])).libraries) == 1
-
-
-def test_an_environment_without_numpy_is_an_error_that_names_make_setup(tmp_path):
-    with pytest.raises(FleetError, match=r"has no numpy(.|\n)*make setup"):
-        find_runtime(environment_that_says(tmp_path, numpy=None))
-
-
-def test_an_interpreter_without_a_stub_is_refused(tmp_path):
-    with pytest.raises(FleetError, match=r"with Python 3\.14"):
-        find_runtime(environment_that_says(tmp_path, version=[3, 14]))

@@ -10,11 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from aws_cdk.assertions import Template
-from synthesised_stacks import small_stack, template_of
+from synthesised_stacks import deploy_stack, small_stack, template_of
 
 from tests.stacks.fleet_app import fleet_app
-from tests.triton_aws.deployed_functions import ended, logged, physical_ids, settle, until
+from tests.triton_aws.deployed_functions import logged, physical_ids, settle, until
 from triton_aws import EmbeddedAws
 from triton_fleet import Canary, EndpointWarmUp, ModelRepository, MultiModelEndpoint, WarmUpRequest
 
@@ -130,14 +129,7 @@ def test_a_new_release_of_the_default_fleet_has_its_models_loaded_before_the_ali
     }
     stacks = [("create", fleets["25.09"].models), ("create", fleets["25.09"].inference)]
     for verb, stack in [*stacks, ("update", fleets["26.04"].inference)]:
-        template = Template.from_stack(stack).to_json()
-        for part in ("Parameters", "Rules"):  # of the bootstrap stack, which is not needed here
-            template.pop(part, None)
-        act = getattr(aws.client("cloudformation"), f"{verb}_stack")
-        begun = act(
-            StackName=stack.stack_name, TemplateBody=json.dumps(template), Capabilities=["CAPABILITY_IAM"]
-        )
-        assert ended(aws, begun["StackId"], verb=verb).startswith(f"{verb.upper()}_COMPLETE")
+        assert deploy_stack(aws, stack, verb).startswith(f"{verb.upper()}_COMPLETE")
         if stack is fleets["25.09"].inference:
             assert runtime.invoked == []  # nothing was published yet
             publish_manifest(aws, stack=fleets["25.09"].models.stack_name)
