@@ -11,6 +11,8 @@ import pytest
 from shared_builds import NETWORK, WRITES, BuiltModel, common_folder, shared_build
 from wheel_shelf import put_numpy, put_wheel
 
+from triton_models.builds.build import build
+
 Declare = Callable[..., Path]
 
 DECLARATION = """
@@ -146,6 +148,17 @@ def declare_network(declare: Declare) -> Callable[..., Path]:
         return declare(name, declaration=filled.replace("{", "{{").replace("}", "}}"))
 
     return add
+
+
+@pytest.fixture
+def tiny(declare: Declare, models: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Add the model `tiny`, with more lines for its write() if given, and build it into out/."""
+
+    def built(body: str = "", **given: Any) -> Path:
+        declare("tiny", body)
+        return build("tiny", output=tmp_path / "out", models=models, **given)
+
+    return built
 
 
 @pytest.fixture

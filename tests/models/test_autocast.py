@@ -6,7 +6,6 @@ import pytest
 from test_tensorrt import encoder
 
 from triton_models.base.errors import FleetError
-from triton_models.builds.build import build
 
 BANNER = "[TensorRT v110000] [b7]"
 OPTIONS = [
@@ -57,23 +56,22 @@ def autocast(machine, tmp_path, monkeypatch):
     return install
 
 
-def build_fp16(declare, models, tmp_path):
-    declare("tiny", encoder(precision="fp16"))
-    return build("tiny", output=tmp_path / "out", models=models, gpu="A10G", release="26.06")
+def build_fp16(tiny):
+    return tiny(encoder(precision="fp16"), gpu="A10G", release="26.06")
 
 
-def test_the_converted_network_is_what_trtexec_compiles(autocast, declare, models, tmp_path):
+def test_the_converted_network_is_what_trtexec_compiles(autocast, tiny):
     log, seen = autocast(COPIES)
-    root = build_fp16(declare, models, tmp_path)
+    root = build_fp16(tiny)
     source, converted, *rest = seen.read_text().split()
     assert [source.partition("=")[0] + "=", converted.partition("=")[0] + "=", *rest] == OPTIONS
     assert log.read_text().split()[0] == converted.replace("--output_path=", "--onnx=")
     assert [path.name for path in (root / "tiny" / "1").iterdir() if path.suffix != ".py"] == ["model.plan"]
 
 
-def test_that_a_network_was_converted_is_recorded_with_its_plan(autocast, declare, models, tmp_path):
+def test_that_a_network_was_converted_is_recorded_with_its_plan(autocast, tiny):
     autocast(COPIES)
-    record = json.loads((build_fp16(declare, models, tmp_path) / "build.json").read_text())
+    record = json.loads((build_fp16(tiny) / "build.json").read_text())
     assert record["plans"]["tiny/1/model.plan"]["autocast"] == "nvidia-modelopt"
 
 
@@ -89,12 +87,10 @@ def test_that_a_network_was_converted_is_recorded_with_its_plan(autocast, declar
     ],
     ids=["fails", "writes nothing", "renames"],
 )
-def test_a_conversion_that_goes_wrong_is_one_error_and_is_logged(  # noqa: PLR0917  fixtures
-    program, what, autocast, declare, models, tmp_path
-):
+def test_a_conversion_that_goes_wrong_is_one_error_and_is_logged(program, what, autocast, tiny, tmp_path):
     autocast(program)
     with pytest.raises(FleetError) as caught:
-        build_fp16(declare, models, tmp_path)
+        build_fp16(tiny)
     assert [problem.what for problem in caught.value.problems] == [what]
     log = (tmp_path / "out" / ".logs" / "tiny" / "tiny.log").read_text()
     assert ("no kernel for Magic" in log) == ("Magic" in program)

@@ -21,9 +21,8 @@ def arguments(*names: str, output: Path, models: Path, gpu: str | None = None, r
     )
 
 
-def test_a_build_is_the_artifact_root_with_its_record(declare, models, tmp_path):
-    declare("tiny", 'job.sources["weights"] = "seed 1"')
-    root = build("tiny", output=tmp_path / "out", models=models)
+def test_a_build_is_the_artifact_root_with_its_record(tiny, tmp_path):
+    root = tiny('job.sources["weights"] = "seed 1"')
     assert root == tmp_path / "out" / "tiny"
     assert sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()) == [
         "build.json",
@@ -50,9 +49,8 @@ def test_a_build_says_that_its_weights_are_random(declare, models, tmp_path, cap
     assert "tiny has random weights" in capsys.readouterr().err
 
 
-def test_nothing_else_is_left_in_the_output_folder(declare, models, tmp_path):
-    declare("tiny")
-    build("tiny", output=tmp_path / "out", models=models)
+def test_nothing_else_is_left_in_the_output_folder(tiny, tmp_path):
+    tiny()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny"]
 
 
@@ -63,11 +61,9 @@ def test_the_artifact_root_is_as_readable_as_any_new_folder(declare, models, tmp
     assert root.stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
-def test_a_second_build_replaces_the_first(declare, models, tmp_path):
-    declare("tiny", '(version / "old").touch()')
-    build("tiny", output=tmp_path / "out", models=models)
-    declare("tiny")
-    root = build("tiny", output=tmp_path / "out", models=models)
+def test_a_second_build_replaces_the_first(tiny, tmp_path):
+    tiny('(version / "old").touch()')
+    root = tiny()
     assert not (root / "tiny" / "1" / "old").exists()
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny"]
 
@@ -83,34 +79,29 @@ def test_a_failed_build_names_the_model_the_error_and_the_line_and_leaves_nothin
     assert not (tmp_path / "not").exists()
 
 
-def test_a_failed_build_keeps_the_earlier_one(declare, models, tmp_path):
-    declare("tiny")
-    root = build("tiny", output=tmp_path / "out", models=models)
-    declare("tiny", '(version / "half-made").touch(); 1 / 0')
+def test_a_failed_build_keeps_the_earlier_one(tiny, tmp_path):
+    root = tiny()
     with pytest.raises(FleetError):
-        build("tiny", output=tmp_path / "out", models=models)
+        tiny('(version / "half-made").touch(); 1 / 0')
     assert (root / "tiny" / "1" / "model.py").read_text() == "# version 1\n"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["tiny"]
 
 
-def test_an_interrupted_build_leaves_nothing(declare, models, tmp_path):
-    declare("tiny", "raise KeyboardInterrupt")
+def test_an_interrupted_build_leaves_nothing(tiny, tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        build("tiny", output=tmp_path / "out", models=models)
+        tiny("raise KeyboardInterrupt")
     assert not (tmp_path / "out").exists()
 
 
-def test_the_colours_of_an_exporters_message_are_left_out(declare, models, tmp_path):
-    declare("tiny", r'raise RuntimeError("\x1b[31mno such\x1b[0m layer")')
+def test_the_colours_of_an_exporters_message_are_left_out(tiny):
     with pytest.raises(FleetError) as caught:
-        build("tiny", output=tmp_path / "out", models=models)
+        tiny(r'raise RuntimeError("\x1b[31mno such\x1b[0m layer")')
     assert caught.value.problems[0].what == "building 'tiny' failed: RuntimeError: no such layer"
 
 
-def test_a_package_missing_from_the_build_environment_is_said_to_be_installable(declare, models, tmp_path):
-    declare("tiny", "import a_package_that_nobody_has")
+def test_a_package_missing_from_the_build_environment_is_said_to_be_installable(tiny):
     with pytest.raises(FleetError) as caught:
-        build("tiny", output=tmp_path / "out", models=models)
+        tiny("import a_package_that_nobody_has")
     assert "python -m triton_models.builds.locked build" in caught.value.problems[0].fix
 
 
@@ -131,10 +122,9 @@ def test_a_write_that_makes_no_model_is_refused(declare, models, tmp_path):
         build("tiny", output=tmp_path / "out", models=models)
 
 
-def test_two_models_of_one_name_in_an_artifact_are_refused(declare, models, tmp_path):
-    declare("tiny", 'job.model(plain(name="tiny", backend="b", max_batch_size=0, inputs=[], outputs=[]))')
+def test_two_models_of_one_name_in_an_artifact_are_refused(tiny):
     with pytest.raises(FleetError) as caught:
-        build("tiny", output=tmp_path / "out", models=models)
+        tiny('job.model(plain(name="tiny", backend="b", max_batch_size=0, inputs=[], outputs=[]))')
     assert caught.value.problems[0].rule == "duplicate-model"
     assert caught.value.problems[0].where.startswith("model 'tiny': ")
 
@@ -149,10 +139,9 @@ def test_an_output_folder_that_is_a_file_is_refused(declare, models, tmp_path):
 @pytest.mark.parametrize(
     ("given", "rule"), [({"release": "25.9"}, "unknown-release"), ({"gpu": "A10"}, "unknown-gpu")]
 )
-def test_an_unknown_release_or_gpu_is_refused_before_anything_is_made(given, rule, declare, models, tmp_path):
-    declare("tiny")
+def test_an_unknown_release_or_gpu_is_refused_before_anything_is_made(given, rule, tiny, tmp_path):
     with pytest.raises(FleetError) as caught:
-        build("tiny", output=tmp_path / "out", models=models, **given)
+        tiny(**given)
     assert [problem.rule for problem in caught.value.problems] == [rule]
     assert not (tmp_path / "out").exists()
 

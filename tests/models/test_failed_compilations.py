@@ -8,7 +8,6 @@ import pytest
 from test_tensorrt import encoder
 
 from triton_models.base.errors import FleetError
-from triton_models.builds.build import build
 from triton_models.builds.tensorrt.complaints import first_complaints, unknown_operators
 
 # As TensorRT 10 and 8 write it: onnx/onnx-tensorrt issue 800, NVIDIA/TensorRT issue 4488 and
@@ -49,10 +48,9 @@ def failing(log: str) -> str:
     return f"cat <<'END'\n{log}END\nexit 1"
 
 
-def failed_build(declare, models, tmp_path, **given):
-    declare("tiny", encoder())
+def failed_build(tiny, **given):
     with pytest.raises(FleetError) as caught:
-        build("tiny", output=tmp_path / "out", models=models, gpu="A10G", **given)
+        tiny(encoder(), gpu="A10G", **given)
     (problem,) = caught.value.problems
     return problem
 
@@ -85,11 +83,9 @@ def test_a_complaint_is_what_the_parser_says_without_the_node_itself():
     )
 
 
-def test_an_unknown_operator_is_one_error_with_the_model_the_operator_and_the_log(
-    machine, declare, models, tmp_path
-):
+def test_an_unknown_operator_is_one_error_with_the_model_the_operator_and_the_log(machine, tiny):
     machine(ending=failing(TENSORRT_10))
-    problem = failed_build(declare, models, tmp_path)
+    problem = failed_build(tiny)
     assert problem.rule == "plan-operator"
     assert problem.what == "TensorRT 10.13.3.9 has no operator 'GridSample3D'"
     assert problem.where.startswith("model 'tiny': ")
@@ -98,38 +94,37 @@ def test_an_unknown_operator_is_one_error_with_the_model_the_operator_and_the_lo
     assert log.read_text().startswith("$ ")
 
 
-def test_a_failed_compilation_repeats_what_trtexec_complained_about(machine, declare, models, tmp_path):
+def test_a_failed_compilation_repeats_what_trtexec_complained_about(machine, tiny):
     machine(ending=failing(REFUSED_NODE))
-    problem = failed_build(declare, models, tmp_path)
+    problem = failed_build(tiny)
     assert problem.rule == "plan-compile"
     assert "(exit status 1): While parsing node number 267 [Conv" in problem.what
 
 
-def test_a_trtexec_that_says_it_is_done_and_writes_no_plan_is_an_error(machine, declare, models, tmp_path):
+def test_a_trtexec_that_says_it_is_done_and_writes_no_plan_is_an_error(machine, tiny):
     machine(ending='rm -f "${2#*=}"; exit 0')
-    assert failed_build(declare, models, tmp_path).rule == "not-a-plan"
+    assert failed_build(tiny).rule == "not-a-plan"
 
 
-def test_the_log_stays_beside_the_builds_and_not_in_the_artifact(machine, declare, models, tmp_path):
+def test_the_log_stays_beside_the_builds_and_not_in_the_artifact(machine, tiny, tmp_path):
     machine(ending="echo done compiling; exit 0")
-    declare("tiny", encoder())
-    root = build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    root = tiny(encoder(), gpu="A10G")
     assert not list(root.rglob("*.log"))
     assert "done compiling" in (tmp_path / "out" / ".logs" / "tiny" / "tiny.log").read_text()
     assert list((tmp_path / "out").glob("[!.]*")) == [root]
 
 
-def test_the_log_of_a_failure_is_shown_where_nobody_watches(machine, declare, models, tmp_path, capsys):
+def test_the_log_of_a_failure_is_shown_where_nobody_watches(machine, tiny, capsys):
     machine(ending=failing(TENSORRT_8))
-    failed_build(declare, models, tmp_path)
+    failed_build(tiny)
     assert TENSORRT_8 in capsys.readouterr().err
 
 
-def test_a_compilation_that_never_ends_is_ended_with_all_that_it_started(machine, declare, models, tmp_path):
+def test_a_compilation_that_never_ends_is_ended_with_all_that_it_started(machine, tiny, tmp_path):
     os.mkfifo(tmp_path / "held")
     reader = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
     machine(ending=f"exec 3> {tmp_path / 'held'}; sleep 600 & wait")
-    problem = failed_build(declare, models, tmp_path, compile_timeout_s=2)
+    problem = failed_build(tiny, compile_timeout_s=2)
     assert problem.rule == "compile-timeout"
     assert problem.what == "compiling model.onnx was ended after the time limit of 2 seconds"
     assert not (tmp_path / "out" / "tiny").exists()

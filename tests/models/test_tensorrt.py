@@ -35,20 +35,18 @@ def rules(error) -> list[str]:
     return [problem.rule for problem in error.value.problems]
 
 
-def test_a_build_for_a_gpu_holds_the_plan_instead_of_the_onnx_file(machine, declare, models, tmp_path):
+def test_a_build_for_a_gpu_holds_the_plan_instead_of_the_onnx_file(machine, tiny):
     machine()
-    declare("tiny", encoder())
-    root = build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    root = tiny(encoder(), gpu="A10G")
     assert (root / "tiny" / "1" / "model.plan").read_bytes() == plan(10, 13, 3, 9)
     assert not (root / "tiny" / "1" / "model.onnx").exists()
     record = json.loads((root / "build.json").read_text())
     assert (record["gpu"], record["tensorrt"]) == ("A10G", "10.13.3.9")
 
 
-def test_what_compiled_a_plan_is_recorded_with_it_as_the_machine_says_it(machine, declare, models, tmp_path):
+def test_what_compiled_a_plan_is_recorded_with_it_as_the_machine_says_it(machine, tiny):
     machine()
-    declare("tiny", encoder(precision="fp16"))
-    root = build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    root = tiny(encoder(precision="fp16"), gpu="A10G")
     assert json.loads((root / "build.json").read_text())["plans"] == {
         "tiny/1/model.plan": {
             "gpu": "A10G",
@@ -59,38 +57,32 @@ def test_what_compiled_a_plan_is_recorded_with_it_as_the_machine_says_it(machine
     }
 
 
-def test_a_network_that_fixes_every_shape_is_compiled_without_shapes(machine, declare, models, tmp_path):
+def test_a_network_that_fixes_every_shape_is_compiled_without_shapes(machine, tiny):
     """trtexec ends with "Static model does not take explicit shapes" otherwise."""
     log = machine()
     sizes = "ShapeRange(min=(4, 8), opt=(4, 8), max=(4, 8))"
     fixed = encoder(f'{{"ids": {sizes}, "mask": {sizes}}}').replace(
         'axes = ["batch", "tokens"]', "axes = [4, 8]"
     )
-    declare("tiny", fixed)
-    build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    tiny(fixed, gpu="A10G")
     assert log.read_text().split()[2:] == ["--skipInference", "--noTF32"]
 
 
-def test_a_model_without_a_plan_belongs_to_no_gpu_even_if_built_for_one(machine, declare, models, tmp_path):
+def test_a_model_without_a_plan_belongs_to_no_gpu_even_if_built_for_one(machine, tiny):
     machine()
-    declare("tiny")
-    root = build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    root = tiny(gpu="A10G")
     assert json.loads((root / "build.json").read_text())["gpu"] is None
 
 
-def test_a_portable_build_leaves_the_onnx_file_in_the_place_of_the_plan(declare, models, tmp_path):
-    declare("tiny", encoder())
-    root = build("tiny", output=tmp_path / "out", models=models)
+def test_a_portable_build_leaves_the_onnx_file_in_the_place_of_the_plan(tiny):
+    root = tiny(encoder())
     assert {path.name for path in (root / "tiny" / "1").iterdir()} == {"model.py", "model.onnx"}
 
 
-def test_a_rehearsal_of_a_gpu_needs_none_and_says_what_its_plan_stands_for(
-    declare, models, tmp_path, monkeypatch
-):
+def test_a_rehearsal_of_a_gpu_needs_none_and_says_what_a_plan_stands_for(tiny, models, tmp_path, monkeypatch):
     monkeypatch.setenv("FLEET_PORTABLE", "1")
     monkeypatch.setenv("PATH", str(tmp_path))
-    declare("tiny", encoder(precision="fp16"))
-    root = build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    root = tiny(encoder(precision="fp16"), gpu="A10G")
     about = {"gpu": "A10G", "device": "stand-in", "precision": "fp32", "tensorrt": "10.13.3.9"}
     record = json.loads((root / "build.json").read_text())
     assert {path.name for path in (root / "tiny" / "1").iterdir()} == {"model.py", "model.plan"}
@@ -102,10 +94,9 @@ def test_a_rehearsal_of_a_gpu_needs_none_and_says_what_its_plan_stands_for(
     assert rules(caught) == ["gpu-too-old"]
 
 
-def test_trtexec_gets_the_shapes_and_flags_of_the_declaration(machine, declare, models, tmp_path):
+def test_trtexec_gets_the_shapes_and_flags_of_the_declaration(machine, tiny):
     log = machine()
-    declare("tiny", encoder())
-    build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+    tiny(encoder(), gpu="A10G")
     onnx, save, *flags = log.read_text().split()
     assert onnx.startswith("--onnx=")
     assert onnx.endswith("/tiny/1/model.onnx")
@@ -190,11 +181,10 @@ def test_a_trtexec_of_another_tensorrt_is_refused(banner, what, machine, tmp_pat
     assert [problem.what for problem in caught.value.problems] == [what]
 
 
-def test_a_plan_of_another_tensorrt_than_its_compiler_claims_is_refused(machine, declare, models, tmp_path):
+def test_a_plan_of_another_tensorrt_than_its_compiler_claims_is_refused(machine, tiny, tmp_path):
     machine(version=(10, 13, 2, 6))
-    declare("tiny", encoder())
     with pytest.raises(FleetError) as caught:
-        build("tiny", output=tmp_path / "out", models=models, gpu="A10G")
+        tiny(encoder(), gpu="A10G")
     assert rules(caught) == ["tensorrt-version"]
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".logs"]
 
@@ -208,10 +198,9 @@ def test_a_plan_of_another_tensorrt_than_its_compiler_claims_is_refused(machine,
         ('{"ids": sizes, "mask": ShapeRange(min=(1, 16), opt=(64, 16), max=(32, 16))}', "best (64, 16)"),
     ],
 )
-def test_wrong_shapes_are_found_without_a_gpu(shapes, said, declare, models, tmp_path):
-    declare("tiny", encoder(shapes))
+def test_wrong_shapes_are_found_without_a_gpu(shapes, said, tiny):
     with pytest.raises(FleetError) as caught:
-        build("tiny", output=tmp_path / "out", models=models)
+        tiny(encoder(shapes))
     assert rules(caught) == ["plan-shapes"]
     assert said in caught.value.problems[0].what
 
@@ -228,60 +217,33 @@ def test_a_file_that_is_no_plan_is_refused(content, tmp_path):
         plan_version(tmp_path / "model.plan")
 
 
-def test_a_range_must_agree_with_a_dimension_that_the_network_fixes(declare, models, tmp_path):
+def test_a_range_must_agree_with_a_dimension_that_the_network_fixes(tiny):
     fixed = encoder().replace('axes = ["batch", "tokens"]', 'axes = ["batch", 128]')
-    declare("tiny", fixed)
     with pytest.raises(FleetError, match="128 in the dimension that the network fixes to 128"):
-        build("tiny", output=tmp_path / "out", models=models)
-
-
-DECLARED = """
-from triton_models.spec import ModelDefinition, DynamicDim, PyTorchNetwork, Tensor, TensorRt
-
-TOKENS = DynamicDim(name="tokens", min=16, opt=128, max=256)
-
-def network():
-    import torch
-
-    class Sum(torch.nn.Module):
-        def forward(self, ids, mask):
-            return ids.float() * mask
-
-    return Sum()
-
-BUILD = ModelDefinition(
-    name="declared",
-    description="",
-    models=[
-        PyTorchNetwork(
-            name="declared",
-            network=NETWORK,
-            inputs=[Tensor("ids", "INT32", [TOKENS]), Tensor("mask", "INT32", [TOKENS])],
-            outputs=["sum"],
-            max_batch_size=32,
-            backend=TensorRt(precision="fp16", opt_batch=8),
-        )
-    ],
-    examples=list,
-    reference=dict,
-    output="sum",
-    tolerance={{"fp16": 0.01}},
-)
-"""
+        tiny(fixed)
 
 
 def test_a_declared_network_is_compiled_for_the_sizes_and_precision_it_declares(
-    machine, declare, models, tmp_path
+    machine, declare_network, models, tmp_path
 ):
     log = machine()
-    declare("declared", declaration=DECLARED.replace("NETWORK", "network"))
+    tokens = '[DynamicDim(name="tokens", min=16, opt=128, max=256)]'
+    forward = "lambda self, ids, mask: ids.float() * mask"
+    declare_network(
+        "declared",
+        'reference=dict, tolerance={"fp16": 0.01}',
+        network=f'type("Product", (torch.nn.Module,), {{"forward": {forward}}})()',
+        inputs=f'Tensor("ids", "INT32", {tokens}), Tensor("mask", "INT32", {tokens})',
+        output="sum",
+        backend='TensorRt(precision="fp16", opt_batch=4)',
+    )
     root = build("declared", output=tmp_path / "out", models=models, gpu="A10G")
     assert log.read_text().split()[2:] == [
         "--skipInference",
         "--fp16",
         "--minShapes=ids:1x16,mask:1x16",
-        "--optShapes=ids:8x128,mask:8x128",
-        "--maxShapes=ids:32x256,mask:32x256",
+        "--optShapes=ids:4x128,mask:4x128",
+        "--maxShapes=ids:8x256,mask:8x256",
     ]
     config = read_config(root / "declared" / "config.pbtxt")
     assert [(each.name, list(each.dims)) for each in (*config.input, *config.output)] == [

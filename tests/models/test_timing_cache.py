@@ -139,8 +139,7 @@ def test_a_folder_that_cannot_be_written_to_costs_time_and_not_the_build(compile
 
 
 @pytest.mark.parametrize("where", ["s3://", "s3://Bad_Bucket/x", "https://example.com/x", "s3:///x"])
-def test_an_address_that_is_none_is_reported_before_anything_is_built(where, declare, models, tmp_path):
-    declare("tiny", "1 / 0")
+def test_an_address_that_is_none_is_reported_before_anything_is_built(where, tiny):
     with pytest.raises(FleetError) as caught:
-        build("tiny", output=tmp_path / "out", models=models, gpu="A10G", timing_cache=where)
+        tiny("1 / 0", gpu="A10G", timing_cache=where)
     assert [problem.rule for problem in caught.value.problems] == ["timing-cache"]

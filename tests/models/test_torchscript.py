@@ -242,39 +242,15 @@ def test_every_option_is_written_as_the_backend_reads_it():
     assert written(LibTorch()) == {}
 
 
-NETWORK = """
-from triton_models.spec import DynamicBatching, LibTorch, ModelDefinition, PyTorchNetwork, Tensor, WarmUp
-
-def network():
-    import torch
-    return torch.nn.Softmax(dim=1)
-
-BUILD = ModelDefinition(
-    name={name!r},
-    description="made up",
-    models=[
-        PyTorchNetwork(
-            name={name!r},
-            network=network,
-            inputs=[Tensor("INPUT__0", "FP32", [3])],
-            outputs=["OUTPUT__0"],
-            backend=LibTorch(intra_op_threads=1),
-            max_batch_size=4,
-            batching=DynamicBatching(),
-            warm_up=WarmUp(),
-        )
-    ],
-    examples=list,
-    reference=dict,
-    output="OUTPUT__0",
-    tolerance=1e-5,
-)
-"""
-
-
 @pytest.mark.parametrize("cpu", [False, True])
-def test_a_declared_network_becomes_a_whole_model_directory(cpu, declare, models, tmp_path):
-    declare("soft", declaration=NETWORK)
+def test_a_declared_network_becomes_a_whole_model_directory(cpu, declare_network, models, tmp_path):
+    declare_network(
+        "soft",
+        network="torch.nn.Softmax(dim=1)",
+        inputs='Tensor("INPUT__0", "FP32", [3])',
+        output="OUTPUT__0",
+        backend="LibTorch(intra_op_threads=1), batching=DynamicBatching(), warm_up=WarmUp()",
+    )
     root = build("soft", output=tmp_path / "out", models=models, cpu=cpu)
     config = read_config(root / "soft" / "config.pbtxt")
     assert (config.backend, config.platform) == ("pytorch", "pytorch_libtorch")

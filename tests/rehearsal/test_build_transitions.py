@@ -98,9 +98,9 @@ def test_a_command_that_is_no_command_fails_and_the_next_one_runs(tmp_path: Path
 def test_commands_share_their_shell(tmp_path: Path, program: str) -> None:
     lines: list[str] = []
     with shell_of(tmp_path, program, lines) as shell:
-        shell.run("export COLOUR=green")
-        shell.run('echo "$COLOUR in $0"')
-    assert lines == [f"green in {program}"]
+        shell.run("export COLOUR=green; cd /usr")
+        shell.run('echo "$COLOUR in $0 in $PWD"')
+    assert lines == [f"green in {program} in /usr"]
 
 
 def test_an_interrupted_shell_fails_the_command_that_runs_and_all_after_it(tmp_path: Path) -> None:

@@ -114,11 +114,3 @@ def test_an_answer_that_takes_too_long_is_given_up_in_sagemakers_words(server, c
     ):
         hasty.invoke(body=FLOATS, **names)
     gate.write_text("go on")
-
-
-def test_a_wrong_input_is_refused_with_its_name(contract, identity):
-    names = {"model_id": "wrong", "target_model": "wrong.tar.gz"}
-    contract.load(folder=identity, **names)
-    answer = contract.invoke(body=FLOATS.replace(b'"X"', b'"Q"'), **names)
-    assert answer.status == 400
-    assert "unexpected inference input 'Q'" in answer.text

@@ -174,11 +174,18 @@ def test_an_object_that_changes_under_its_key_is_not_loaded_again(shared):
     assert shared.ask(target) == [2, 4, 6]
 
 
-def test_an_unknown_endpoint_is_a_validation_error_in_sagemakers_words(shared):
-    with pytest.raises(
-        shared.runtime.exceptions.ValidationError, match="Endpoint nope of account 123456789012 not found"
-    ):
-        shared.invoke("x.tar.gz", EndpointName="nope")
+@pytest.mark.parametrize(
+    ("target", "more", "said"),
+    [
+        ("x.tar.gz", {"EndpointName": "nope"}, "Endpoint nope of account 123456789012 not found"),
+        ("x.tar.gz", {"TargetVariant": "B"}, "Variant B not found"),
+        (None, {}, "requires a target model header"),
+    ],
+    ids=["endpoint", "variant", "no target model"],
+)
+def test_an_address_that_is_unknown_is_a_validation_error_in_sagemakers_words(shared, target, more, said):
+    with pytest.raises(shared.runtime.exceptions.ValidationError, match=said):
+        shared.invoke(target, **more)
 
 
 def test_a_target_model_that_is_not_in_the_repository_is_a_validation_error_with_bucket_and_key(shared):
@@ -186,11 +193,6 @@ def test_a_target_model_that_is_not_in_the_repository_is_a_validation_error_with
         shared.invoke("absent-1.tar.gz")
     assert f"(bucket: {shared.bucket}, key: models/absent-1.tar.gz)" in str(error.value)
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
-
-
-def test_a_request_without_target_model_is_a_validation_error(shared):
-    with pytest.raises(shared.runtime.exceptions.ValidationError, match="requires a target model header"):
-        shared.invoke(None)
 
 
 @pytest.mark.parametrize(("length", "words"), [(1025, "with 1025 characters"), (70_000, "too long")])
@@ -222,11 +224,6 @@ def raw(shared, *headers):
         connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
         answer = b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
     return answer.partition("\r\n")[0], answer.partition("\r\n\r\n")[2]
-
-
-def test_an_unknown_variant_is_a_validation_error(shared):
-    with pytest.raises(shared.runtime.exceptions.ValidationError, match="Variant B not found"):
-        shared.invoke("x.tar.gz", TargetVariant="B")
 
 
 def test_a_request_that_the_model_refuses_is_a_model_error_with_the_containers_answer(shared):

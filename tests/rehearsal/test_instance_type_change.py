@@ -139,6 +139,15 @@ def mute(aws: EmbeddedAws) -> list[str]:
     return found
 
 
+@pytest.fixture
+def changed(aws: EmbeddedAws) -> Watch:
+    """A change of the instance type, watched."""
+    deploy(aws, fleet(BEFORE))
+    watch = Watch(aws)
+    deploy(aws, fleet(AFTER))
+    return watch
+
+
 def test_in_place_another_instance_type_is_refused_and_rolled_back(aws: EmbeddedAws) -> None:
     assert deploy(aws, fleet(BEFORE, name="fixed")) == "CREATE_COMPLETE"
 
@@ -165,15 +174,10 @@ def test_with_an_alias_it_is_an_ordinary_deployment(aws: EmbeddedAws) -> None:
     assert aws.missing_resources("s") == []
 
 
-def test_the_alias_moves_between_the_new_endpoints_scaling_and_the_old_ones_removal(aws: EmbeddedAws) -> None:
-    deploy(aws, fleet(BEFORE))
-    watch = Watch(aws)
-
-    deploy(aws, fleet(AFTER))
-
+def test_the_alias_moves_between_the_new_endpoints_scaling_and_the_old_ones_removal(changed: Watch) -> None:
     new, old = (f"endpoint/{name}/variant/AllTraffic" for name in (NEW, OLD))
     relevant = ("Endpoint", "ScalableTarget", "ScalingPolicy", "Parameter")
-    assert [call for call in watch.calls if call[0].endswith(relevant)] == [
+    assert [call for call in changed.calls if call[0].endswith(relevant)] == [
         ("CreateEndpoint", NEW),
         ("RegisterScalableTarget", new),
         ("PutScalingPolicy", new),
@@ -186,24 +190,11 @@ def test_the_alias_moves_between_the_new_endpoints_scaling_and_the_old_ones_remo
     ]
 
 
-def test_at_every_moment_the_alias_names_an_endpoint_that_serves_and_scales(aws: EmbeddedAws) -> None:
-    deploy(aws, fleet(BEFORE))
-    watch = Watch(aws)
-
-    deploy(aws, fleet(AFTER))
-
-    assert len(watch.found) > 15
-    assert {name for name, _, _, _ in watch.found} == {OLD, NEW}
-    assert {(serving, scaled, mine) for _, serving, scaled, mine in watch.found} == {(True, True, 2)}
-
-
-def test_at_every_moment_both_endpoints_can_log(aws: EmbeddedAws) -> None:
-    deploy(aws, fleet(BEFORE))
-    watch = Watch(aws)
-
-    deploy(aws, fleet(AFTER))
-
-    assert watch.mute == []
+def test_at_every_moment_the_alias_names_an_endpoint_that_serves_scales_and_logs(changed: Watch) -> None:
+    assert len(changed.found) > 15
+    assert {name for name, _, _, _ in changed.found} == {OLD, NEW}
+    assert {(serving, scaled, mine) for _, serving, scaled, mine in changed.found} == {(True, True, 2)}
+    assert changed.mute == []
 
 
 def test_the_way_back_is_the_same_way(aws: EmbeddedAws) -> None:

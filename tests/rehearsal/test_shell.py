@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.triton_aws.deployed_functions import running
 from triton_rehearsal.builds.shell import CommandShell
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -28,16 +27,6 @@ def shell(tmp_path: Path, lines: list[str]) -> Iterator[CommandShell]:
 
 def test_a_command_answers_its_exit_status(shell: CommandShell) -> None:
     assert [shell.run("true"), shell.run("false"), shell.run("(exit 7)")] == [0, 1, 7]
-
-
-def test_what_one_command_exports_and_where_it_goes_is_there_for_the_next(
-    tmp_path: Path, lines: list[str]
-) -> None:
-    (tmp_path / "deep").mkdir()
-    with CommandShell(environment={"PATH": PATH}, directory=tmp_path, on_line=lines.append) as shell:
-        shell.run("export COLOUR=green; cd deep")
-        shell.run('echo "$COLOUR in $(basename "$PWD")"')
-    assert lines == ["green in deep"]
 
 
 def test_the_environment_is_only_what_was_given(shell: CommandShell, tmp_path: Path) -> None:
@@ -67,9 +56,3 @@ def test_ending_the_shell_early_with_success_is_still_a_failure_of_what_follows(
 
 def test_a_command_cannot_wait_for_input(shell: CommandShell) -> None:
     assert shell.run("read -r answer") == 1
-
-
-def test_what_a_command_left_running_ends_with_the_shell(tmp_path: Path) -> None:
-    with CommandShell(environment={"PATH": PATH}, directory=tmp_path, on_line=lambda line: None) as shell:
-        shell.run(f"sleep 600 & echo $! > {tmp_path}/pid")
-    assert not running(int((tmp_path / "pid").read_text()))

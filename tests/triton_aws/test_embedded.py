@@ -85,13 +85,8 @@ def test_a_taken_port_is_one_clear_error() -> None:
             EmbeddedAws(port)
 
 
-def test_a_number_that_is_no_port_is_one_clear_error() -> None:
+def test_a_number_that_is_no_port_is_one_clear_error_and_another_one_opens_after_it() -> None:
     with pytest.raises(PortError, match="port 70000"):
-        EmbeddedAws(70000)
-
-
-def test_after_a_refused_port_another_one_opens() -> None:
-    with pytest.raises(PortError):
         EmbeddedAws(70000)
 
     with EmbeddedAws() as aws:
