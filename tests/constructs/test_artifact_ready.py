@@ -309,6 +309,7 @@ def test_an_invocation_that_ends_starts_the_next_and_does_not_answer(
     assert Context.invoked_function_arn in path.replace("%3A", ":")
 
 
+@pytest.mark.story
 def test_all_successors_together_wait_no_longer_than_the_time_out(
     bucket: str, clock: Clock, cloudformation: Requests
 ) -> None:

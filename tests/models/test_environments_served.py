@@ -81,6 +81,7 @@ def test_both_steps_import_from_the_one_environment(artifact: Path, tmp_path: Pa
     assert answered["y"].tolist() == [512]
 
 
+@pytest.mark.story
 def test_the_folder_beside_the_ensemble_does_not_disturb_a_single_model_endpoint(
     artifact: Path, tmp_path: Path
 ) -> None:

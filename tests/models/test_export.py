@@ -76,12 +76,14 @@ class Reduces(torch.nn.Module):
         return wide.mean((2, 3)) + wide.amax((2, 3)) + torch.linalg.vector_norm(low, dim=2)
 
 
+@pytest.mark.story
 def test_the_file_loads_in_the_oldest_onnx_runtime_of_the_table(path):
     oldest = min((each.onnx_ir_version, each.onnx_opset) for each in RELEASES.values())
     model = export(Weighted(), path)
     assert (model.ir_version, OPSET) <= oldest == (9, 19)
 
 
+@pytest.mark.story
 def test_an_opset_that_tensorrt_8_reads_gives_the_same_answers(path):
     from onnx.reference import ReferenceEvaluator
 
@@ -123,6 +125,7 @@ def test_what_is_no_onnx_file_has_no_head(content, path):
     assert read_onnx_file(path) is None
 
 
+@pytest.mark.story
 def test_one_tensor_given_for_two_inputs_stays_two_inputs(path):
     from onnx.reference import ReferenceEvaluator
 
@@ -146,6 +149,7 @@ def test_the_network_is_exported_as_it_predicts_not_as_it_trains(path):
     assert not any("ropout" in node.op_type for node in model.graph.node)
 
 
+@pytest.mark.story
 def test_the_file_tells_nothing_about_the_machine_that_wrote_it(path):
     model = export(Weighted(), path)
     content = path.read_bytes()
@@ -155,6 +159,7 @@ def test_the_file_tells_nothing_about_the_machine_that_wrote_it(path):
     assert not any(node.metadata_props or node.doc_string for node in model.graph.node)
 
 
+@pytest.mark.story
 def test_exporting_prints_nothing(path, capfd):
     export(Weighted(), path)
     assert capfd.readouterr() == ("", "")

@@ -22,6 +22,8 @@ from triton_models.probe.gpu.making import ask_python
 from triton_models.probe.gpu.probes import PROBES
 from triton_rehearsal.triton import command
 
+pytestmark = pytest.mark.story
+
 Probe = Callable[..., dict[str, Any]]
 
 RIGHT = Scripted()

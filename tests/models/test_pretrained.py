@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+import transformers
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.pretrained import load_pretrained
@@ -14,18 +14,23 @@ from triton_models.builds.export.weights import fetch
 from triton_models.spec import HubWeights, LocalWeights, RandomWeights, weights_at
 
 SMALL = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 9}
-ONE_LAYER = BertConfig(num_hidden_layers=1, **SMALL)
+
+
+def one_layer() -> transformers.BertConfig:
+    return transformers.BertConfig(num_hidden_layers=1, **SMALL)
 
 
 def saved(folder: Path, *, pooler: bool = True) -> LocalWeights:
     torch.manual_seed(3)
-    BertModel(BertConfig(num_hidden_layers=2, **SMALL), add_pooling_layer=pooler).save_pretrained(folder)
+    transformers.BertModel(
+        transformers.BertConfig(num_hidden_layers=2, **SMALL), add_pooling_layer=pooler
+    ).save_pretrained(folder)
     return LocalWeights(path=str(folder))
 
 
 def refusal(weights: LocalWeights) -> str:
     with pytest.raises(FleetError) as caught:
-        load_pretrained(BertModel, weights, untrained=ONE_LAYER)
+        load_pretrained(transformers.BertModel, weights, untrained=one_layer())
     (problem,) = caught.value.problems
     assert problem.rule == "weights"
     assert weights.path in problem.where
@@ -39,15 +44,19 @@ def equal(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 def test_trained_weights_bring_their_own_configuration(tmp_path):
     weights = saved(tmp_path)
-    network = load_pretrained(BertModel, weights, untrained=ONE_LAYER)
-    assert equal(network, BertModel.from_pretrained(tmp_path))
+    network = load_pretrained(transformers.BertModel, weights, untrained=one_layer())
+    assert equal(network, transformers.BertModel.from_pretrained(tmp_path))
     assert len(network.encoder.layer) == 2
     assert not network.training
 
 
 def test_weights_saved_in_half_precision_are_loaded_in_fp32(tmp_path):
-    BertModel(ONE_LAYER).half().save_pretrained(tmp_path)
-    network = load_pretrained(BertModel, LocalWeights(path=str(tmp_path)), untrained=ONE_LAYER)
+    transformers.BertModel(one_layer()).half().save_pretrained(tmp_path)
+    network = load_pretrained(
+        transformers.BertModel,
+        LocalWeights(path=str(tmp_path)),
+        untrained=one_layer(),
+    )
     assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
 
 
@@ -56,7 +65,8 @@ def test_a_seed_gives_the_same_weights_every_time_and_leaves_other_random_number
     expected = torch.rand(1)
     torch.manual_seed(1)
     one, same, other = (
-        load_pretrained(BertModel, RandomWeights(seed=seed), untrained=ONE_LAYER) for seed in (1, 1, 2)
+        load_pretrained(transformers.BertModel, RandomWeights(seed=seed), untrained=one_layer())
+        for seed in (1, 1, 2)
     )
     assert torch.rand(1) == expected
     assert equal(one, same)
@@ -69,14 +79,16 @@ def test_parameters_that_the_weights_lack_are_refused_rather_than_made_up(tmp_pa
 
 def test_parameters_that_weights_may_lack_are_the_same_every_time(tmp_path):
     weights = saved(tmp_path, pooler=False)
-    one = load_pretrained(BertModel, weights, untrained=ONE_LAYER, may_lack=["pooler."])
+    one = load_pretrained(transformers.BertModel, weights, untrained=one_layer(), may_lack=["pooler."])
     torch.manual_seed(4)
-    same = load_pretrained(BertModel, weights, untrained=ONE_LAYER, may_lack=["pooler."])
+    same = load_pretrained(transformers.BertModel, weights, untrained=one_layer(), may_lack=["pooler."])
     assert equal(one, same)
 
 
 def test_weights_of_another_architecture_are_refused_though_their_names_fit(tmp_path):
-    RobertaModel(RobertaConfig(num_hidden_layers=1, **SMALL)).save_pretrained(tmp_path)
+    transformers.RobertaModel(transformers.RobertaConfig(num_hidden_layers=1, **SMALL)).save_pretrained(
+        tmp_path
+    )
     assert refusal(LocalWeights(path=str(tmp_path))) == "weights of the architecture 'roberta', not 'bert'"
 
 
@@ -124,7 +136,7 @@ def test_a_whole_repository_of_the_hub_comes_without_the_weights_for_other_frame
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", answer)
     weights = HubWeights(id="owner/name", revision="c" * 40)
-    network = load_pretrained(BertModel, weights, untrained=ONE_LAYER)
-    assert equal(network, BertModel.from_pretrained(fetch(weights)))
+    network = load_pretrained(transformers.BertModel, weights, untrained=one_layer())
+    assert equal(network, transformers.BertModel.from_pretrained(fetch(weights)))
     assert (asked["repository"], asked["revision"]) == ("owner/name", "c" * 40)
     assert {"*.h5", "*.msgpack", "onnx/*"} <= set(asked["ignore_patterns"])

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+import transformers
 from one_server import ask, serving, tensors_of
 from shared_builds import BuiltModel
-from transformers import RobertaConfig, RobertaForMaskedLM
 
 from triton_models.config.pbtxt import read_config
 from triton_models.spec import ModelDefinition, load_build
@@ -75,8 +75,10 @@ def test_requests_that_arrive_together_are_each_answered_as_if_alone(declared, s
 def test_the_hubs_weights_which_lack_the_pooled_output_are_taken_and_give_the_same_network_each_time(
     tmp_path, monkeypatch
 ):
-    config = RobertaConfig(num_hidden_layers=1, hidden_size=16, num_attention_heads=2, intermediate_size=8)
-    RobertaForMaskedLM(config).save_pretrained(tmp_path)  # as the hub's roberta-base was saved
+    config = transformers.RobertaConfig(
+        num_hidden_layers=1, hidden_size=16, num_attention_heads=2, intermediate_size=8
+    )
+    transformers.RobertaForMaskedLM(config).save_pretrained(tmp_path)  # as the hub's roberta-base was saved
     monkeypatch.setenv("ROBERTA_WEIGHTS", str(tmp_path))
     one, same = (load_build(NAME).models[0].network().state_dict() for _ in range(2))
     assert one["roberta.pooler.dense.weight"].shape == (16, 16)

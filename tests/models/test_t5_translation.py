@@ -85,6 +85,7 @@ def output(answer: Answer) -> np.ndarray[Any, Any]:
     return result
 
 
+@pytest.mark.story
 def test_examples_differ_in_what_is_written_and_in_where_it_ends(declaration):
     answers = [row for each in declaration.examples() for row in declaration.reference(each.inputs)["output"]]
     assert len({str(row.tolist()) for row in answers}) == len(answers)

@@ -22,6 +22,8 @@ from triton_models.config.pbtxt import read_config
 from triton_models.spec import MODELS, Tensor, load_build
 from triton_models.verify import program
 
+pytestmark = pytest.mark.story
+
 aten = torch.ops.aten
 BY_ONNX_RUNTIME = {"resnet50", "roberta_onnx", "dali_inception"}
 PRODUCTS = {aten.conv2d.default, aten.linear.default, aten.matmul.default}
@@ -66,7 +68,6 @@ class EmulatedTf32(TorchDispatchMode):
         return self.shorten(scores.softmax(-1)) @ self.shorten(value)
 
 
-@pytest.mark.story
 @pytest.mark.parametrize("name", [each for each in every_model() if model_of(each) in BY_ONNX_RUNTIME])
 def test_tf32_is_outside_of_the_tolerance_for_fp32_and_within_its_own(name):
     declared = load_build(name)

@@ -26,6 +26,7 @@ def test_a_reference_needs_a_tolerance(encoder, models):
         load_build("encoder", models)
 
 
+@pytest.mark.story
 def test_without_a_reference_no_tolerance_is_needed(encoder, models, tmp_path):
     encoder("tolerance=None")
     build("encoder", output=tmp_path, models=models)
@@ -39,12 +40,14 @@ def test_a_build_without_plans_needs_a_tolerance_for_fp32_before_anything_is_exp
         build("encoder", output=tmp_path, models=models)
 
 
+@pytest.mark.story
 def test_one_tolerance_is_for_every_precision(encoder, models, tmp_path):
     encoder("reference=dict, tolerance=0.1")
     build("encoder", output=tmp_path, models=models)
     assert load_build("encoder", models).allowed("fp16") == 0.1
 
 
+@pytest.mark.story
 def test_a_build_without_plans_records_no_precision(encoder, models, tmp_path):
     encoder("tolerance=None")
     record = json.loads((build("encoder", output=tmp_path, models=models) / "build.json").read_text())

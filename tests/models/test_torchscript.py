@@ -95,6 +95,7 @@ def test_the_file_names_no_path_and_no_machine(tmp_path):
     assert str(Path(__file__).parent).encode() not in everything
 
 
+@pytest.mark.story
 def test_another_process_that_exported_something_else_before_writes_the_same_bytes(tmp_path):
     for folder in ("here", "before", "there"):
         (tmp_path / folder).mkdir()

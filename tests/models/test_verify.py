@@ -245,6 +245,7 @@ def test_a_root_that_is_right_stays_as_it_is(declarations, twice, keeping):
     assert files(twice) == before
 
 
+@pytest.mark.story
 def test_models_of_many_roots_share_one_server_though_their_parts_have_the_same_names(
     declarations, twice, moody, server
 ):
@@ -297,6 +298,7 @@ def test_a_corrupt_file_is_refused_with_tritons_reason_and_log(declarations, twi
     assert "failed to load" in problem.why
 
 
+@pytest.mark.story
 def test_after_a_model_that_does_not_load_the_next_one_is_verified(declarations, twice, moody, server):
     (twice / "twice_sum" / "1" / "model.onnx").write_bytes(b"no network")
     refusal(twice, load_build("twice", declarations), server)
@@ -323,6 +325,7 @@ def test_a_wrong_answer_is_refused_and_the_next_example_is_still_asked(
     assert found[1].startswith("wrong-answer: output 'Y' has the shape [3]")
 
 
+@pytest.mark.story
 def test_a_server_that_dies_is_reported_and_restarted_for_the_next_model(declarations, twice, moody, server):
     found = refusal(moody, in_a_mood(declarations, "the end", "well"), server)
     assert len(found) == 1
@@ -513,6 +516,7 @@ def test_what_is_no_program_is_reported(tmp_path):
         server.start()
 
 
+@pytest.mark.story
 def test_a_port_that_another_server_took_meanwhile_is_left_to_it(monkeypatch, server, program):
     server.start()
     free = process_module._free_port()

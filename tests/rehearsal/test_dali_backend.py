@@ -11,6 +11,8 @@ from triton_models.client import decode, encode
 from triton_models.declare.requires import missing
 from triton_rehearsal.triton.contract import MultiModelContract
 
+pytestmark = pytest.mark.story
+
 CONFIG = """
 name: "halves"
 backend: "dali"

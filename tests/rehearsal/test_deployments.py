@@ -195,6 +195,7 @@ def test_the_count_goes_back_to_that_of_the_configuration_where_it_is_not_retain
     assert live["DesiredInstanceCount"] == 2
 
 
+@pytest.mark.story
 def test_a_fleet_whose_server_does_not_start_never_gets_traffic(endpoint: Endpoint) -> None:
     broken = endpoint.config(GREEN, SAGEMAKER_TRITON_ADDITIONAL_ARGS="--no-such-flag")
 
@@ -206,6 +207,7 @@ def test_a_fleet_whose_server_does_not_start_never_gets_traffic(endpoint: Endpoi
     assert endpoint.answers(5) == {BLUE: 5}
 
 
+@pytest.mark.story
 def test_an_alarm_that_fires_before_and_not_during_a_bake_undoes_nothing(endpoint: Endpoint) -> None:
     green = endpoint.config(GREEN)
     endpoint.fire()
@@ -215,6 +217,7 @@ def test_an_alarm_that_fires_before_and_not_during_a_bake_undoes_nothing(endpoin
     assert endpoint.until_settled()["EndpointConfigName"] == green
 
 
+@pytest.mark.story
 def test_a_deployment_whose_waits_exceed_its_limit_is_undone(endpoint: Endpoint) -> None:
     deployment = blue_green("ALL_AT_ONCE", wait=LONG)
     deployment["BlueGreenUpdatePolicy"]["MaximumExecutionTimeoutInSeconds"] = LONG // 2
@@ -226,6 +229,7 @@ def test_a_deployment_whose_waits_exceed_its_limit_is_undone(endpoint: Endpoint)
     assert f"longer than its {LONG // 2} seconds" in after["FailureReason"]
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("call", ["update", "scale", "delete"])
 def test_an_endpoint_in_progress_is_left_alone(endpoint: Endpoint, call: str) -> None:
     green = endpoint.config(GREEN)
@@ -240,6 +244,7 @@ def test_an_endpoint_in_progress_is_left_alone(endpoint: Endpoint, call: str) ->
         calls[call]()
 
 
+@pytest.mark.story
 def test_the_fleets_of_a_deployment_are_reported_apart_in_the_metrics(
     aws: EmbeddedAws, hosting: Hosting, endpoint: Endpoint
 ) -> None:
@@ -290,6 +295,7 @@ class Events:
         return [json.loads(message["Body"]) for message in messages]
 
 
+@pytest.mark.story
 def test_every_step_is_an_event_in_its_order(aws: EmbeddedAws, endpoint: Endpoint) -> None:
     events = Events(aws, endpoint)
 
@@ -308,6 +314,7 @@ def test_every_step_is_an_event_in_its_order(aws: EmbeddedAws, endpoint: Endpoin
     assert isinstance(status(received[0]["detail"])["StartTime"], int)
 
 
+@pytest.mark.story
 def test_a_rollback_is_an_event_too(aws: EmbeddedAws, endpoint: Endpoint) -> None:
     events = Events(aws, endpoint)
 

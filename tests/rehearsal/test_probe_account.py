@@ -218,6 +218,7 @@ def test_all_probes_find_what_is_believed_and_leave_nothing(hosted: Account) -> 
     assert [line for record in records for line in account_disagreements(record, rehearsed)] == []
 
 
+@pytest.mark.story
 def test_probes_without_an_endpoint_find_what_is_false(account: Account) -> None:
     false = set(ASSUMPTIONS) - ALONE - OF_THE_ENDPOINT - OF_THE_CPU_ENDPOINT - OF_BUILDS
     with account.assume(**dict.fromkeys(false, False)):
@@ -250,6 +251,7 @@ def test_probes_of_updates_find_what_is_false(hosted: Account) -> None:
     assert hosted.left() == []
 
 
+@pytest.mark.story
 def test_probes_of_builds_find_what_is_false(hosted: Account) -> None:
     with hosted.assume(**dict.fromkeys(OF_BUILDS - {"exit_message"}, False)):
         verdicts = hosted.verdicts("source-build", "build-host", "processing-host")

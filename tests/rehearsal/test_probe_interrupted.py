@@ -18,6 +18,8 @@ from triton_models.probe.account import journal as journals
 from triton_models.probe.account import plan
 from triton_models.probe.account.run import run
 
+pytestmark = pytest.mark.story
+
 # Of every kind of thing one, and few of those calls that take long here.
 PROBES = [
     *("empty-prefix", "writes", "endpoint", "build-host", "processing-host", "bakes", "scaling"),
@@ -87,7 +89,6 @@ def share(steps: list[int], number: int) -> list[int]:
     return steps if EVERY_STEP else steps[number::4]
 
 
-@pytest.mark.story
 @pytest.mark.parametrize(("number", "when"), [(0, "before"), (1, "after")])
 def test_an_interrupt_at_any_step_leaves_nothing(
     account: Account, steps: list[int], number: int, when: str
@@ -102,7 +103,6 @@ def test_an_interrupt_at_any_step_leaves_nothing(
         assert account.left() == [], step
 
 
-@pytest.mark.story
 def test_what_a_crash_at_any_step_leaves_is_cleaned(account: Account, steps: list[int]) -> None:
     for step in share(steps, 2):
         crash(account, step)
@@ -110,7 +110,6 @@ def test_what_a_crash_at_any_step_leaves_is_cleaned(account: Account, steps: lis
         assert (account.left(), account.journals()) == ([], []), step
 
 
-@pytest.mark.story
 def test_a_run_that_crashed_at_any_step_is_gone_on_with(account: Account, steps: list[int]) -> None:
     for step in share(steps, 3):
         if crash(account, step) and account.journals():  # written before the first change

@@ -12,6 +12,8 @@ import torch
 from tests.rehearsal.model_server import ModelServer, contract_of
 from tests.rehearsal.served_models import config
 
+pytestmark = pytest.mark.story
+
 CPU = "instance_group [{count: 1 kind: KIND_CPU}]"
 WAIT_FOR_SIX = f"dynamic_batching {{preferred_batch_size: [6] max_queue_delay_microseconds: 5000000}}\n{CPU}"
 

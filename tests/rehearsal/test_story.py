@@ -201,6 +201,7 @@ def test_a_taken_port_is_reported_and_nothing_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.story
 def test_an_interrupt_in_the_middle_of_the_deployment_leaves_nothing(tmp_path: Path) -> None:
     process = run_fleet(temporary=tmp_path)
     until(lambda: processes_of(tmp_path), process=process)

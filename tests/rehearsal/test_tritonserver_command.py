@@ -153,6 +153,7 @@ def test_a_machine_without_the_server_is_reported_to_set_it_up(
     assert "make setup" in capsys.readouterr().err
 
 
+@pytest.mark.story
 def test_a_model_made_for_tensorrt_is_answered_by_the_stand_in(program: Path, tmp_path: Path) -> None:
     root = served_models.write(served_models.onnx_model(3, backend="tensorrt"), tmp_path / "root")
     with serving(program) as server, server.loaded(root, "scaling"):
@@ -169,6 +170,7 @@ def test_a_server_has_the_pythonpath_of_the_image_and_no_other_setting_of_the_bu
     assert kept == {"PYTHONPATH": "/of-the-image", "PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+@pytest.mark.story
 def test_a_model_does_not_run_in_the_folder_of_the_build(
     program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +191,7 @@ def test_a_build_says_which_numpy_its_models_get(monkeypatch: pytest.MonkeyPatch
     assert numpy_of_models() == f"Python models get NumPy {np.__version__} in {np.__file__}"
 
 
+@pytest.mark.story
 def test_servers_at_the_same_time_do_not_meet(program: Path, tmp_path: Path) -> None:
     root = served_models.write(served_models.python_model(), tmp_path / "root")
     asked = {"X": np.ones((1, 2), np.float32)}

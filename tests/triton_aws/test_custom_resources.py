@@ -180,6 +180,7 @@ def test_a_failed_update_of_the_stack_takes_the_resource_back(aws: EmbeddedAws) 
     assert request["OldResourceProperties"]["Count"] == "2"
 
 
+@pytest.mark.story
 @pytest.mark.parametrize(
     ("without_update", "expected"),
     [(True, [("Delete", "thing-2")]), (False, [("Update", "thing-2"), ("Delete", "thing-2")])],
@@ -219,6 +220,7 @@ def test_a_function_that_ends_without_an_answer_is_reported_at_once(aws: Embedde
     assert "the function ended and has not answered" in settle(aws, made("silent"))
 
 
+@pytest.mark.story
 def test_a_function_that_invokes_itself_may_answer_later(aws: EmbeddedAws) -> None:
     successor = """
         import json

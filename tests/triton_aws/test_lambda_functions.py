@@ -254,6 +254,7 @@ def test_an_asynchronous_call_answers_before_the_function_does(aws: EmbeddedAws)
     assert noted(aws, "done") == {"n": 1}
 
 
+@pytest.mark.story
 def test_a_function_that_invokes_itself_without_end_is_stopped(aws: EmbeddedAws) -> None:
     create(
         aws,
@@ -335,6 +336,7 @@ with EmbeddedAws() as aws:
 """
 
 
+@pytest.mark.story
 def test_a_function_ends_when_the_process_of_its_aws_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     process = subprocess.Popen(

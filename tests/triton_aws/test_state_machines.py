@@ -72,6 +72,7 @@ def test_the_children_of_a_map_are_counted(aws: EmbeddedAws) -> None:
     assert (counts["total"], counts["succeeded"], counts["failed"], counts["running"]) == (3, 2, 1, 0)
 
 
+@pytest.mark.story
 def test_a_thousand_children_run(aws: EmbeddedAws) -> None:
     state = distributed(aws, bad(*[False] * 1000), {"Pass": {"Type": "Pass", "End": True}})
 

@@ -153,6 +153,7 @@ print(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
 """
 
 
+@pytest.mark.story
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_does_not_grow_with_the_archive(tmp_path: Path) -> None:
     peaks = []

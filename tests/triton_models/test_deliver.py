@@ -384,6 +384,7 @@ class Hanging:
         return Results.from_json(self.place.read_bytes(), where="here")
 
 
+@pytest.mark.story
 def test_a_build_service_that_ends_a_run_gets_its_results(environment, delivery, models, tmp_path):
     run = Hanging(delivery, models, tmp_path)
     assert run.end(signal.SIGTERM) == 130
