@@ -115,7 +115,7 @@ def test_the_table_says_what_it_is_of_and_what_it_does_not_say():
     assert shown[0] == "model runs in MB cold x unpack load 1st p50 x p95 p99 req/s"
     assert shown[1] == "a onnxruntime 102.0 2000 1.00 500 1000 10.0 10.0 1.00 10.0 10.0 50.0"
     assert len({len(line) for line in (header, first, second)}) == 1
-    assert "4 requests one after the other" in lines[6]
+    assert "4 requests in sequence" in lines[6]
     assert lines[7] == "a note"
 
 

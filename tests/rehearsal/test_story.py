@@ -217,7 +217,7 @@ def test_outside_a_clone_it_says_where_to_go(tmp_path: Path) -> None:
     process = run_fleet(temporary=tmp_path, cwd=tmp_path)
     _, stderr = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 1
-    assert "has no cdk.json" in stderr
+    assert "no cdk.json in" in stderr
     assert "fix:" in stderr
 
 
