@@ -43,10 +43,7 @@ def ratios() -> list[Ratio]:
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as name:
         folder = Path(name)
         _write_echo(folder / "model")
-        with (
-            _server(OURS, folder / "ours") as ours,
-            _server(CONTAINERS, folder / "containers") as containers,
-        ):
+        with _server(OURS, folder / "ours") as ours, _server(CONTAINERS, folder / "containers") as containers:
             loading = measure(
                 "load a Python model",
                 ours=("endpoint's defaults", lambda: _load(ours, folder / "model")),

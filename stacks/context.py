@@ -200,8 +200,5 @@ def _resembles(key: str, known: Sequence[str]) -> bool:
 
 def _wrong_kind(key: str, given: object, expected: str, collector: ProblemCollector) -> Iterator[Problem]:
     yield CONFIG_VALUE_KIND.problem(
-        what=f"{key} is {given!r}",
-        where=collector.where(key),
-        expected=expected,
-        fix=f"give {expected}",
+        what=f"{key} is {given!r}", where=collector.where(key), expected=expected, fix=f"give {expected}"
     )

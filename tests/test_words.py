@@ -23,11 +23,7 @@ PHRASES = re.compile(
 
 def files() -> list[Path]:
     listed = subprocess.run(
-        ["git", "ls-files", "--", "*.py"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
+        ["git", "ls-files", "--", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True
     )
     found = [ROOT / line for line in listed.stdout.splitlines()]
     return [path for path in found if path.exists() and path != Path(__file__)]

@@ -34,13 +34,7 @@ class Watching:
     def __bool__(self) -> bool:
         """True if anything differs."""
         return any(
-            (
-                self.alarms_gained,
-                self.alarms_lost,
-                self.alarms_changed,
-                self.charts_gained,
-                self.charts_lost,
-            )
+            (self.alarms_gained, self.alarms_lost, self.alarms_changed, self.charts_gained, self.charts_lost)
         )
 
 

@@ -65,10 +65,7 @@ def failed_build(tiny, **given):
         ('While parsing node number 1 [Magic -> "x"]:\nIn function checkFallbackPluginImporter:', ("Magic",)),
         (TENSORRT_8 + TENSORRT_10, ("Round", "GridSample3D")),
         (REFUSED_NODE, ()),
-        (
-            "[I] No importer registered for op: Mine. Attempting to import as plugin.\n[I] Created it",
-            (),
-        ),
+        ("[I] No importer registered for op: Mine. Attempting to import as plugin.\n[I] Created it", ()),
     ],
 )
 def test_the_operators_that_tensorrt_does_not_know_are_read_from_the_log(log, operators):

@@ -78,10 +78,7 @@ CONTRADICTIONS = {
         model(helper.make_node("And", ["X", "X"], ["Y"])).SerializeToString(),
         "unsupported type",
     ),
-    "another shape than it says": (
-        relu(outputs=("batch", 7)).SerializeToString(),
-        "differ in dimension 1",
-    ),
+    "another shape than it says": (relu(outputs=("batch", 7)).SerializeToString(), "differ in dimension 1"),
 }
 
 
@@ -153,13 +150,7 @@ def test_what_cannot_be_read_is_not_optimised_but_refused(built):
 
 def export(path: Path, network: torch.nn.Module) -> None:
     path.parent.mkdir(parents=True)
-    export_onnx(
-        network,
-        path,
-        inputs={"X": torch.ones(2, 4)},
-        outputs=["Y"],
-        dynamic={"X": {0: "batch"}},
-    )
+    export_onnx(network, path, inputs={"X": torch.ones(2, 4)}, outputs=["Y"], dynamic={"X": {0: "batch"}})
 
 
 def test_an_export_is_checked_too(tmp_path, monkeypatch):

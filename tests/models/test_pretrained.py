@@ -52,11 +52,7 @@ def test_trained_weights_bring_their_own_configuration(tmp_path):
 
 def test_weights_saved_in_half_precision_are_loaded_in_fp32(tmp_path):
     transformers.BertModel(one_layer()).half().save_pretrained(tmp_path)
-    network = load_pretrained(
-        transformers.BertModel,
-        LocalWeights(path=str(tmp_path)),
-        untrained=one_layer(),
-    )
+    network = load_pretrained(transformers.BertModel, LocalWeights(path=str(tmp_path)), untrained=one_layer())
     assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
 
 

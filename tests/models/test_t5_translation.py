@@ -157,10 +157,7 @@ def held(server: TritonServer) -> Held:
 
 def test_unloading_frees_what_loading_took(built_model, code, tmp_path):
     shutil.copytree(built_model(NAME), tmp_path / NAME)
-    with (
-        TritonServer(ENDPOINT, tmp_path / "server") as server,
-        MultiModelContract(server.socket) as contract,
-    ):
+    with TritonServer(ENDPOINT, tmp_path / "server") as server, MultiModelContract(server.socket) as contract:
         request = code.request(["translate English to German: The house is small."])
         assert contract.ping()  # this test's own connection is one of the files that the server has open
         before = held(server)
@@ -239,10 +236,7 @@ def test_the_model_imports_from_its_environment(built_model, shelf, tmp_path):
     config = read_config(model / "config.pbtxt")
     config.parameters["EXECUTION_ENV_PATH"].string_value = "$$TRITON_MODEL_DIRECTORY/environment"
     write_config(config, model / "config.pbtxt")
-    with (
-        TritonServer(ENDPOINT, tmp_path / "server") as server,
-        MultiModelContract(server.socket) as contract,
-    ):
+    with TritonServer(ENDPOINT, tmp_path / "server") as server, MultiModelContract(server.socket) as contract:
         answer = contract.load(model_id=NAME, target_model=NAME, folder=str(tmp_path / NAME))
     assert "imported from the environment" in answer.text
 

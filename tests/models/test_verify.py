@@ -471,10 +471,7 @@ def test_inputs_that_do_not_fit_are_tritons_error(declarations, twice, keeping):
 def test_no_server_is_an_error_that_says_where_there_is_one(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(program_module, "IMAGE_SERVER", tmp_path / "none")
-    with (
-        pytest.raises(FleetError, match=r"tritonserver not found(.|\n)*use `fleet rehearse`"),
-        serving(),
-    ):
+    with pytest.raises(FleetError, match=r"tritonserver not found(.|\n)*use `fleet rehearse`"), serving():
         pass
 
 

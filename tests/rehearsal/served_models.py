@@ -48,12 +48,7 @@ class TritonPythonModel:
 
 
 def config(
-    *,
-    backend: str,
-    inputs: Mapping[str, str],
-    outputs: Mapping[str, str],
-    batch: int = 8,
-    extra: str = "",
+    *, backend: str, inputs: Mapping[str, str], outputs: Mapping[str, str], batch: int = 8, extra: str = ""
 ) -> str:
     """A config.pbtxt; inputs and outputs map a name to its data type, every shape is one free dimension."""
 

@@ -61,9 +61,7 @@ def publish(aws: EmbeddedAws) -> None:
     aws.client("s3").put_object(Bucket=bucket, Key=f"models/{ARTIFACT}", Body=b"artifact")
 
 
-def test_the_endpoint_comes_up_when_its_artifact_is_published_during_the_deployment(
-    aws: EmbeddedAws,
-) -> None:
+def test_the_endpoint_comes_up_when_its_artifact_is_published_during_the_deployment(aws: EmbeddedAws) -> None:
     stack, sagemaker = deploy(aws, template()), aws.client("sagemaker")
     until(lambda: logged(aws, f"Waiting for {ARTIFACT}") > 1)
     assert sagemaker.list_models()["Models"] == []

@@ -57,13 +57,7 @@ def server(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "backend",
-    [
-        "onnxruntime",
-        "tensorrt",
-        'platform: "onnxruntime_onnx"',
-        'platform: "tensorrt_plan"',
-    ],
+    "backend", ["onnxruntime", "tensorrt", 'platform: "onnxruntime_onnx"', 'platform: "tensorrt_plan"']
 )
 def test_an_onnx_file_is_served_under_every_spelling_of_its_backend(server, backend):
     name = server.serve(onnx_model(2.0, backend=backend, extra=CPU_CONFIG))

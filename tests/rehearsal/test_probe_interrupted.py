@@ -293,12 +293,7 @@ def test_no_credentials_are_one_error(account: Account, monkeypatch: pytest.Monk
 def test_no_is_an_answer(account: Account) -> None:
     given = arguments(account.folder, only=["writes"])
     with pytest.raises(FleetError, match="nothing was done"):
-        run(
-            given,
-            session=account.session,
-            clock=account.clock,
-            ask=lambda: "n",
-        )
+        run(given, session=account.session, clock=account.clock, ask=lambda: "n")
 
     assert (account.left(), account.journals()) == ([], [])
 

@@ -134,12 +134,7 @@ def _hangs(source: str, mark: Path, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_a_job_that_is_stopped_or_takes_too_long_ends_with_everything_that_it_started(  # noqa: PLR0917  fixtures
-    aws: EmbeddedAws,
-    source: str,
-    tmp_path: Path,
-    how: str,
-    more: dict[str, Any],
-    end: Callable[[Any], None],
+    aws: EmbeddedAws, source: str, tmp_path: Path, how: str, more: dict[str, Any], end: Callable[[Any], None]
 ) -> None:
     mark, sagemaker = tmp_path / how, aws.client("sagemaker")
     with processing_jobs.hosted(partial(run_job, aws)):

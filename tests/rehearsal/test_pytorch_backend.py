@@ -108,10 +108,7 @@ def test_platform_file_name_and_threads_are_taken_from_the_configuration(server,
 
 @pytest.mark.parametrize(
     ("content", "given", "said"),
-    [
-        (b"", {"file": "other.pt"}, "unable to find"),
-        (b"no archive", {}, "failed to load model"),
-    ],
+    [(b"", {"file": "other.pt"}, "unable to find"), (b"no archive", {}, "failed to load model")],
 )
 def test_a_file_that_is_not_there_or_no_torchscript_does_not_load(content, given, said, server):
     _, answer = server.load(content, **given)

@@ -282,11 +282,7 @@ def traffic(fleet: Fleet) -> Iterator[Application]:
     given = {**hosting, "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": runtime(fleet)}
     with patch.dict(os.environ, given):
         client = Client(
-            alias=ALIAS,
-            repository=fleet.url,
-            session=boto3.Session(),
-            manifest_age_s=0.2,
-            alias_age_s=0.2,
+            alias=ALIAS, repository=fleet.url, session=boto3.Session(), manifest_age_s=0.2, alias_age_s=0.2
         )
     until(lambda: fleet.loads(OLD))
     with Application(client) as traffic:

@@ -52,10 +52,7 @@ def configure(sagemaker: Any, name: str, *, model: str = "one", **types: str) ->
 
 @pytest.mark.parametrize(
     "types",
-    [
-        {"First": "ml.g4dn.xlarge", "Second": "ml.g5.2xlarge"},
-        {"Second": "ml.g5.2xlarge"},
-    ],
+    [{"First": "ml.g4dn.xlarge", "Second": "ml.g5.2xlarge"}, {"Second": "ml.g5.2xlarge"}],
     ids=["changed", "removed"],
 )
 def test_a_scaled_variant_can_neither_change_its_instance_type_nor_go(

@@ -61,10 +61,7 @@ def test_what_a_dali_pipeline_decodes_cannot_be_derived_and_is_reported() -> Non
 
     warm_up = inference.fleet.warm_up
     assert warm_up is not None
-    assert [each.model for each in warm_up.requests] == [
-        "t5_translation",
-        "resnet50_torchscript",
-    ]
+    assert [each.model for each in warm_up.requests] == ["t5_translation", "resnet50_torchscript"]
     Annotations.from_stack(inference).has_warning(
         "*", Match.string_like_regexp(r"dali_inception \(no request can be derived")
     )

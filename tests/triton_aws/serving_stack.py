@@ -24,10 +24,7 @@ def serving(*, image: str, instance_type: str = "ml.g5.2xlarge", **endpoint: Any
                 **endpoint,
             },
         },
-        "Config": {
-            "Type": "AWS::SageMaker::EndpointConfig",
-            "Properties": {"ProductionVariants": [variant]},
-        },
+        "Config": {"Type": "AWS::SageMaker::EndpointConfig", "Properties": {"ProductionVariants": [variant]}},
         "Model": {
             "Type": "AWS::SageMaker::Model",
             "Properties": {"ExecutionRoleArn": ROLE, "PrimaryContainer": {"Image": image}},

@@ -677,9 +677,7 @@ def test_a_property_that_is_not_supported_fails_the_resource_and_is_named(aws: E
 
 def test_a_type_of_motos_own_is_still_created(aws: EmbeddedAws) -> None:
     body = {
-        "Resources": {
-            "It": {"Type": "AWS::Kinesis::Stream", "Properties": {"Name": "it", "ShardCount": 1}},
-        },
+        "Resources": {"It": {"Type": "AWS::Kinesis::Stream", "Properties": {"Name": "it", "ShardCount": 1}}},
         "Outputs": {"Arn": {"Value": {"Fn::GetAtt": ["It", "Arn"]}}},
     }
     cloudformation = aws.client("cloudformation")

@@ -175,12 +175,7 @@ def test_a_target_may_have_its_input_made_from_the_event(aws: EmbeddedAws) -> No
 
     publish("event", EndpointName="search", variants=["a"])
 
-    assert noted(aws, "made") == {
-        "key": "made",
-        "endpoint": "search",
-        "text": "is search",
-        "variants": ["a"],
-    }
+    assert noted(aws, "made") == {"key": "made", "endpoint": "search", "text": "is search", "variants": ["a"]}
 
 
 def test_a_stack_that_is_deleted_takes_the_rule_and_the_permission_with_it(aws: EmbeddedAws) -> None:

@@ -118,10 +118,7 @@ class BuildRuns(Construct):
             {**builds.variables(), **builds.weights, "FLEET_MODELS_PER_BUILD": str(models_per_build)},
         )
         self.summary_project = self._step(
-            "Summary",
-            "Summarizes the results of a run",
-            summary_commands(),
-            {},
+            "Summary", "Summarizes the results of a run", summary_commands(), {}
         )
         builds.role.add_to_principal_policy(self.folder.write_statement("Results"))
         self.role = self._role(topic)
@@ -149,11 +146,7 @@ class BuildRuns(Construct):
         return children, every
 
     def _check(
-        self,
-        models_per_build: int,
-        max_concurrency: int | None,
-        timeout: Duration,
-        reserved: int | None,
+        self, models_per_build: int, max_concurrency: int | None, timeout: Duration, reserved: int | None
     ) -> None:
         collector = ProblemCollector.of(self)
         collector.add(
@@ -216,9 +209,7 @@ class BuildRuns(Construct):
         stack = Stack.of(self)
         projects = (self.builds.project, self.changed_project, self.summary_project)
         rule = stack.format_arn(
-            service="events",
-            resource="rule",
-            resource_name="StepFunctionsGetEventForCodeBuildStartBuildRule",
+            service="events", resource="rule", resource_name="StepFunctionsGetEventForCodeBuildStartBuildRule"
         )
         for statement in (
             iam.PolicyStatement(
@@ -231,11 +222,7 @@ class BuildRuns(Construct):
                 actions=["events:PutTargets", "events:PutRule", "events:DescribeRule"],
                 resources=[rule],
             ),
-            iam.PolicyStatement(
-                sid="Items",
-                actions=["s3:GetObject"],
-                resources=[self.items_arn],
-            ),
+            iam.PolicyStatement(sid="Items", actions=["s3:GetObject"], resources=[self.items_arn]),
             iam.PolicyStatement(
                 sid="ItemsKey", actions=["kms:Decrypt"], resources=[self.folder.repository.key.key_arn]
             ),

@@ -43,12 +43,7 @@ from triton_fleet.builds.machines import (
     build_machine,
     machine_problems,
 )
-from triton_fleet.builds.source import (
-    declared_models,
-    source_asset,
-    source_contents,
-    source_problems,
-)
+from triton_fleet.builds.source import declared_models, source_asset, source_contents, source_problems
 from triton_fleet.builds.working_folder import timing_cache
 from triton_fleet.images.checks import cpu_image as cpu_image_problem
 from triton_fleet.images.checks import gpu_generation, image_published, image_region
@@ -326,10 +321,7 @@ class ModelBuildProject(Construct):
     def variables(self) -> dict[str, str]:
         """Return the variables of a build: the models, their target, and the repository."""
         compiled = (
-            {
-                "FLEET_GPU": self.gpu.name,
-                "FLEET_TIMING_CACHE": timing_cache(self.repository).url,
-            }
+            {"FLEET_GPU": self.gpu.name, "FLEET_TIMING_CACHE": timing_cache(self.repository).url}
             if self.gpu
             else {}
         )

@@ -109,11 +109,7 @@ def job_request(
             }
         ],
         "ProcessingResources": {
-            "ClusterConfig": {
-                "InstanceCount": 1,
-                "InstanceType": instance_type,
-                "VolumeSizeInGB": VOLUME_GB,
-            }
+            "ClusterConfig": {"InstanceCount": 1, "InstanceType": instance_type, "VolumeSizeInGB": VOLUME_GB}
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": seconds},
         "Environment": {**ENVIRONMENT, "AWS_DEFAULT_REGION": region, **given},
@@ -148,9 +144,7 @@ def job_statements(
             resources=[_log_arn(scope), every_stream],
         ),
         iam.PolicyStatement(
-            sid="Logs",
-            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-            resources=[own_streams],
+            sid="Logs", actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[own_streams]
         ),
         iam.PolicyStatement(
             sid="Metrics",  # has no resource-level permissions

@@ -59,9 +59,7 @@ class WorkingFolder:
     def key_statement(self, sid: str) -> iam.PolicyStatement:
         """Return the statement for using the repository's key to read and write here."""
         return iam.PolicyStatement(
-            sid=sid,
-            actions=["kms:Decrypt", "kms:GenerateDataKey"],
-            resources=[self.repository.key.key_arn],
+            sid=sid, actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[self.repository.key.key_arn]
         )
 
 

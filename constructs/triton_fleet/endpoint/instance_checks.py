@@ -121,10 +121,7 @@ def local_storage(
     """
     if not instance.nvme_gb:
         return
-    for asked, drop in (
-        (has_volume_size, "volume_size"),
-        (has_key, "encryption_key"),
-    ):
+    for asked, drop in ((has_volume_size, "volume_size"), (has_key, "encryption_key")):
         if asked:
             yield LOCAL_STORAGE_NO_VOLUME.problem(
                 what=f"{drop} is given, and {instance.name} has local NVMe ({instance.nvme_gb} GB)",

@@ -40,10 +40,7 @@ class SequenceAdvice:
     def validate(self) -> list[str]:
         """Warn; nothing is refused."""
         found = sequences(
-            self._models(),
-            instances=self._instances,
-            setting=self._setting,
-            where=self._construct.node.path,
+            self._models(), instances=self._instances, setting=self._setting, where=self._construct.node.path
         )
         warn(self._construct, found)
         return []

@@ -124,12 +124,7 @@ class Shared:
         collector.add(dict.fromkeys(chain.from_iterable(found)))
 
     def hardware_problems(
-        self,
-        hosting: Hosting,
-        instance: InstanceType,
-        release: Release | None,
-        *,
-        where: str,
+        self, hosting: Hosting, instance: InstanceType, release: Release | None, *, where: str
     ) -> Iterable[Problem]:
         """Yield the problems with serving from an instance type.
 

@@ -183,9 +183,7 @@ class SingleModelEndpoint(Endpoint):
         if self.async_inference is None:
             return super().grant_invoke(grantee)
         return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["sagemaker:InvokeEndpointAsync"],
-            resource_arns=[self.endpoint_arn],
+            grantee=grantee, actions=["sagemaker:InvokeEndpointAsync"], resource_arns=[self.endpoint_arn]
         ).combine(self.async_inference._grant_caller(grantee))
 
     def _checked(

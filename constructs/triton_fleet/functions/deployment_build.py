@@ -165,9 +165,7 @@ class DeploymentBuild(Construct):
 
     def _what_to_start(self) -> dict[str, object]:
         if self._runs is not None:
-            return {
-                "StateMachine": self._runs.state_machine.state_machine_arn,
-            }
+            return {"StateMachine": self._runs.state_machine.state_machine_arn}
         return {"Project": self._builds.project.project_name, "Runs": self._folder.url}
 
     def _quotas(self) -> dict[str, object]:

@@ -102,8 +102,4 @@ class EndpointStart(Construct):
             ("ManifestKey", ["kms:GenerateDataKey"], repository.key.key_arn),
         ):
             self.function.role.add_to_policy(iam.PolicyStatement(sid=sid, actions=actions, resources=[arn]))
-        return {
-            "Bucket": repository.bucket.bucket_name,
-            "ManifestKey": key,
-            "Manifest": Manifest().to_json(),
-        }
+        return {"Bucket": repository.bucket.bucket_name, "ManifestKey": key, "Manifest": Manifest().to_json()}

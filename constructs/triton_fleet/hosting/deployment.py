@@ -301,9 +301,7 @@ class Canary(BlueGreen):
 
     def _routing(self) -> _Routing:
         return _Routing(
-            type="CANARY",
-            canary_size=self.size._render(),
-            wait_interval_in_seconds=self.wait.to_seconds(),
+            type="CANARY", canary_size=self.size._render(), wait_interval_in_seconds=self.wait.to_seconds()
         )
 
     def _steps(self, capacity: int | None) -> int:  # noqa: ARG002 -- the canary and the rest

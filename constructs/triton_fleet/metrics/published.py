@@ -88,11 +88,7 @@ class VariantMetrics:
         dimensions = dict(self._dimensions)
         if not fact.of_variant:
             del dimensions["VariantName"]
-        usual: MetricOptions = {
-            "dimensions_map": dimensions,
-            "statistic": fact.statistic,
-            "period": MINUTE,
-        }
+        usual: MetricOptions = {"dimensions_map": dimensions, "statistic": fact.statistic, "period": MINUTE}
         if fact.label:
             usual["label"] = fact.label
         merged: MetricOptions = {**usual, **options}

@@ -147,11 +147,7 @@ class EndpointAlarms(Construct):
 
 
 def _declared(
-    variant: DeployedVariant,
-    thresholds: Thresholds,
-    *,
-    multi_model: bool,
-    scaling: EndpointScaling | None,
+    variant: DeployedVariant, thresholds: Thresholds, *, multi_model: bool, scaling: EndpointScaling | None
 ) -> Iterator[AlarmDeclaration]:
     """Yield the alarms that apply to the variant, such as those for a cache or a GPU."""
     if variant.asynchronous:

@@ -41,10 +41,7 @@ class Chart:
 
 
 def chart(
-    title: str,
-    *metrics: cloudwatch.IMetric,
-    axis: cloudwatch.YAxisProps = COUNT,
-    lines: Sequence[Line] = (),
+    title: str, *metrics: cloudwatch.IMetric, axis: cloudwatch.YAxisProps = COUNT, lines: Sequence[Line] = ()
 ) -> Chart:
     """Return a chart of metrics over time, with horizontal lines."""
     return Chart(title=title, metrics=metrics, axis=axis, lines=lines)

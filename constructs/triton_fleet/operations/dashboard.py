@@ -148,9 +148,7 @@ class EndpointDashboard(Construct):
     def _queue_sections(self) -> Iterator[Row]:
         """Return the charts of an asynchronous endpoint, for which SageMaker does not count requests."""
         yield from queue_sections(
-            self._variant,
-            waiting=self._thresholds("Waiting"),
-            targets=self._targets("Backlog"),
+            self._variant, waiting=self._thresholds("Waiting"), targets=self._targets("Backlog")
         )
         yield from self._full()
 

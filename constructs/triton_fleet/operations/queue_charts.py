@@ -9,10 +9,7 @@ from triton_fleet.operations.charts import MILLISECONDS, Line, Row, chart, numbe
 
 
 def queue_sections(
-    metrics: VariantMetrics,
-    *,
-    waiting: Sequence[Line],
-    targets: Sequence[Line],
+    metrics: VariantMetrics, *, waiting: Sequence[Line], targets: Sequence[Line]
 ) -> Iterator[Row]:
     """Yield the rows.
 

@@ -65,11 +65,7 @@ class Thresholds:
         }
         for name, (lowest, below, unit) in ranges.items():
             yield from alarm_threshold(
-                known(getattr(self, name)),
-                lowest=lowest,
-                below=below,
-                unit=unit,
-                where=f"{name}, {where}",
+                known(getattr(self, name)), lowest=lowest, below=below, unit=unit, where=f"{name}, {where}"
             )
         times: tuple[tuple[str, Duration, Unit, str], ...] = (
             ("latency_p99", self.latency_p99, "milliseconds", "ms"),

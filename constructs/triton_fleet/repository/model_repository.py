@@ -161,14 +161,10 @@ class ModelRepository(Construct):
         models by resource. A bucket with versions keeps what is deleted for ninety days.
         """
         uploads = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:ListBucketMultipartUploads"],
-            resource_arns=[self.bucket.bucket_arn],
+            grantee=grantee, actions=["s3:ListBucketMultipartUploads"], resource_arns=[self.bucket.bucket_arn]
         )
         models = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["sagemaker:ListModels", "sagemaker:DescribeModel"],
-            resource_arns=["*"],
+            grantee=grantee, actions=["sagemaker:ListModels", "sagemaker:DescribeModel"], resource_arns=["*"]
         )
         manifest = iam.Grant.add_to_principal(
             grantee=grantee,

@@ -33,12 +33,7 @@ from triton_fleet.scaling.steps import ScalingStep, StepPolicy, StepScaling
 from triton_fleet.scaling.suspended_scaling import SuspendedScaling
 from triton_fleet.scaling.target import Cooldowns, ScalingTarget
 from triton_fleet.scaling.tracking import GpuMemoryUtilization, default_targets
-from triton_fleet.scaling.values import (
-    cooldown_values,
-    schedule_values,
-    step_values,
-    target_values,
-)
+from triton_fleet.scaling.values import cooldown_values, schedule_values, step_values, target_values
 
 _DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 
@@ -220,10 +215,7 @@ class EndpointScaling(Construct):
 
     def _advise(self) -> None:
         SequenceAdvice(
-            self,
-            self.endpoint._sequence_models,
-            instances=known(self.max_capacity),
-            setting="max_capacity=1",
+            self, self.endpoint._sequence_models, instances=known(self.max_capacity), setting="max_capacity=1"
         )
         if isinstance(self.endpoint, MultiModelEndpoint) and any(
             isinstance(target, GpuMemoryUtilization) for target in self.targets

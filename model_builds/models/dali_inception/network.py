@@ -57,11 +57,7 @@ def block_c(width: int) -> Sequence[Sequence[Layer]]:
     """17 x 17, with 7 x 7 convolutions as 1 x 7 and 7 x 1."""
     return (
         [Conv("branch1x1", 192, 1)],
-        [
-            Conv("branch7x7_1", width, 1),
-            Conv("branch7x7_2", width, (1, 7)),
-            Conv("branch7x7_3", 192, (7, 1)),
-        ],
+        [Conv("branch7x7_1", width, 1), Conv("branch7x7_2", width, (1, 7)), Conv("branch7x7_3", 192, (7, 1))],
         [
             Conv("branch7x7dbl_1", width, 1),
             Conv("branch7x7dbl_2", width, (7, 1)),
@@ -91,10 +87,7 @@ def block_e() -> Sequence[Sequence[Layer]]:
     """8 x 8, with 3 x 3 convolutions as 1 x 3 parallel to 3 x 1."""
     return (
         [Conv("branch1x1", 320, 1)],
-        [
-            Conv("branch3x3_1", 384, 1),
-            (Conv("branch3x3_2a", 384, (1, 3)), Conv("branch3x3_2b", 384, (3, 1))),
-        ],
+        [Conv("branch3x3_1", 384, 1), (Conv("branch3x3_2a", 384, (1, 3)), Conv("branch3x3_2b", 384, (3, 1)))],
         [
             Conv("branch3x3dbl_1", 448, 1),
             Conv("branch3x3dbl_2", 384, 3),

@@ -192,11 +192,7 @@ def _problems(model: PythonModel, job: BuildJob) -> Iterator[Problem]:
 
 def _as_problem(mistake: Mistake, where: str) -> Problem:
     return Problem(
-        what=mistake.what,
-        where=where,
-        expected=mistake.expected,
-        fix=mistake.fix,
-        rule="environment-wheels",
+        what=mistake.what, where=where, expected=mistake.expected, fix=mistake.fix, rule="environment-wheels"
     )
 
 

@@ -102,12 +102,7 @@ class Found:
 
 
 def find_inputs(
-    name: str,
-    *,
-    release: str,
-    gpu: str | None = None,
-    cpu: bool = False,
-    models: Path | None = None,
+    name: str, *, release: str, gpu: str | None = None, cpu: bool = False, models: Path | None = None
 ) -> Found:
     """Return the inputs of a model's build, without importing frameworks and without network requests.
 

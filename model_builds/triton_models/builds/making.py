@@ -216,10 +216,7 @@ def _copy(source: Path, target: Path, model: ServedModel) -> None:
 
 
 def _configure_network(
-    model: PyTorchNetwork | OnnxFile,
-    build: ModelDefinition,
-    job: BuildJob,
-    signature: Signature,
+    model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: BuildJob, signature: Signature
 ) -> ModelConfig:
     inputs, outputs = served_tensors(
         signature,

@@ -101,12 +101,7 @@ def build_record(subject: Subject) -> Iterator[Problem]:
     # Several leave the GPU open anyway, see `CheckTarget.with_record`.
     if len(gpus) == 1 and subject.target.gpu is None:
         yield _unknown_in_record(
-            subject,
-            "gpu",
-            "GPU",
-            gpus[0],
-            known=tuple(GPUS),
-            why="the serving GPU may not load its plans",
+            subject, "gpu", "GPU", gpus[0], known=tuple(GPUS), why="the serving GPU may not load its plans"
         )
 
 

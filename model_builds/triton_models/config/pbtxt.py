@@ -20,10 +20,7 @@ from triton_models.declare.models import EnsembleStep
 from triton_models.declare.serving import DynamicBatching
 from triton_models.declare.tensors import Tensor
 
-CONFIG_SYNTAX = Check(
-    id="config-syntax",
-    source="ModelConfig of the installed tritonclient",
-)
+CONFIG_SYNTAX = Check(id="config-syntax", source="ModelConfig of the installed tritonclient")
 
 CONFIG_FILE = "config.pbtxt"
 

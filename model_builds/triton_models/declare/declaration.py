@@ -20,13 +20,7 @@ from triton_models.declare.models import (
     unknown_steps,
 )
 from triton_models.declare.tensors import Tensor
-from triton_models.declare.weights import (
-    HubWeights,
-    LocalWeights,
-    PackageWeights,
-    S3Weights,
-    Weights,
-)
+from triton_models.declare.weights import HubWeights, LocalWeights, PackageWeights, S3Weights, Weights
 from triton_models.facts.tensorrt import Precision
 
 if TYPE_CHECKING:

@@ -92,12 +92,7 @@ class Places:
                 )
 
     def _problem(self, what: str, line: int, *, expected: str, fix: str) -> Problem:
-        return BAD_DECLARATION.problem(
-            what=what,
-            where=f"{self._path}:{line}",
-            expected=expected,
-            fix=fix,
-        )
+        return BAD_DECLARATION.problem(what=what, where=f"{self._path}:{line}", expected=expected, fix=fix)
 
 
 def _callee(call: ast.Call) -> str:

@@ -10,10 +10,7 @@ ROWS = (
         belief="Auto scaling acts on GPUUtilization",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-auto-scaling-add-code-define.html",
-        depends=(
-            "GpuUtilization",
-            "EndpointScaling",
-        ),
+        depends=("GpuUtilization", "EndpointScaling"),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws application-autoscaling describe-scaling-activities --service-namespace sagemaker` "
         "under load",
@@ -26,11 +23,7 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html; the page about "
         "scaling multi-model endpoints names ModelName",
-        depends=(
-            "scaling-target-reachable",
-            "unknown-metric",
-            "triton_fleet.metrics.facts",
-        ),
+        depends=("scaling-target-reachable", "unknown-metric", "triton_fleet.metrics.facts"),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch list-metrics --namespace /aws/sagemaker/Endpoints`, after a deployment "
         "with traffic",
@@ -54,10 +47,7 @@ ROWS = (
         belief="High-resolution concurrency metrics exist for multi-model endpoints",
         grade=Grade.ASSUMPTION,
         source="AWS's documents name them without saying for which endpoints",
-        depends=(
-            "ConcurrentRequests",
-            "scaling-target-published",
-        ),
+        depends=("ConcurrentRequests", "scaling-target-published"),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch list-metrics --metric-name ConcurrentRequestsPerModel`",
         if_false="Refuse the target on multi-model endpoints",
@@ -67,10 +57,7 @@ ROWS = (
         belief="The dashboard's metrics have data",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoint-cloudwatch-metrics.html",
-        depends=(
-            "EndpointDashboard",
-            "EndpointAlarms",
-        ),
+        depends=("EndpointDashboard", "EndpointAlarms"),
         decided_by=DecidedBy.ACCOUNT,
         command="CloudWatch, dashboard `TritonFleet-g5-2xlarge-25-09`",
         if_false="Correct triton_fleet/metrics/facts.py",
@@ -80,11 +67,7 @@ ROWS = (
         belief="Auto scaling does nothing while an endpoint is updated, including the waits of a canary",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html",
-        depends=(
-            "EndpointScaling",
-            "Canary",
-            "Linear",
-        ),
+        depends=("EndpointScaling", "Canary", "Linear"),
         decided_by=DecidedBy.ACCOUNT,
         command="describe-scaling-activities during an update under load",
         if_false="Say in the documentation that fleets scale during updates",

@@ -236,11 +236,7 @@ def _wide(model: ModelRecord) -> list[ArtifactTarget]:
 
 
 def _forget(
-    stored: StoredManifest,
-    where: Repository,
-    s3: S3Client,
-    named: Mapping[str, Sequence[str]],
-    rule: _Rule,
+    stored: StoredManifest, where: Repository, s3: S3Client, named: Mapping[str, Sequence[str]], rule: _Rule
 ) -> dict[str, int]:
     """Remove expendable artifacts from the current manifest, and return them."""
     run, tried = uuid.uuid4().hex, dict[str, int]()

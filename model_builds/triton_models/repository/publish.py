@@ -21,13 +21,7 @@ from triton_models.pack.pack import Artifact
 from triton_models.repository.local import read_artifacts, records
 from triton_models.repository.manifest import ArtifactRecord, Publication, Repository
 from triton_models.repository.presence import missing
-from triton_models.repository.s3 import (
-    aws_errors,
-    contended,
-    publisher,
-    repository_client,
-    wanted_repository,
-)
+from triton_models.repository.s3 import aws_errors, contended, publisher, repository_client, wanted_repository
 from triton_models.repository.sbom import store
 from triton_models.repository.stored_manifest import ROUNDS, StoredManifest, read, read_manifest, replaced
 from triton_models.repository.upload import PART_BYTES, upload

@@ -9,13 +9,7 @@ from typing import Any
 from triton_models.artifact.built_for import built_gpus
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem, raise_if_any
-from triton_models.repository.manifest import (
-    ArtifactRecord,
-    Change,
-    Manifest,
-    ModelRecord,
-    in_json,
-)
+from triton_models.repository.manifest import ArtifactRecord, Change, Manifest, ModelRecord, in_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
 from triton_models.repository.manifest import ModelRecord, Repository
 from triton_models.repository.presence import stored_sha256
-from triton_models.repository.s3 import (
-    aws_errors,
-    contended,
-    publisher,
-    repository_client,
-    wanted_repository,
-)
+from triton_models.repository.s3 import aws_errors, contended, publisher, repository_client, wanted_repository
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S, ROUNDS, StoredManifest, read, replaced
 
 if TYPE_CHECKING:

@@ -132,28 +132,16 @@ _DENIED = (
     "access to the repository is denied",
     "use a role with permission to list the bucket, read and write its prefix, and use its KMS key",
 )
-_ELSEWHERE = (
-    "the bucket is in another region",
-    "set the models stack's region with --region or AWS_REGION",
-)
+_ELSEWHERE = ("the bucket is in another region", "set the models stack's region with --region or AWS_REGION")
 _CHANGED = (
     "the file changed or was damaged during the upload",
     "publish again; if the error persists, pack the model again",
 )
-_BUSY = (
-    "S3 throttles the requests",
-    "wait a minute, then publish again, which resumes the upload",
-)
+_BUSY = ("S3 throttles the requests", "wait a minute, then publish again, which resumes the upload")
 _CLIENT_ERRORS = {
-    "NoSuchBucket": (
-        "the bucket does not exist",
-        "deploy the models stack and use its RepositoryUrl output",
-    ),
+    "NoSuchBucket": ("the bucket does not exist", "deploy the models stack and use its RepositoryUrl output"),
     "AccessDenied": _DENIED,
-    "AccessDeniedException": (
-        "an action is denied",
-        "use a role with permission for the action named above",
-    ),
+    "AccessDeniedException": ("an action is denied", "use a role with permission for the action named above"),
     "403": _DENIED,
     "InvalidAccessKeyId": ("AWS does not know these credentials", "sign in again"),
     "SignatureDoesNotMatch": ("AWS does not accept these credentials", "check the secret key"),

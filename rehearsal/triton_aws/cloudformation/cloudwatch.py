@@ -5,14 +5,7 @@
 from __future__ import annotations
 
 from triton_aws.cloudformation.request import api_request
-from triton_aws.cloudformation.resource import (
-    AbsentError,
-    Call,
-    Identity,
-    Properties,
-    PutType,
-    changed_tags,
-)
+from triton_aws.cloudformation.resource import AbsentError, Call, Identity, Properties, PutType, changed_tags
 
 _NAME_LIMIT = 255
 

@@ -25,13 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from triton_aws.cloudformation.answers import ANSWER_BYTES, ANSWERS
-from triton_aws.cloudformation.resource import (
-    Call,
-    Identity,
-    PartiallyCreatedError,
-    Properties,
-    ResourceType,
-)
+from triton_aws.cloudformation.resource import Call, Identity, PartiallyCreatedError, Properties, ResourceType
 from triton_aws.functions.runner import Outcome
 from triton_aws.moto_gaps import lambda_
 

@@ -150,8 +150,7 @@ _SETTINGS: Mapping[str, _Setting] = {
     ),
     "PublicAccessBlockConfiguration": _Setting(
         put=lambda s3, bucket, value: s3.put_public_access_block(
-            Bucket=bucket,
-            PublicAccessBlockConfiguration={key: _true(item) for key, item in value.items()},
+            Bucket=bucket, PublicAccessBlockConfiguration={key: _true(item) for key, item in value.items()}
         ),
         remove=lambda s3, bucket: s3.delete_public_access_block(Bucket=bucket),
     ),

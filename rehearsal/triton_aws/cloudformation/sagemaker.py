@@ -7,13 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from triton_aws.cloudformation.request import api_request
-from triton_aws.cloudformation.resource import (
-    Call,
-    Identity,
-    Properties,
-    ResourceType,
-    changed_tags,
-)
+from triton_aws.cloudformation.resource import Call, Identity, Properties, ResourceType, changed_tags
 
 _NAME_LIMIT = 63
 

@@ -121,9 +121,7 @@ class EndpointUpdate:
         former = {variant["VariantName"]: _count(variant) for variant in self._before}
         plans = [
             steps(
-                self._wanted.deployment,
-                before=former.get(variant["VariantName"], 0),
-                after=_count(variant),
+                self._wanted.deployment, before=former.get(variant["VariantName"], 0), after=_count(variant)
             )
             for variant in self._wanted.variants
         ]

@@ -23,11 +23,7 @@ REPLACED: Members = MappingProxyType(
             "register_scalable_target",
         ),
         "moto.awslambda.models.LambdaBackend": ("put_function_event_invoke_config",),
-        "moto.awslambda.models.LambdaFunction": (
-            "__init__",
-            "get_configuration",
-            "update_configuration",
-        ),
+        "moto.awslambda.models.LambdaFunction": ("__init__", "get_configuration", "update_configuration"),
         "moto.awslambda_simple.models.LambdaSimpleBackend": ("invoke",),
         "moto.cloudformation.models": ("ResourceMap",),
         "moto.cloudformation.models.CloudFormationBackend": (
@@ -36,20 +32,14 @@ REPLACED: Members = MappingProxyType(
             "execute_change_set",
             "update_stack",
         ),
-        "moto.cloudformation.models.Stack": (
-            "outputs",
-            "stack_parameters",
-        ),
+        "moto.cloudformation.models.Stack": ("outputs", "stack_parameters"),
         "moto.cloudformation.parsing": ("clean_json",),
         "moto.cloudformation.responses.CloudFormationResponse": (
             "delete_change_set",
             "describe_change_set",
             "execute_change_set",
         ),
-        "moto.cloudwatch.models.CloudWatchBackend": (
-            "get_metric_statistics",
-            "put_metric_alarm",
-        ),
+        "moto.cloudwatch.models.CloudWatchBackend": ("get_metric_statistics", "put_metric_alarm"),
         "moto.cloudwatch.responses.CloudWatchResponse": ("describe_alarms",),
         "moto.codebuild.responses.CodeBuildResponse": (
             "batch_get_builds",
@@ -62,25 +52,11 @@ REPLACED: Members = MappingProxyType(
         "moto.ecr.models.ECRBackend": ("batch_get_image",),
         "moto.events.models.EventPattern": ("matches_event",),
         "moto.events.models.Rule": ("send_to_targets",),
-        "moto.iam.models.IAMBackend": (
-            "attach_role_policy",
-            "get_policy",
-        ),
+        "moto.iam.models.IAMBackend": ("attach_role_policy", "get_policy"),
         "moto.logs.metric_filters.MetricFilters": ("add_filter",),
-        "moto.s3.models.FakeBucket": (
-            "_log_permissions_enabled_policy",
-            "get_permission",
-        ),
-        "moto.s3.responses.S3Response": (
-            "_key_response_post",
-            "head_bucket",
-            "put_object",
-            "upload_part",
-        ),
-        "moto.sagemaker.models.FakeEndpointConfig": (
-            "response_object",
-            "validate_instance_type",
-        ),
+        "moto.s3.models.FakeBucket": ("_log_permissions_enabled_policy", "get_permission"),
+        "moto.s3.responses.S3Response": ("_key_response_post", "head_bucket", "put_object", "upload_part"),
+        "moto.sagemaker.models.FakeEndpointConfig": ("response_object", "validate_instance_type"),
         "moto.sagemaker.models.Model": ("response_object",),
         "moto.sagemaker.models.SageMakerModelBackend": (
             "delete_endpoint",
@@ -128,10 +104,7 @@ ADDED: Members = MappingProxyType(
             "update_fleet",
             "update_project",
         ),
-        "moto.sagemaker.responses.SageMakerResponse": (
-            "delete_processing_job",
-            "update_endpoint",
-        ),
+        "moto.sagemaker.responses.SageMakerResponse": ("delete_processing_job", "update_endpoint"),
         "moto.servicequotas.responses.ServiceQuotasResponse": ("get_aws_default_service_quota",),
     }
 )

@@ -322,9 +322,7 @@ def install() -> None:
         create_endpoint=_create_endpoint,
     )
     patch.replace(
-        SageMakerModelBackend,
-        update_endpoint_weights_and_capacities=_scale,
-        delete_endpoint=_delete_endpoint,
+        SageMakerModelBackend, update_endpoint_weights_and_capacities=_scale, delete_endpoint=_delete_endpoint
     )
     patch.replace(
         FakeEndpointConfig,

@@ -32,10 +32,7 @@ from moto.stepfunctions.parser.asl.utils.boto_client import boto_client_for
 from triton_aws.moto_gaps.codebuild_builds import wait_for_end
 
 # What of the service a task can do here, and whether it can wait for it.
-_OPERATIONS = {
-    "startBuild": (None, ResourceCondition.Sync),
-    "stopBuild": (None,),
-}
+_OPERATIONS = {"startBuild": (None, ResourceCondition.Sync), "stopBuild": (None,)}
 _TIMES = ("startTime", "endTime")
 
 # How long a task that was ended may not notice it.

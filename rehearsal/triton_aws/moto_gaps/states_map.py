@@ -139,7 +139,7 @@ class _MapRun:
         machine, label, _ = self._asked.map_run_record.map_run_arn.replace("/", ":").rsplit(":", 2)
         arn = f"{machine.replace(':mapRun:', ':execution:')}/{label}:{name}"
         context["Execution"] = ExecutionData(
-            **{**context["Execution"], "Id": arn, "Input": given, "Name": name},
+            **{**context["Execution"], "Id": arn, "Input": given, "Name": name}
         )
         child |= {"Input": given, "Name": name, "ExecutionArn": arn}
 
@@ -245,11 +245,7 @@ def _write_results(env: Environment, resource_runtime_part: Any, state_credentia
             body, key = json.dumps(results).encode(), f"{folder}/{name}_0.json"
             s3.put_object(Bucket=place["Bucket"], Key=key, Body=body)
             files[name].append({"Key": key, "Size": len(body)})
-    manifest = {
-        "DestinationBucket": place["Bucket"],
-        "MapRunArn": record.map_run_arn,
-        "ResultFiles": files,
-    }
+    manifest = {"DestinationBucket": place["Bucket"], "MapRunArn": record.map_run_arn, "ResultFiles": files}
     key = f"{folder}/manifest.json"
     s3.put_object(Bucket=place["Bucket"], Key=key, Body=json.dumps(manifest).encode())
     where = {"Bucket": place["Bucket"], "Key": key}

@@ -169,12 +169,7 @@ def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | 
     allowed = None if declared.reference is None else declared.allowed()
     known = Measurement(name=name, backends=_backends(root), size=artifact.size, cold=(), allowed=allowed)
     return Subject(
-        name=name,
-        build=declared,
-        artifact=artifact.path,
-        known=known,
-        body=body,
-        content_type=content_type,
+        name=name, build=declared, artifact=artifact.path, known=known, body=body, content_type=content_type
     )
 
 

@@ -101,7 +101,5 @@ def _reason(wanted: dict[str, Any], missing: list[str]) -> str:
 
 def _invoke_again(event: dict[str, Any], context: Any) -> None:
     boto3.client("lambda").invoke(
-        FunctionName=context.invoked_function_arn,
-        InvocationType="Event",
-        Payload=json.dumps(event).encode(),
+        FunctionName=context.invoked_function_arn, InvocationType="Event", Payload=json.dumps(event).encode()
     )

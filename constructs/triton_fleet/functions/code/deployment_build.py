@@ -354,7 +354,5 @@ def _current(wanted: Mapping[str, Any], model: str) -> str:
 
 def _invoke_again(event: dict[str, Any], context: Any) -> None:
     boto3.client("lambda").invoke(
-        FunctionName=context.invoked_function_arn,
-        InvocationType="Event",
-        Payload=json.dumps(event).encode(),
+        FunctionName=context.invoked_function_arn, InvocationType="Event", Payload=json.dumps(event).encode()
     )

@@ -15,14 +15,7 @@ _TIME, _ID, _SIZE = (
     re.compile(rb"[0-9]{1,10}"),
     re.compile(rb"[0-9]{1,18}"),
 )
-_FORMS = {
-    b"atime": _TIME,
-    b"ctime": _TIME,
-    b"mtime": _TIME,
-    b"uid": _ID,
-    b"gid": _ID,
-    b"size": _SIZE,
-}
+_FORMS = {b"atime": _TIME, b"ctime": _TIME, b"mtime": _TIME, b"uid": _ID, b"gid": _ID, b"size": _SIZE}
 _STRUCTURE = frozenset({b"path", b"linkpath", b"size", b"hdrcharset"})
 _SPARSE = (b"GNU.", b"SCHILY.realsize")
 

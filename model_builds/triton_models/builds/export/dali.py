@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.base.errors import FleetError
 from triton_models.builds.job import BuildJob
 from triton_models.declare.models import DaliPipeline
-from triton_models.declare.requires import (
-    IMAGE_MODULES,
-    IMAGE_MODULES_SINCE,
-    brings,
-    check_requires,
-)
+from triton_models.declare.requires import IMAGE_MODULES, IMAGE_MODULES_SINCE, brings, check_requires
 from triton_models.facts.releases import Release
 from triton_models.pack.dali import without_origin
 

@@ -167,10 +167,7 @@ def _tensors(answer: Any, outputs: Sequence[str], name: str) -> list[torch.Tenso
 
 
 def _compare(
-    exported: Sequence[torch.Tensor],
-    original: Sequence[torch.Tensor],
-    outputs: Sequence[str],
-    name: str,
+    exported: Sequence[torch.Tensor], original: Sequence[torch.Tensor], outputs: Sequence[str], name: str
 ) -> None:
     """Compare the networks on other sizes, because a trace may fix sizes computed from its example."""
     import torch

@@ -56,7 +56,7 @@ BUILD_MACHINES: Mapping[str, BuildMachine] = MappingProxyType(
                 "us-east-1",
                 "us-west-2",
             ),
-        ),
+        )
     }
 )
 """On-demand machines by the name of their GPU."""

@@ -10,13 +10,7 @@ from typing import Any
 
 from triton_models.probe.account import artifacts, trouble
 from triton_models.probe.account.costs import CPU_ENDPOINT, CPU_TYPE
-from triton_models.probe.account.endpoint import (
-    START_MINUTES,
-    in_service,
-    invoke,
-    markers,
-    upload,
-)
+from triton_models.probe.account.endpoint import START_MINUTES, in_service, invoke, markers, upload
 from triton_models.probe.account.models import configure, create_container, create_endpoint, variant
 from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import Work

@@ -58,9 +58,7 @@ def _digests(work: Work, region: str, tags: tuple[str, ...]) -> Mapping[str, str
     registry = work.registry if region == work.place.region else IMAGE_ACCOUNTS[region]
     try:
         found = work.clients("ecr", region).batch_get_image(
-            registryId=registry,
-            repositoryName=IMAGE_REPOSITORY,
-            imageIds=[{"imageTag": tag} for tag in tags],
+            registryId=registry, repositoryName=IMAGE_REPOSITORY, imageIds=[{"imageTag": tag} for tag in tags]
         )
     except ClientError as error:
         if error.response["Error"]["Code"] == "RepositoryNotFoundException":

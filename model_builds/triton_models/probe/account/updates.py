@@ -225,11 +225,7 @@ def _fires(work: Work, alarm: str) -> bool | None:
 
 
 _OF_UPDATES = ("alarms-read-with-execution-role", "retained-instance-count")
-_OF_UNDONE = (
-    "endpoint-creating-not-deletable",
-    "alarm-before-update-ends-it",
-    "scaling-blocked-in-updates",
-)
+_OF_UNDONE = ("endpoint-creating-not-deletable", "alarm-before-update-ends-it", "scaling-blocked-in-updates")
 
 PROBES = (
     AccountProbe(
