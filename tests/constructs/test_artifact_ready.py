@@ -283,6 +283,7 @@ def test_when_the_time_is_up_everything_missing_is_named_with_what_to_do(
     assert clock.now == 600
 
 
+@pytest.mark.story
 def test_a_long_list_is_cut_to_what_cloudformation_reads(
     bucket: str, clock: Clock, cloudformation: Requests
 ) -> None:

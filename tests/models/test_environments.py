@@ -166,6 +166,7 @@ def test_a_portable_build_finds_it_too(given: Given, make: Made) -> None:
     assert problem.rule == "environment-numpy"
 
 
+@pytest.mark.story
 @pytest.mark.parametrize(("release", "packages"), [("24.09", "one"), ("25.09", "two")])
 def test_a_mapping_has_wheels_for_each_python(
     release: str, packages: str, given: Given, make: Made, stocked: Path

@@ -24,6 +24,8 @@ from triton_rehearsal.triton.backend_directory import make_backends, new_mark
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.runtime import find_runtime
 
+pytestmark = pytest.mark.story
+
 CPU_CONFIG = "instance_group [{count: 1 kind: KIND_CPU}]"
 # Runs as soon as six rows wait, which is long before the delay is over.
 WAIT_FOR_SIX = (

@@ -249,6 +249,7 @@ def test_a_model_that_cannot_be_loaded_is_a_model_error_and_is_tried_again_next_
     assert attempts.read_text() == "xx"
 
 
+@pytest.mark.story
 @pytest.mark.parametrize(
     ("target", "broken"),
     [
@@ -328,6 +329,7 @@ def test_first_requests_that_come_together_load_a_model_once(shared, tmp_path):
     assert loads.read_text() == "x"
 
 
+@pytest.mark.story
 def test_a_model_is_served_while_another_one_is_being_loaded(own, tmp_path):
     gate = tmp_path / "gate"
     os.mkfifo(gate)
@@ -394,6 +396,7 @@ def test_without_caching_a_model_leaves_memory_and_disk_after_use(aws, tmp_path)
         assert endpoint.copies() == []
 
 
+@pytest.mark.story
 def test_a_new_endpoint_configuration_gets_a_new_instance_without_models(own):
     own.ask(own.upload("moves-1.tar.gz", python_model()))
     first = own.instance
@@ -415,6 +418,7 @@ def test_a_deleted_endpoint_ends_its_instance(own):
     assert server.wait_for_end(LIMIT_S)
 
 
+@pytest.mark.story
 def test_a_server_that_dies_is_a_model_error_and_the_next_request_gets_a_new_one(own, tmp_path):
     gate = tmp_path / "gate"
     os.mkfifo(gate)

@@ -44,6 +44,7 @@ def _findings(template: object, regions: Sequence[str]) -> set[str]:
     return {f"{match.rule.id} {match.message}" for match in matches}
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("name", STACKS)
 def test_a_template_is_good_in_every_region_it_is_for(name: str) -> None:
     stack, regions, unregistered = STACKS[name]

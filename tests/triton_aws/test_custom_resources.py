@@ -27,6 +27,8 @@ from tests.triton_aws.deployed_functions import (
 from tests.triton_aws.embedded import embedded_aws
 from triton_aws import EmbeddedAws
 
+pytestmark = pytest.mark.story
+
 # Notes every request, and answers as its properties say. Without boto3 a call takes a fifth of the time.
 MAKER = """
     import json, os, time, urllib.request
@@ -180,7 +182,6 @@ def test_a_failed_update_of_the_stack_takes_the_resource_back(aws: EmbeddedAws) 
     assert request["OldResourceProperties"]["Count"] == "2"
 
 
-@pytest.mark.story
 @pytest.mark.parametrize(
     ("without_update", "expected"),
     [(True, [("Delete", "thing-2")]), (False, [("Update", "thing-2"), ("Delete", "thing-2")])],
@@ -220,7 +221,6 @@ def test_a_function_that_ends_without_an_answer_is_reported_at_once(aws: Embedde
     assert "the function ended and has not answered" in settle(aws, made("silent"))
 
 
-@pytest.mark.story
 def test_a_function_that_invokes_itself_may_answer_later(aws: EmbeddedAws) -> None:
     successor = """
         import json

@@ -19,6 +19,8 @@ from triton_models.config.pbtxt import ensemble, plain, step, tensor, write_conf
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
+pytestmark = pytest.mark.story
+
 # Triton loads these and then does the wrong thing, so there is no refusal to see.
 SILENT = {
     "two plain models",

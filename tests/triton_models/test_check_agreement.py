@@ -34,6 +34,8 @@ from triton_models.check.target import PLAIN, CheckTarget
 from triton_models.config.pbtxt import to_text
 from triton_models.facts.releases import RELEASES
 
+pytestmark = pytest.mark.story
+
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"
 EXAMPLES = int(os.environ.get("FLEET_FUZZ_EXAMPLES", "2000")) if FUZZ else 60
 

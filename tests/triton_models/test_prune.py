@@ -187,6 +187,7 @@ def test_numbers_out_of_range_are_refused(repository: str, keep: int, days: int)
 STEPS = 6
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("fault", ["cut", "lost"])
 @pytest.mark.parametrize("number", range(1, STEPS + 1))
 def test_interrupted_anywhere_no_name_stands_for_a_missing_object_and_a_resumed_run_completes(

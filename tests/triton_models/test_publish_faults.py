@@ -35,6 +35,8 @@ from triton_models.base.errors import FleetError
 from triton_models.pack.pack import Artifact
 from triton_models.repository.publish import publish
 
+pytestmark = pytest.mark.story
+
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"
 
 # What a publication of `small` and `large` asks for, the second time on with another manifest there.
