@@ -79,7 +79,7 @@ endpoint = MultiModelEndpoint(
 scaling = EndpointScaling(stack, "Scaling", endpoint=endpoint)
 alias = EndpointAlias(stack, "Alias", endpoint=endpoint, fleet="Fleet", scaling=[scaling])
 body = '{"inputs": [{"name": "X", "shape": [1, 1], "datatype": "FP32", "data": [1]}]}'
-WarmUp(
+EndpointWarmUp(
     stack, "WarmUp", endpoint=endpoint, alias=alias, every=Duration.seconds(1),
     requests=[WarmUpRequest(model="plan", body=body)],
 )
