@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import checking, command_line, declarations, packing, publishing, serving, synthesis
+from benchmarks import checking, command_line, packing, publishing, serving, synthesis
 
 
 def main() -> None:
@@ -17,7 +17,6 @@ def main() -> None:
         )
     for ratio in (
         *command_line.ratios(),
-        *declarations.ratios(),
         *checking.ratios(),
         *packing.ratios(),
         *publishing.ratios(),

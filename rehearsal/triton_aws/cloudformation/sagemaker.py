@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from triton_aws.cloudformation.request import api_request
 from triton_aws.cloudformation.resource import Call, Identity, Properties, ResourceType, changed_tags
@@ -27,60 +27,52 @@ def _retag(call: Call, arn: str, before: Properties, after: Properties) -> None:
 
 
 class _Immutable(ResourceType):
-    """A resource whose every property but its tags is create-only. Its id is its ARN."""
+    """A resource whose every property but its tags is create-only. Its id is its ARN.
+
+    Attributes:
+        noun: Its name in the API's actions: `model` for CreateModel.
+        kind: Its name in the API's fields: `Model` for ModelName.
+    """
+
+    noun: ClassVar[str]
+    kind: ClassVar[str]
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        """Create the resource."""
+        key, sagemaker = f"{self.kind}Name", call.client("sagemaker")
+        name = properties.get(key) or call.unique_name(limit=_NAME_LIMIT, stack=False)
+        request = api_request(sagemaker, f"Create{self.kind}", {**properties, key: name})
+        arn = getattr(sagemaker, f"create_{self.noun}")(**request)[f"{self.kind}Arn"]
+        return Identity(physical_id=arn, attributes={key: name, f"{self.kind}Arn": arn})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
         """Change the tags; anything else replaces."""
         _retag(call, identity.physical_id, before, after)
         return identity
 
+    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Delete the resource."""
+        self._act("delete", call, identity)
+
+    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
+        """Read the resource."""
+        self._act("describe", call, identity)
+
+    def _act(self, action: str, call: Call, identity: Identity) -> None:
+        key = f"{self.kind}Name"
+        getattr(call.client("sagemaker"), f"{action}_{self.noun}")(**{key: identity.attributes[key]})
+
 
 class Model(_Immutable):
     """A model: an image, where its data is, and the role that it runs with."""
 
-    name = "AWS::SageMaker::Model"
-
-    def create(self, call: Call, properties: Properties) -> Identity:
-        """Create the model."""
-        sagemaker = call.client("sagemaker")
-        name = properties.get("ModelName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
-        request = api_request(sagemaker, "CreateModel", {**properties, "ModelName": name})
-        arn = sagemaker.create_model(**request)["ModelArn"]
-        return Identity(physical_id=arn, attributes={"ModelName": name, "ModelArn": arn})
-
-    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the model."""
-        call.client("sagemaker").delete_model(ModelName=identity.attributes["ModelName"])
-
-    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the model."""
-        call.client("sagemaker").describe_model(ModelName=identity.attributes["ModelName"])
+    name, noun, kind = "AWS::SageMaker::Model", "model", "Model"
 
 
 class EndpointConfig(_Immutable):
     """An endpoint's configuration: its variants and what is measured of them."""
 
-    name = "AWS::SageMaker::EndpointConfig"
-
-    def create(self, call: Call, properties: Properties) -> Identity:
-        """Create the configuration."""
-        sagemaker = call.client("sagemaker")
-        name = properties.get("EndpointConfigName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
-        request = api_request(sagemaker, "CreateEndpointConfig", {**properties, "EndpointConfigName": name})
-        arn = sagemaker.create_endpoint_config(**request)["EndpointConfigArn"]
-        return Identity(physical_id=arn, attributes={"EndpointConfigName": name, "EndpointConfigArn": arn})
-
-    def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the configuration."""
-        call.client("sagemaker").delete_endpoint_config(
-            EndpointConfigName=identity.attributes["EndpointConfigName"]
-        )
-
-    def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the configuration."""
-        call.client("sagemaker").describe_endpoint_config(
-            EndpointConfigName=identity.attributes["EndpointConfigName"]
-        )
+    name, noun, kind = "AWS::SageMaker::EndpointConfig", "endpoint_config", "EndpointConfig"
 
 
 class UpdateUndoneError(Exception):

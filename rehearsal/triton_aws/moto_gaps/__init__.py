@@ -5,6 +5,14 @@ Each module lists the gaps that it closes. Those of CloudFormation are in `trito
 
 from __future__ import annotations
 
+from importlib import import_module
+
+_SERVICES = (
+    *("application_autoscaling", "cloudtrail", "cloudwatch", "codebuild", "codebuild_builds"),
+    *("codebuild_fleets", "ecr", "events", "iam", "lambda_", "logs", "processing_jobs", "s3", "sagemaker"),
+    *("service_quotas", "session", "states", "states_map"),
+)
+
 
 def close_gaps() -> None:
     """Patch moto in this process. Calling it again has no effect."""
@@ -12,45 +20,5 @@ def close_gaps() -> None:
     from triton_aws.moto_gaps.session import without_profile
 
     with without_profile():
-        from triton_aws.moto_gaps import (
-            application_autoscaling,
-            cloudtrail,
-            cloudwatch,
-            codebuild,
-            codebuild_builds,
-            codebuild_fleets,
-            ecr,
-            events,
-            iam,
-            lambda_,
-            logs,
-            processing_jobs,
-            s3,
-            sagemaker,
-            service_quotas,
-            session,
-            states,
-            states_map,
-        )
-
-        for service in (
-            application_autoscaling,
-            cloudtrail,
-            cloudwatch,
-            codebuild,
-            codebuild_builds,
-            codebuild_fleets,
-            ecr,
-            events,
-            iam,
-            lambda_,
-            logs,
-            processing_jobs,
-            s3,
-            sagemaker,
-            service_quotas,
-            session,
-            states,
-            states_map,
-        ):
-            service.install()
+        for service in _SERVICES:
+            import_module(f"{__name__}.{service}").install()
