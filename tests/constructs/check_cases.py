@@ -479,7 +479,7 @@ ENDPOINTS_AND_VARIANTS = (
 
 NAMES_AND_NUMBERS = (
     Case(
-        arguments.whole_time,
+        arguments.whole_quantity,
         "whole-time",
         good=(
             given(given=Duration.seconds(90), name="timeout"),
@@ -492,7 +492,7 @@ NAMES_AND_NUMBERS = (
         ),
     ),
     Case(
-        arguments.whole_size,
+        arguments.whole_quantity,
         "whole-size",
         good=(
             given(given=Size.mebibytes(1), name="shared_memory", unit="bytes"),
@@ -505,7 +505,7 @@ NAMES_AND_NUMBERS = (
         ),
     ),
     Case(
-        arguments.size_range,
+        arguments.quantity_range,
         "number-range",
         good=(
             given(given=None, least=1, most=512, name="volume_size", unit="gibibytes"),
@@ -514,13 +514,13 @@ NAMES_AND_NUMBERS = (
         bad=(given(given=Size.gibibytes(513), least=1, most=512, name="volume_size", unit="gibibytes"),),
     ),
     Case(
-        arguments.size_range,
+        arguments.quantity_range,
         "whole-size",
         good=(given(given=Size.mebibytes(1024), least=1, most=512, name="volume_size", unit="gibibytes"),),
         bad=(given(given=Size.gibibytes(0.5), least=1, most=512, name="volume_size", unit="gibibytes"),),
     ),
     Case(
-        arguments.time_range,
+        arguments.quantity_range,
         "number-range",
         good=(
             given(given=None, least=60, most=3600, name="timeout"),
@@ -533,7 +533,7 @@ NAMES_AND_NUMBERS = (
         ),
     ),
     Case(
-        arguments.time_range,
+        arguments.quantity_range,
         "whole-time",
         good=(given(given=Duration.minutes(5), least=5, most=480, name="timeout", unit="minutes"),),
         bad=(given(given=Duration.millis(60_500), least=60, most=3600, name="timeout"),),

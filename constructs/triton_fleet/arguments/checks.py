@@ -63,57 +63,45 @@ def number_range(
     )
 
 
-def time_range(
-    given: Duration | None, *, least: int, most: int, name: str, where: str, unit: Unit = "seconds"
+def quantity_range(
+    given: Duration | Size | None,
+    *,
+    least: int,
+    most: int,
+    name: str,
+    where: str,
+    unit: Unit | SizeUnit = "seconds",
 ) -> Iterator[Problem]:
-    """Yield a problem if a time is out of its range; one that is known only at deployment is accepted.
+    """Yield a problem if a time or a size is out of its range; one known only at deployment is accepted.
 
     Args:
-        given: The time; None if it is not given.
-        least: The shortest valid time, in this unit.
-        most: The longest.
+        given: The time or size; None if it is not given.
+        least: The smallest valid number of units.
+        most: The largest.
         name: The argument's name.
         where: The place that the problem names.
         unit: The unit of the service.
     """
     if given is None:
         return
-    yield from whole_time(given, name=name, where=where, unit=unit)
+    yield from whole_quantity(given, name=name, where=where, unit=unit)
     yield from number_range(in_unit(given, unit), least=least, most=most, name=name, where=where, unit=unit)
 
 
-def whole_time(given: Duration, *, name: str, where: str, unit: Unit = "seconds") -> Iterator[Problem]:
-    """Yield a problem if a time is not an integer in this unit; arguments as in `time_range`."""
-    if not _is_whole(given, unit):
-        yield WHOLE_TIME.problem(
-            what=f"{name} is not an integer number of {unit}",
-            where=where,
-            expected=f"a Duration in full {unit}",
-            why=f"the service counts in {unit}, and a token of another unit cannot be converted",
-            fix=f"write it with Duration.{'millis' if unit == 'milliseconds' else unit}(...)",
-        )
-
-
-def size_range(
-    given: Size | None, *, least: int, most: int, name: str, where: str, unit: SizeUnit
+def whole_quantity(
+    given: Duration | Size, *, name: str, where: str, unit: Unit | SizeUnit = "seconds"
 ) -> Iterator[Problem]:
-    """Yield a problem if a size is out of its range; arguments as in `time_range`."""
-    if given is None:
+    """Yield a problem if a quantity is not an integer in this unit; arguments as in `quantity_range`."""
+    if _is_whole(given, unit):
         return
-    yield from whole_size(given, name=name, where=where, unit=unit)
-    yield from number_range(in_unit(given, unit), least=least, most=most, name=name, where=where, unit=unit)
-
-
-def whole_size(given: Size, *, name: str, where: str, unit: SizeUnit) -> Iterator[Problem]:
-    """Yield a problem if a size is not an integer in this unit; arguments as in `time_range`."""
-    if not _is_whole(given, unit):
-        yield WHOLE_SIZE.problem(
-            what=f"{name} is not an integer number of {unit}",
-            where=where,
-            expected=f"a Size in full {unit}",
-            why=f"the service counts in {unit}, and a token of another unit cannot be converted",
-            fix=f"write it with Size.{unit}(...)",
-        )
+    check, kind = (WHOLE_TIME, "Duration") if isinstance(given, Duration) else (WHOLE_SIZE, "Size")
+    yield check.problem(
+        what=f"{name} is not an integer number of {unit}",
+        where=where,
+        expected=f"a {kind} in full {unit}",
+        why=f"the service counts in {unit}, and a token of another unit cannot be converted",
+        fix=f"write it with {kind}.{'millis' if unit == 'milliseconds' else unit}(...)",
+    )
 
 
 def in_unit(given: Duration | Size, unit: Unit | SizeUnit) -> float | None:

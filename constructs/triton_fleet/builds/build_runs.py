@@ -12,7 +12,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from triton_fleet.arguments.checks import time_range
+from triton_fleet.arguments.checks import quantity_range
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed
@@ -158,7 +158,7 @@ class BuildRuns(Construct):
             )
         )
         collector.add(
-            time_range(
+            quantity_range(
                 timeout, least=60, most=LONGEST_RUN_S, name="timeout", where=collector.where("timeout")
             )
         )

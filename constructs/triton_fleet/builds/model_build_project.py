@@ -16,7 +16,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from triton_fleet.arguments.checks import literal_list, not_literal, time_range
+from triton_fleet.arguments.checks import literal_list, not_literal, quantity_range
 from triton_fleet.arguments.collector import Problem, ProblemCollector
 from triton_fleet.arguments.late import LateProblems
 from triton_fleet.arguments.tokens import known
@@ -385,7 +385,7 @@ def _machine_problems(
 
 def _time_problems(timeout: Duration | None, collector: ProblemCollector) -> Iterator[Problem]:
     where = collector.where("timeout")
-    yield from time_range(
+    yield from quantity_range(
         timeout, least=5, most=_LONGEST_BUILD_MINUTES, name="timeout", where=where, unit="minutes"
     )
 

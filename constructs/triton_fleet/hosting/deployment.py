@@ -28,7 +28,7 @@ from typing import ClassVar
 from aws_cdk import Duration
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.arguments.checks import whole_time
+from triton_fleet.arguments.checks import whole_quantity
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed, typed_fields
 from triton_fleet.hosting.deployment_checks import (
@@ -67,7 +67,7 @@ class CapacitySize:
 
     Attributes:
         value: An integer, 1 or more.
-        by_percent: Whether it is percent of the fleet, or else a number of instances.
+        by_percent: True for percent of the fleet, False for a number of instances.
     """
 
     value: int
@@ -154,9 +154,9 @@ class Deployment(ABC):
     """
 
     _divides_the_fleet: ClassVar[bool] = True
-    """Whether a part of the fleet is tried first."""
+    """True if a part of the fleet is tried first."""
     _replaces_in_batches: ClassVar[bool] = False
-    """Whether old instances go while new ones come, so that there are never two complete fleets."""
+    """True if old instances go while new ones come, so that there are never two complete fleets."""
 
     wait: Duration = _TEN_MINUTES
     maximum_time: Duration | None = None
@@ -217,7 +217,7 @@ class Deployment(ABC):
             problem
             for name, given in {**waits, "maximum_time": self.maximum_time}.items()
             if given
-            for problem in whole_time(given, name=name, where=where)
+            for problem in whole_quantity(given, name=name, where=where)
         ]
         if wrong:
             yield from wrong

@@ -8,7 +8,7 @@ from typing import Literal
 
 from aws_cdk import Size, Tokenization
 
-from triton_fleet.arguments.checks import in_unit, whole_size
+from triton_fleet.arguments.checks import in_unit, whole_quantity
 from triton_fleet.arguments.match import is_number_token
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
@@ -220,8 +220,8 @@ class TritonServer:
     def _shared_memory_problems(self, where: str) -> Iterator[Problem]:
         """Sizes that no Python model loads with: refused by the backend, or more than a container has."""
         given, growth = in_unit(self.shared_memory, "bytes"), in_unit(self.shared_memory_growth, "bytes")
-        yield from whole_size(self.shared_memory, name="shared_memory", where=where, unit="bytes")
-        yield from whole_size(
+        yield from whole_quantity(self.shared_memory, name="shared_memory", where=where, unit="bytes")
+        yield from whole_quantity(
             self.shared_memory_growth, name="shared_memory_growth", where=where, unit="bytes"
         )
         if growth == 0:

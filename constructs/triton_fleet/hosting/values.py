@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_fleet.arguments.checks import number_range, reservation_arn, size_range, time_range
+from triton_fleet.arguments.checks import number_range, quantity_range, reservation_arn
 from triton_fleet.arguments.tokens import known
 from triton_fleet.hosting.checks import resource_name
 from triton_fleet.hosting.variants import Hosting
@@ -27,7 +27,7 @@ def hosting_problems(hosting: Hosting, *, where: str) -> Iterator[Problem]:
         ("weight", hosting.weight, 0, 1e9),
     ):
         yield from number_range(known(number), least=least, most=most, name=name, where=where)
-    yield from size_range(
+    yield from quantity_range(
         hosting.volume_size, least=1, most=512, name="volume_size", where=where, unit="gibibytes"
     )
     for name, time, shortest in (
@@ -35,4 +35,4 @@ def hosting_problems(hosting: Hosting, *, where: str) -> Iterator[Problem]:
         ("model_download_timeout", hosting.model_download_timeout, 60),
         ("provision_timeout", hosting.provision_timeout, 300),
     ):
-        yield from time_range(time, least=shortest, most=3600, name=name, where=where)
+        yield from quantity_range(time, least=shortest, most=3600, name=name, where=where)

@@ -2,7 +2,7 @@
 
 - `alarms`: the alarms of `alarm_declarations` and `queue_alarms`, with `thresholds` and `cpu_runbooks`.
 - `alarm_metrics`: the metrics of alarms.
-- `dashboard`: made of `charts`, `queue_charts` and `cost`.
+- `dashboard`: the page, from `charts`, `queue_charts` and `cost`.
 - `rollback`, `warm_up`: the alarms that undo an update, and the requests that load models on a new fleet.
 - `notifications`: the topic that sends alarms to an address.
 - `checks`: the checks of all of these.

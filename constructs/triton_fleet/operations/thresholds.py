@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aws_cdk import Duration
 
-from triton_fleet.arguments.checks import Unit, in_unit, whole_time
+from triton_fleet.arguments.checks import Unit, in_unit, whole_quantity
 from triton_fleet.arguments.tokens import known
 from triton_fleet.arguments.typed import typed_fields
 from triton_fleet.operations.checks import alarm_threshold
@@ -73,6 +73,6 @@ class Thresholds:
         )
         for name, given, unit_of_metric, unit in times:
             place = f"{name}, {where}"
-            yield from whole_time(given, name="the threshold", where=place, unit=unit_of_metric)
+            yield from whole_quantity(given, name="the threshold", where=place, unit=unit_of_metric)
             counted = in_unit(given, unit_of_metric)
             yield from alarm_threshold(counted, lowest=1, below=None, unit=unit, where=place)
