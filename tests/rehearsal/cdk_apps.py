@@ -22,7 +22,7 @@ def write_app(folder: Path, source: str, **settings: Any) -> Path:
     return folder
 
 
-def cdk_of(aws: EmbeddedAws, app: Path, on_line: Callable[[str], object] = [].append) -> Cdk:
+def cdk_of(aws: EmbeddedAws, app: Path, on_line: Callable[[str], object] = lambda _: None) -> Cdk:
     """The command line in an app's folder; its output goes to a folder next to that."""
     environment = aws.environment(CDK_VALIDATION="false")
     return Cdk(environment=environment, directory=app, output=app.parent / "out", on_line=on_line, cli=CLI)
