@@ -34,8 +34,6 @@ from triton_models.check.target import PLAIN, CheckTarget
 from triton_models.config.pbtxt import to_text
 from triton_models.facts.releases import RELEASES
 
-pytestmark = pytest.mark.story
-
 FUZZ = os.environ.get("FLEET_FUZZ") == "1"
 EXAMPLES = int(os.environ.get("FLEET_FUZZ_EXAMPLES", "2000")) if FUZZ else 60
 
@@ -94,7 +92,10 @@ HAND_MADE = {
 SAGEMAKERS_OWN = {"config-missing", "ensemble-undetected"}
 HAND_MADE_ENSEMBLES = {**_but(SAGEMAKERS_OWN, ENSEMBLE), **VALID_ENSEMBLES}
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler, for a backend without weights")
+pytestmark = [
+    pytest.mark.story,
+    pytest.mark.skipif(COMPILER is None, reason="needs a C compiler, for a backend without weights"),
+]
 
 settled = settings(
     max_examples=EXAMPLES, database=None, derandomize=not FUZZ, suppress_health_check=list(HealthCheck)
