@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,19 @@ def test_the_names_of_models_are_folders_and_a_folders_forms_are_listed_as_they_
 def test_a_folder_without_forms_is_its_own_only_form(declare, models):
     declare("single")
     assert forms_of("single", models) == ["single"]
+
+
+def test_a_change_of_the_same_size_in_the_same_second_is_read(declare_forms, models, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = declare_forms()
+    load_build("net", models)
+    written = path.stat()
+
+    path.write_text(path.read_text().replace("as it is served", "as it now stood"))
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+
+    assert load_build("net", models).description == "as it now stood"
+    assert not (path.parent / "__pycache__").exists()
 
 
 def test_an_unknown_form_is_answered_with_the_close_name(declare_forms, models):

@@ -11,8 +11,9 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.matching import fits
@@ -277,6 +278,14 @@ def _missing_files(declared: Iterable[object], folder: Path) -> Iterator[tuple[o
                     )
 
 
+class _FreshLoader(SourceFileLoader):
+    """A loader without bytecode: Python takes a file of the same second and size for unchanged."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def _execute(path: Path) -> ModuleType:
     """Run a build.py in a package of its own, so that `from .network import ...` finds the file."""
     package = f"_model_build_{path.parent.name.replace('.', '%')}"  # a dot would make it a part of another
@@ -285,14 +294,15 @@ def _execute(path: Path) -> ModuleType:
             del sys.modules[stale]
     sys.modules[package] = ModuleType(package)
     sys.modules[package].__path__ = [str(path.parent)]
-    spec = importlib.util.spec_from_file_location(f"{package}.build", path)
-    if spec is None or spec.loader is None:
+    loader = _FreshLoader(f"{package}.build", str(path))
+    spec = importlib.util.spec_from_file_location(loader.name, path, loader=loader)
+    if spec is None:
         msg = f"no loader for {path}"
         raise AssertionError(msg)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except FleetError:
         raise
     except Exception as error:

@@ -202,7 +202,6 @@ def main() -> None:
     results = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # declarations may print to standard output
     gc.disable()  # the process ends before there is garbage worth collecting
-    sys.dont_write_bytecode = True  # a valid declaration is not read twice
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
     batch = json.load(sys.stdin)
