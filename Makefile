@@ -5,10 +5,12 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of short processes import the same modules: without bytecode, each compiles them.
+unexport PYTHONDONTWRITEBYTECODE
 # A lock names every package with its hashes: nothing is built, or taken from anywhere else.
 HASHED := --quiet --require-hashes --only-binary=:all:
-# Files in the order of tests/conftest.py, which starts the long ones first.
-PYTEST := pytest --numprocesses logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+# Workers and the order of the files are those of tests/conftest.py.
+PYTEST := pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help synth test test-all fuzz lint lock docs bench rehearse rehearse-all setup clean

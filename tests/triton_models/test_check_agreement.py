@@ -92,10 +92,7 @@ HAND_MADE = {
 SAGEMAKERS_OWN = {"config-missing", "ensemble-undetected"}
 HAND_MADE_ENSEMBLES = {**_but(SAGEMAKERS_OWN, ENSEMBLE), **VALID_ENSEMBLES}
 
-pytestmark = [
-    pytest.mark.story,
-    pytest.mark.skipif(COMPILER is None, reason="needs a C compiler, for a backend without weights"),
-]
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler, for a backend without weights")
 
 settled = settings(
     max_examples=EXAMPLES, database=None, derandomize=not FUZZ, suppress_health_check=list(HealthCheck)
