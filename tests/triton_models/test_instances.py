@@ -72,7 +72,7 @@ def test_an_unknown_instance_type_is_answered_with_close_ones_and_the_documented
     [
         ("a10", "did you mean A10G?"),
         ("A100", "did you mean A100-40GB or A100-80GB?"),
-        ("V200", "name the GPU of the endpoint's instance type, for ml.g5 that is A10G"),
+        ("V200", "use the GPU of the endpoint's instance type, such as A10G for ml.g5"),
     ],
 )
 def test_an_unknown_gpu_is_answered_with_a_close_one(given: str, fix: str) -> None:

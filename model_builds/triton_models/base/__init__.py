@@ -1,9 +1,9 @@
 """Errors, checks and small tools that every other room uses.
 
-`errors` has `Problem` and `FleetError`, the shape of every message to a user; `checks` gives a problem the
-id and the source of the check that found it. `outcome` is what a verb of the command line returns.
-`suggest` finds the name that a mistyped one meant. `processes`, `unix_http`, `source_files` and `digests`
-wrap the standard library.
+`errors` has `Problem` and `FleetError`, the form of every message to a user. `checks` adds the id and the
+source of the check that found a problem. `outcome` is the result of a command. `matching` compares values
+with annotated types, and `suggest` corrects mistyped names. `processes`, `unix_http`, `source_files` and
+`digests` wrap the standard library.
 
 Imports: nothing of ours.
 """

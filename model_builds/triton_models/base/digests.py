@@ -1,4 +1,4 @@
-"""The SHA-256 digest of a file, and of many."""
+"""SHA-256 digests of one file or many."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ _CHUNK_BYTES = 1 << 20
 
 
 def file_digest(path: Path | str) -> str:
-    """The digest of a file's content, hexadecimal, in constant memory.
+    """Return the hexadecimal digest of a file's content, using constant memory.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     digest = hashlib.sha256()
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  of thousands a Path costs as much again
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  a Path per file doubles the cost
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
 
 
 def digest_of(files: Mapping[str, str]) -> str:
-    """One digest of many files, whose digests are given by their names."""
+    """Return one digest for many files.
+
+    Args:
+        files: The digest of each file, by name.
+    """
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()

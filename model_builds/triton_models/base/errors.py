@@ -1,4 +1,4 @@
-"""Errors a person can act on: what was given, where, what was expected, why it matters, what to do."""
+"""Errors a person can act on: the value given, its place, the accepted values, the reason and the fix."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ class Problem:
     """One mistake, with everything needed to fix it.
 
     Attributes:
-        what: What was given, with its value quoted.
-        where: The file, field, argument or object that holds it.
+        what: The mistake, with the given value quoted.
+        where: The file, field, argument or object that holds the value.
         expected: The accepted values.
-        why: What goes wrong if it stays, in one sentence. May be empty.
+        why: The consequence of the mistake, in one sentence. May be empty.
         fix: The next thing to do.
-        rule: The stable id of the check that found it. Empty where no check did.
-        source: The link or the document that the check rests on. Empty where no check found it.
+        rule: The stable id of the check that found the problem. Empty if no check found it.
+        source: The link or document that supports the check. Empty if no check found the problem.
     """
 
     what: str
@@ -37,12 +37,12 @@ class Problem:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, str]:
-        """The problem as JSON-ready data, one key for each attribute."""
+        """Return the problem as JSON-ready data, with one key per attribute."""
         return asdict(self)
 
 
 class FleetError(Exception):
-    """One or more mistakes of the user, reported together; never a bug in this library.
+    """One or more mistakes by the user, reported together; never a bug in this library.
 
     The command line prints it without a traceback and exits with 1.
     """
@@ -58,12 +58,12 @@ class FleetError(Exception):
     def of(
         cls, *, what: str, where: str, expected: str, fix: str, why: str = "", rule: str = ""
     ) -> FleetError:
-        """An error with a single problem."""
+        """Return an error with a single problem."""
         return cls([Problem(what=what, where=where, expected=expected, fix=fix, why=why, rule=rule)])
 
 
 def raise_if_any(problems: Iterable[Problem]) -> None:
-    """Raise one FleetError that names every problem; return if there is none."""
+    """Raise one FleetError with all the problems; do nothing if there are none."""
     found = tuple(problems)
     if found:
         raise FleetError(found)

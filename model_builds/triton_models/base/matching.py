@@ -1,4 +1,4 @@
-"""Values held against annotated types, and both in the words of an error."""
+"""Comparison of values with annotated types, and descriptions of both for error messages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin
 from triton_models.base.suggest import did_you_mean
 
 IsA: TypeAlias = Callable[[object, Any], bool]
-"""Returns whether a value has a type without type arguments."""
+"""Returns True if a value has a type, which has no type arguments."""
 
 Mismatch: TypeAlias = tuple[str, object, Any]
-"""A place, what is there, and what is wanted."""
+"""A place, the value found there, and the annotated type."""
 
 Hint: TypeAlias = Callable[[object, Any], str]
-"""The fix for a value where a type is wanted; "" if it has none."""
+"""Returns the fix for a value that does not have the annotated type; "" if it has none to offer."""
 
 UNIONS = (Union, UnionType)
 COLLECTIONS = (Sequence, Collection, tuple)
@@ -31,7 +31,10 @@ _KINDS = (bool, int, float, str, bytes, list)
 
 
 def is_a(value: object, wanted: Any) -> bool:
-    """Return whether a value has a type. An int is a float too; a bool is no number, a str no sequence."""
+    """Return True if a value has a type.
+
+    An int is also a float. A bool is not a number, and a str is not a sequence.
+    """
     if type(value) is wanted:
         return True
     if isinstance(value, bool):
@@ -44,13 +47,13 @@ def is_a(value: object, wanted: Any) -> bool:
 
 
 def fits(value: object, wanted: Any, *, of_type: IsA = is_a) -> bool:
-    """Return whether a value has an annotated type."""
+    """Return True if a value has an annotated type."""
     return matcher(wanted, of_type)(value)
 
 
 @functools.cache
 def matcher(wanted: Any, of_type: IsA = is_a) -> Callable[[Any], bool]:
-    """The test for an annotated type, made once: a synthesis reads thousands of declarations."""
+    """Return the test for an annotated type, cached because a synthesis reads thousands of declarations."""
     origin, inner = get_origin(wanted), get_args(wanted)
     if wanted is Any:
         return lambda value: True
@@ -67,7 +70,7 @@ def matcher(wanted: Any, of_type: IsA = is_a) -> Callable[[Any], bool]:
 
 
 def _container_matcher(origin: Any, parts: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
-    """The test for a mapping or a collection, by the tests for what it holds."""
+    """Return the test for a mapping or a collection, given the tests for its parts."""
     first, last = parts[0], parts[-1]
     if origin is Mapping:
         return lambda value: (
@@ -77,10 +80,10 @@ def _container_matcher(origin: Any, parts: Sequence[Callable[[Any], bool]]) -> C
 
 
 def mismatches(place: str, value: object, wanted: Any, *, of_type: IsA = is_a) -> Iterator[Mismatch]:
-    """Each place where another type is wanted.
+    """Yield each place whose value does not have the annotated type.
 
     Args:
-        place: How to name the value; its elements are named after it.
+        place: The name of the value in messages; the names of its elements begin with it.
         value: The given value.
         wanted: The annotation.
         of_type: The test for a type without type arguments.
@@ -89,12 +92,12 @@ def mismatches(place: str, value: object, wanted: Any, *, of_type: IsA = is_a) -
     if fits(value, wanted, of_type=of_type):
         return
     if origin in UNIONS and not isinstance(value, str):
-        # A list as it should be, with an element that should not, is reported by that element.
+        # If only an element of a list is wrong, report the element rather than the list.
         within = [each for each in inner if get_origin(each) in COLLECTIONS]
         wanted = next((each for each in within if _is_collection(value, get_origin(each))), wanted)
         origin, inner = get_origin(wanted), get_args(wanted)
     if origin in COLLECTIONS and _is_collection(value, origin):
-        assert isinstance(value, Collection)  # noqa: S101 -- as all of the origins are
+        assert isinstance(value, Collection)  # noqa: S101 -- every origin in COLLECTIONS is one
         for index, each in enumerate(value):
             yield from mismatches(f"{place}[{index}]", each, inner[0], of_type=of_type)
     elif origin is Mapping and isinstance(value, Mapping):
@@ -110,7 +113,7 @@ def _is_collection(value: object, origin: Any) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value as its user wrote it, shortened; of an object without such a form its class."""
+    """Return a value as the user wrote it, shortened; for an object without a literal form, its class."""
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     text = value.__name__ if isinstance(value, type) else ascii(value)
@@ -120,18 +123,18 @@ def shown(value: object) -> str:
 
 
 def with_kind(value: object) -> str:
-    """A value with its type, such as "'5' (str)", unless the value itself shows it."""
+    """Return a value with its type, such as "'5' (str)", unless the type is obvious from the value."""
     if isinstance(value, type):
         return f"{shown(value)} (class)"
     return f"{shown(value)} ({type(value).__name__})" if type(value) in _KINDS else shown(value)
 
 
 def described(wanted: Any, *, class_name: Callable[[Any], str] | None = None) -> str:
-    """A type.
+    """Describe a type in words.
 
     Args:
         wanted: The annotation.
-        class_name: The words for a class; by default its name with an article.
+        class_name: Returns the words for a class; by default, its name with an article.
     """
     name = class_name or _class_name
     origin, inner = get_origin(wanted), get_args(wanted)
@@ -151,7 +154,7 @@ def described(wanted: Any, *, class_name: Callable[[Any], str] | None = None) ->
 def advice(
     given: object, wanted: Any, *, hints: Sequence[Hint] = (), class_name: Callable[[Any], str] | None = None
 ) -> str:
-    """The fix for a value of another type: by these hints, or by those that hold everywhere."""
+    """Return the fix for a value of the wrong type, from these hints or else from the general ones."""
     choices = get_args(wanted) if get_origin(wanted) in UNIONS else (wanted,)
     for each in choices:
         for hint in (*hints, _of_lists, _of_strings, _of_numbers, _of_enumerations):
@@ -162,7 +165,7 @@ def advice(
 
 
 def one_of_enumeration(wanted: type[Enum]) -> str:
-    """An enumeration by its members, or by the first of many."""
+    """Describe an enumeration by its members, or by the first one if there are many."""
     names = [f"{wanted.__name__}.{member.name}" for member in wanted]
     if len(names) <= _MOST_LISTED:
         return f"one of {', '.join(names)}"
@@ -170,7 +173,7 @@ def one_of_enumeration(wanted: type[Enum]) -> str:
 
 
 def with_article(name: str) -> str:
-    """A name with "a" or "an"."""
+    """Return a name with "a" or "an"."""
     return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
 
 

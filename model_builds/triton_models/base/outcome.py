@@ -1,4 +1,4 @@
-"""The output of a verb of the command line: progress while it works, a result at the end."""
+"""The output of a command: progress while it works, and a result at the end."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 
 class Outcome(Protocol):
-    """The result of a verb. It is shown as data or as lines, never both."""
+    """The result of a command. It is printed as data or as lines, never both."""
 
     @property
     def exit_code(self) -> int:
-        """0 if what was asked for is true or done, else 1."""
+        """0 on success, otherwise 1."""
 
     def as_dict(self) -> dict[str, Any]:
         """The result as one JSON-ready document, for --json."""
@@ -22,7 +22,7 @@ class Outcome(Protocol):
 
 
 def progress(message: str) -> None:
-    """Say what is being done, to a person who is watching: on standard error, and only on a terminal."""
+    """Report progress to a person: on standard error, and only if that is a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"{message}\n")
         sys.stderr.flush()

@@ -16,10 +16,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def tie_to_parent() -> None:
-    """Make the kernel end the calling process when its parent dies; for a child's `preexec_fn`.
+    """Make the kernel kill the calling process when its parent dies; for a child's `preexec_fn`.
 
-    The parent is the thread that started the child, so start it from one that lives as long as the
-    child is needed. Only Linux can do it; elsewhere this does nothing.
+    The parent is the thread that started the child, so that thread must live as long as the child is
+    needed. Works on Linux only; elsewhere this does nothing.
     """
     if sys.platform == "linux":
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -28,9 +28,9 @@ def tie_to_parent() -> None:
 def end_group(
     process: subprocess.Popen[str] | subprocess.Popen[bytes], first: signal.Signals = signal.SIGTERM
 ) -> None:
-    """End a process started with `start_new_session=True` and everything that it started.
+    """End a process started with `start_new_session=True`, and everything it started.
 
-    Asks with the first signal, waits a little, then kills. Returns when the process is gone.
+    Sends the first signal, waits a few seconds, then kills. Returns when the process is gone.
     """
     _signal_group(process.pid, first)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -47,7 +47,7 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 
 @contextlib.contextmanager
 def stopped_by_sigterm() -> Iterator[None]:
-    """Let what a build service sends to end a build do what Ctrl-C does."""
+    """Treat SIGTERM, which build services send to end a build, like Ctrl-C."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The files of a source folder: all of them, but for what tools leave behind."""
+"""The files of a source folder, except those that tools leave behind."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ LEFTOVERS: Final = (
     ".git",
     ".ipynb_checkpoints",
 )
-"""The names of files and folders that tools leave behind: shell patterns, which gitignore reads alike."""
+"""Names of files and folders that tools leave behind, as shell patterns that gitignore reads the same way."""
 
 _LEFTOVER = re.compile("|".join(map(fnmatch.translate, LEFTOVERS)))
 
 
 def source_files(folder: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
-    """The files in a folder and below it, in an order that is the same on every machine.
+    """Return the files in a folder and below it, in the same order on every machine.
 
     Args:
         folder: The folder.
-        without: Names in the folder itself that do not count.
+        without: Names to skip in the folder itself.
 
     Raises:
         OSError: A folder cannot be read.
@@ -40,11 +40,11 @@ def source_files(folder: Path, *, without: Collection[str] = ()) -> Iterator[Pat
 
 
 def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
-    """The digest of each file's content, by its path in the folder.
+    """Return the digest of each file's content, by its path in the folder.
 
     Args:
         folder: The folder.
-        without: Names in the folder itself that do not count.
+        without: Names to skip in the folder itself.
 
     Raises:
         FleetError: A file or folder cannot be read.
@@ -56,14 +56,14 @@ def contents(folder: Path, *, without: Collection[str] = ()) -> dict[str, str]:
             what=f"a file of the source folder cannot be read: {error.strerror or error}",
             where=str(error.filename or folder),
             expected="files that can be read",
-            why="builds are made from all of them, and whether a model has changed depends on them",
-            fix="fix or remove it",
+            why="builds use all of them, and a change to any of them changes the model",
+            fix="make it readable, or remove it",
             rule="unreadable",
         ) from None
 
 
 def _walk(folder: str, prefix: str, without: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The path of each file in the folder, and its own."""
+    """Yield the path of each file in the folder, relative and full."""
     with os.scandir(folder) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:

@@ -1,4 +1,4 @@
-"""HTTP over a Unix socket, which only its user can open."""
+"""HTTP over a Unix socket, which only the user who owns it can open."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from urllib3.connection import HTTPConnection
 
 
 class UnixSocketPool(urllib3.HTTPConnectionPool):
-    """Connections to a server at a Unix socket; everything else is as with a TCP port.
+    """Connections to a server at a Unix socket, used like connections to a TCP port.
 
     Args:
-        path: The socket, however long its name.
-        connections: How many are kept open between requests.
+        path: The path of the socket, which may be of any length.
+        connections: Number of connections kept open between requests.
     """
 
     def __init__(self, path: Path, *, connections: int = 1) -> None:
@@ -34,7 +34,7 @@ class _UnixSocketConnection(HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        """Connect, by way of the folder: a socket's name has at most 107 bytes, and a folder's any number."""
+        """Connect through the open folder: a socket's path is limited to 107 bytes, a folder's is not."""
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         folder = -1
         try:

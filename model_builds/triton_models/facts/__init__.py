@@ -1,9 +1,9 @@
 """Tables about AWS, Triton, TensorRT and GPUs, each row with its source and date.
 
-Start with `releases` and `instances`: what a Triton release contains, and what an instance type has.
-`host_amis`, `image_contents`, `tensorrt`, `shared_memory` and `payload` hold what follows from either;
-`prices` and `cost` what an hour costs; `build_machines` where builds run. `quotas` compares `quota_needs`
-with an account.
+Start with `releases`, the contents of Triton releases, and `instances`, the hardware of instance types.
+`host_amis`, `image_contents`, `tensorrt`, `shared_memory` and `payload` hold facts that follow from these.
+`prices` and `cost` are about money, and `build_machines` about the machines that builds run on. `quotas`
+compares `quota_needs` with an account.
 
 Imports: base.
 """

@@ -1,9 +1,9 @@
-"""The cost of a fleet, as an explicit calculation: instances, hours and a price.
+"""The cost of a fleet, as an explicit calculation from instances, hours and a price.
 
-Blog post 004 of AWS says that two ensembles on one ml.g4dn.4xlarge cost half of what they cost on an endpoint
-each, "over $13,000" a year: 1.505 USD x 8,760 h = 13,184 USD is what the endpoint costs that is not needed.
-With n models on an endpoint of the same size the saving is (n - 1) / n; what limits n is GPU memory and
-traffic, not money.
+Blog post 004 of AWS says that two ensembles on one ml.g4dn.4xlarge cost half as much as on separate endpoints
+and save "over $13,000" a year: the endpoint that is not needed costs 1.505 USD x 8,760 h = 13,184 USD.
+With n models on one endpoint of the same size, the saving is (n - 1) / n. GPU memory and traffic limit n, not
+money.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CURRENCY = " USD"
 _WHOLE_FROM = 10
 
 HOURS_PER_MONTH = 730
-"""A twelfth of a year, as in AWS's own calculator."""
+"""A twelfth of a year, as in AWS's calculator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +25,11 @@ class Estimate:
     """The monthly cost of an endpoint's instances, without storage, requests, logs and builds.
 
     Attributes:
-        instance_type: The endpoint's.
-        price: Of an instance.
-        min_instances: The fewest that auto scaling keeps; with all of them, the floor.
-        max_instances: The most.
-        models: The number of models on it.
+        instance_type: The instance type of the endpoint.
+        price: The price of one instance.
+        min_instances: The minimum capacity of auto scaling; its cost is the floor.
+        max_instances: The maximum capacity of auto scaling.
+        models: The number of models on the endpoint.
     """
 
     instance_type: str
@@ -45,12 +45,12 @@ class Estimate:
 
     @property
     def floor(self) -> float:
-        """USD per month with the minimum capacity: the cost without requests."""
+        """USD per month at the minimum capacity: the cost without any requests."""
         return self.instance * self.min_instances
 
     @property
     def ceiling(self) -> float:
-        """USD per month with the maximum capacity all the time: the upper limit."""
+        """USD per month at the maximum capacity all the time: the upper limit."""
         return self.instance * self.max_instances
 
     @property
@@ -65,7 +65,7 @@ class Estimate:
 
     @property
     def saving(self) -> float | None:
-        """The saved share of that cost, from 0 to 1; None without models."""
+        """The share of the cost of separate endpoints that is saved, from 0 to 1; None without models."""
         return 1 - self.floor / self.apart if self.apart else None
 
     def lines(self) -> Iterator[str]:
@@ -88,7 +88,7 @@ class Estimate:
 
 
 def dollars(amount: float) -> str:
-    """Return a readable amount, without cents from ten dollars on."""
+    """Return a readable amount, without cents if it is ten dollars or more."""
     digits = 0 if abs(amount) >= _WHOLE_FROM else 2
     return f"{amount:,.{digits}f}{_CURRENCY}"
 

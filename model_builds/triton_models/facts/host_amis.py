@@ -1,14 +1,15 @@
 """Host images (AMIs) of SageMaker endpoints, with their drivers and supported GPUs.
 
-Read on 2026-11-22. AWS's page about them has a column "compatible instance types", whose rows for drivers 550
-and 580 could not be read here; REPORTS holds what others report.
+Read on 2026-11-22. AWS's page about them has a column "compatible instance types". Its rows for drivers 550
+and 580 could not be read; REPORTS holds reports by others instead.
 
 * Names, drivers, CUDA versions: ProductionVariantInferenceAmiVersion of the SageMaker API (botocore 1.44.5).
 * https://docs.aws.amazon.com/sagemaker/latest/dg/inference-gpu-drivers.html: the default host of ml.g4dn,
-  ml.g5, ml.p4d and ml.p4de has driver 470, which starts no release in our table. So an AMI is named.
-* That the CUDA majors of AMI and container must be equal: aws/deep-learning-containers pull request 6187
-  (2026-06-05), in which a container of CUDA 12.9 hung in Creating under gpu-4-1, without a log.
-* The oldest driver of Blackwell GPUs: the release notes of CUDA 12.8. Of ml.g7: NVIDIA/aicr issue 2743 and
+  ml.g5, ml.p4d and ml.p4de has driver 470, which cannot start any release in our table. So the AMI must be
+  named.
+* The CUDA majors of AMI and container must be equal: aws/deep-learning-containers pull request 6187
+  (2026-06-05), in which a container with CUDA 12.9 hung in Creating under gpu-4-1, without a log.
+* The oldest driver for Blackwell GPUs: the release notes of CUDA 12.8. For ml.g7: NVIDIA/aicr issue 2743 and
   awslabs/amazon-eks-ami pull request 2768.
 """
 
@@ -31,9 +32,9 @@ class HostAmi:
     """A host image for GPUs.
 
     Attributes:
-        name: Its InferenceAmiVersion.
-        driver: The version of its NVIDIA driver, as far as AWS states it.
-        cuda_major: The major version of CUDA that it is for.
+        name: The InferenceAmiVersion.
+        driver: The version of the NVIDIA driver, as precisely as AWS states it.
+        cuda_major: The major version of CUDA that it supports.
     """
 
     name: str
@@ -64,11 +65,11 @@ class Report:
     """A report about an AMI on an instance family.
 
     Attributes:
-        family: Such as "g5".
-        ami: The end of its name.
-        works: True if it started and answered or is meant to, False if it was refused.
-        source: Where it is reported.
-        note: Of what exactly.
+        family: The instance family, such as "g5".
+        ami: The end of the AMI's name.
+        works: True if an endpoint started and answered, or is supposed to; False if the AMI was refused.
+        source: The origin of the report.
+        note: Details of the report.
     """
 
     family: str
@@ -81,9 +82,9 @@ class Report:
 _SAMPLES = "aws-samples/sagemaker-genai-hosting-examples"
 _AUTOGLUON = "autogluon/autogluon-cloud, infer_sagemaker_ami_version"
 
-# Why 25.09 with gpu-4-1 stays the default of ml.g5: two sources use it on sizes with one GPU, and the only
-# refusal is of a size with four. No report is about a multi-model endpoint. The way out needs no other code:
-# release 25.04, whose AMI is gpu-3-1, or `inference_ami`.
+# 25.09 with gpu-4-1 stays the default for ml.g5: two sources use it on sizes with one GPU, and the only
+# refusal is for a size with four. No report is about a multi-model endpoint. If it fails, use release 25.04,
+# whose AMI is gpu-3-1, or `inference_ami`; neither needs a code change.
 REPORTS = (
     Report(
         family="g4dn",
@@ -114,10 +115,10 @@ REPORTS = (
 
 
 def default_ami(instance: InstanceType, release: Release) -> str | None:
-    """Return the host image of a release on an instance type.
+    """Return the host image for a release on an instance type.
 
-    None without a GPU, and where the driver of the release's AMI is too old for the GPU: then the host is
-    SageMaker's own choice for the type, which runs its GPU.
+    None for a type without a GPU, or if the driver of the release's AMI is too old for the GPU. SageMaker
+    then chooses a host for the type, with a driver that supports its GPU.
     """
     if instance.gpu is None or release.inference_ami is None:
         return None
@@ -126,7 +127,7 @@ def default_ami(instance: InstanceType, release: Release) -> str | None:
 
 
 def too_old(ami: HostAmi, instance: InstanceType) -> bool:
-    """Return whether an AMI's driver does not support the GPU of an instance type."""
+    """Return True if an AMI's driver is too old for the GPU of an instance type."""
     return int(ami.driver) < int(OLDEST_DRIVERS.get(family(instance), "0"))
 
 

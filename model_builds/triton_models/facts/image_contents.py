@@ -2,14 +2,14 @@
 
 Sources, read on 2026-11-22:
 
-* NVIDIA's image: `enable_all` in build.py of triton-inference-server/server, r23.12 to r26.06. All name the
-  same, but for TensorFlow, which left with 25.03 (`releases.REMOVED_BACKENDS`). vLLM and TensorRT-LLM
-  have images of their own, with the Python backend alone.
-* Without CUDA: docs/customization_guide/build.md of the same, "CPU-Only Build". It leaves out DALI as well,
-  which dali_backend's own build can do without CUDA: whether AWS's `-cpu` image has it is not known, and is
-  not refused.
-* AWS's image: nowhere documented. Its maintainers say that what SageMaker needs is in NVIDIA's
-  (aws/deep-learning-containers issue 4047), so the contents of NVIDIA's are taken for AWS's.
+* NVIDIA's image: `enable_all` in build.py of triton-inference-server/server, r23.12 to r26.06. All branches
+  name the same contents, except TensorFlow, which was removed in 25.03 (`releases.REMOVED_BACKENDS`). vLLM
+  and TensorRT-LLM have separate images, with only the Python backend.
+* Images without CUDA: docs/customization_guide/build.md of the same repository, "CPU-Only Build". It leaves
+  out DALI as well, although dali_backend can be built without CUDA. It is unknown if AWS's `-cpu` image has
+  DALI, so models with DALI are not refused.
+* AWS's image: not documented. Its maintainers say that NVIDIA's image has what SageMaker needs
+  (aws/deep-learning-containers issue 4047), so this table assumes the same contents.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from triton_models.facts.releases import REMOVED_BACKENDS, Release
 
 IMAGE_SERVER = Path("/opt/tritonserver/bin/tritonserver")
-"""The folder of the server in NVIDIA's images, which is also on their PATH."""
+"""The path of the server in NVIDIA's images; its folder is also on their PATH."""
 
 _BACKENDS = frozenset(
     {
@@ -46,13 +46,13 @@ BACKEND_LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {name: (f"libtriton_{name}.so",) for name in sorted(_BACKENDS)}
     | {"pytorch": ("libtriton_pytorch.so", "model.py")}
 )
-"""The valid values of `runtime`, by backend. PyTorch's model.py is in pytorch_backend from r24.01 on."""
+"""The valid values of `runtime`, by backend. PyTorch's model.py is in pytorch_backend since r24.01."""
 
 REPOSITORY_AGENTS = frozenset({"checksum"})
-"""The agents of the model repository in every image."""
+"""The repository agents in every image."""
 
-# Top-level modules of the image's Python beyond its standard library: create_dockerfile_linux in build.py of
-# server, r23.12 to r26.05. From 24.12 on, requirements.txt of server's python/openai with what that requires.
+# Top-level modules of the image's Python besides the standard library: create_dockerfile_linux in build.py of
+# server, r23.12 to r26.05. Since 24.12 also requirements.txt of server's python/openai, and its dependencies.
 _MODULES = frozenset({"c_python_backend_utils", "numpy", "pip", "pkg_resources", "setuptools", "wheel"})
 _MODULES_SINCE: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -75,18 +75,18 @@ def backends(release: Release | None = None, *, cpu: bool = False) -> frozenset[
     """Return the backends of an image.
 
     Args:
-        release: The release; None for what any of them has.
-        cpu: The image for instances without a GPU, AWS's `-cpu`.
+        release: The release; None for the backends of all releases together.
+        cpu: True for the image for instances without a GPU, AWS's `-cpu`.
     """
     gone = {name for name, since in REMOVED_BACKENDS.items() if release is not None and release.name >= since}
     return _BACKENDS - gone - (_NEED_CUDA if cpu else frozenset())
 
 
 def python_packages(release: Release | None = None) -> frozenset[str]:
-    """Return the modules that Python models can import from a release's image; from any without a release.
+    """Return the modules that Python models can import from a release's image.
 
     Args:
-        release: The release; None for what any of them has.
+        release: The release; None for the modules of all releases together.
     """
     since = (each for name, each in _MODULES_SINCE.items() if release is None or release.name >= name)
     return _MODULES.union({"triton_python_backend_utils"}, *since)
@@ -96,7 +96,7 @@ def added(record: Mapping[str, Any]) -> frozenset[str]:
     """Return the backends, agents and modules that a custom image adds.
 
     Args:
-        record: What build.json says.
+        record: The content of build.json.
     """
     said = record.get(CUSTOM_IMAGE_ADDS)
     return frozenset(str(name) for name in said) if isinstance(said, list) else frozenset()

@@ -5,9 +5,10 @@ Sources, as read on 2026-11-21:
 * Sizes, GPU counts, GPU memory as AWS reports it and instance store:
   https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html, .../pg.html (P3), .../gp.html (M),
   .../co.html (C) and .../mo.html (R).
-* What real-time hosting accepts: the enumeration ProductionVariantInstanceType of the SageMaker API, in
+* Instance types for real-time hosting: the enumeration ProductionVariantInstanceType of the SageMaker API, in
   botocore 1.44.5.
-* What a multi-model endpoint accepts: https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html
+* Instance types for multi-model endpoints:
+  https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html
 * Compute capabilities: https://developer.nvidia.com/cuda-gpus
 
 Left out on purpose: ml.p2 (K80: no release in `releases` supports it) and ml.p6e-gb200 (arm64; the Triton
@@ -32,12 +33,12 @@ DEFAULT_INSTANCE_TYPE = "ml.g5.2xlarge"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU model. A TensorRT plan loads only on its compute capability, and is tuned for the model.
+    """A GPU model. A TensorRT plan loads only on GPUs of its compute capability, and is tuned for one model.
 
     Attributes:
-        name: The name used everywhere here, such as "A10G" or "A100-40GB".
-        compute_capability: NVIDIA's number, such as "8.6". L4 and L40S share 8.9, and TensorRT warns of
-            a plan of the other.
+        name: The name used throughout this project, such as "A10G" or "A100-40GB".
+        compute_capability: NVIDIA's number, such as "8.6". L4 and L40S share 8.9, and TensorRT warns about
+            a plan that was compiled on the other.
         memory_gib: Memory of one GPU in GiB as AWS reports it (an A10G shows 22 of its nominal 24).
     """
 
@@ -51,15 +52,15 @@ class InstanceType:
     """A SageMaker hosting instance type.
 
     Attributes:
-        name: Such as "ml.g5.2xlarge".
-        gpu: Its GPU model; None on a type without one.
+        name: SageMaker's name for it, such as "ml.g5.2xlarge".
+        gpu: Its GPU model; None for a type without a GPU.
         gpu_count: Number of GPUs.
         vcpus: Number of virtual CPUs.
         memory_gib: Host memory in GiB.
         nvme_gb: Local NVMe in GB (10**9 bytes), which is also the disk cache of a multi-model endpoint; 0
-            where there is none. Types that have it refuse VolumeSizeInGB.
-        multi_model_documented: AWS lists the type for multi-model endpoints. Whether others are accepted is
-            not documented, and is found out only when the endpoint is created.
+            without local NVMe. Types that have it refuse VolumeSizeInGB.
+        multi_model_documented: True if AWS lists the type for multi-model endpoints. AWS does not document
+            if others are accepted; only the creation of the endpoint shows it.
     """
 
     name: str
@@ -115,9 +116,9 @@ def _family(
 
 
 def _cpu_family(family: str, gib_per_vcpu: int, vcpus: tuple[int, ...]) -> dict[str, InstanceType]:
-    """A family without GPU and without instance store: its sizes are multiples of the 4 vCPUs of an xlarge.
+    """Return a family without GPU or instance store; its sizes are multiples of the 4 vCPUs of an xlarge.
 
-    A multi-model endpoint takes every CPU type.
+    Multi-model endpoints accept every CPU type.
     """
     sizes = {2: "large", 4: "xlarge"}
     rows = tuple(
@@ -237,7 +238,7 @@ def gpu(name: str) -> Gpu:
     """Return the GPU model with that name.
 
     Raises:
-        FleetError: No such GPU model is known.
+        FleetError: The GPU model is unknown.
     """
     try:
         return GPUS[name]
@@ -250,7 +251,7 @@ def gpu(name: str) -> Gpu:
             fix=did_you_mean(
                 name,
                 GPUS,
-                otherwise="name the GPU of the endpoint's instance type, for ml.g5 that is A10G",
+                otherwise="use the GPU of the endpoint's instance type, such as A10G for ml.g5",
                 cutoff=CLOSER,
             ),
         ) from None
@@ -260,7 +261,7 @@ def instance_type(name: str) -> InstanceType:
     """Return the SageMaker hosting instance type with that name.
 
     Raises:
-        FleetError: No such instance type is known; close matches and the documented ones are named.
+        FleetError: The instance type is unknown; the message has close matches and the documented types.
     """
     try:
         return INSTANCE_TYPES[name]

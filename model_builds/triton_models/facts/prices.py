@@ -1,9 +1,9 @@
 """Hourly prices of instances: SageMaker real-time hosting on demand, in US dollars.
 
-A price is a fact with a date. Those of the AWS price list were read from its public files, which need no
-account: https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/AmazonSageMaker/current/us-east-1/index.json,
-usage types USE1-Host:ml.*. The others were published by third parties and not compared with it. Other regions
-cost more, savings plans less: what you pay is given by hand wherever a price is used.
+Every price has a date. Those of the AWS price list were read from its public files, which need no account:
+https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/AmazonSageMaker/current/us-east-1/index.json,
+usage types USE1-Host:ml.*. The others were published by third parties and not compared with that list. Other
+regions cost more, and savings plans less: you can pass your own price wherever a price is used.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Price:
     """The price of an instance type.
 
     Attributes:
-        usd_per_hour: For one instance, on demand.
-        region: Where; None if whoever gave the price did not say.
-        source: Who says so.
-        dated: When the source said so: a date, or a year if it says no more; None if not at all.
+        usd_per_hour: USD per hour for one instance, on demand.
+        region: The region of the price; None if the source does not name it.
+        source: The publisher of the price.
+        dated: The date or the year of the source; None if it has neither.
     """
 
     usd_per_hour: float
@@ -36,7 +36,7 @@ class Price:
     dated: str | None = None
 
 
-_Row = tuple[str, str, str, Mapping[str, float]]  # region, source, date, USD an hour by instance type
+_Row = tuple[str, str, str, Mapping[str, float]]  # region, source, date, USD per hour by instance type
 
 _ROWS: tuple[_Row, ...] = (
     ("us-east-1", _PRICE_LIST, "2026-08-17", {"ml.g5.xlarge": 1.408, "ml.g5.2xlarge": 1.515}),
@@ -95,7 +95,7 @@ PRICES: Mapping[str, Price] = MappingProxyType(
         for name, usd in row.items()
     }
 )
-"""The known prices, by the name of the instance type."""
+"""The known prices, by instance type."""
 
 CODEBUILD_PRICES: Mapping[str, Price] = MappingProxyType(
     {
@@ -103,5 +103,4 @@ CODEBUILD_PRICES: Mapping[str, Price] = MappingProxyType(
         "LINUX_CONTAINER": Price(usd_per_hour=1.2, source=_PUBLISHED, region="us-east-1", dated="2026"),
     }
 )
-"""Hourly prices of CodeBuild machines, by the type of their environment: the one with an A10G, and
-general1.large."""
+"""Hourly prices of two CodeBuild machines, by environment type: the one with an A10G, and general1.large."""

@@ -2,11 +2,11 @@
 
 Sources, read 2026-11-22:
 
-* https://docs.aws.amazon.com/general/latest/gr/sagemaker.md: SageMaker's have a name for each instance type.
-* https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html: CodeBuild's. Their codes are those that
-  `aws service-quotas list-service-quotas` gave others. New accounts have 0 or 1 of each.
+* https://docs.aws.amazon.com/general/latest/gr/sagemaker.md: SageMaker's quotas, one name per instance type.
+* https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html: CodeBuild's quotas. Their codes are from
+  outputs of `aws service-quotas list-service-quotas` published by others. New accounts have 0 or 1 of each.
 * https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-blue-green.html: an update starts a
-  fleet of the same size next to the old one; so does an endpoint of another release or instance type.
+  fleet of the same size next to the old one. Changing the release or the instance type does so too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from triton_models.facts.build_machines.processing import processing_type
 from triton_models.facts.instances import InstanceType
 
 DEFAULT_MAX_CAPACITY = 4
-"""The default maximum capacity in the app of this repository."""
+"""The default maximum capacity of the app in this repository."""
 
 MACHINES = ("automatic", "on-demand", "processing-job", "none")
 
@@ -35,10 +35,10 @@ class Need:
 
     Attributes:
         service: The service's code in Service Quotas.
-        name: The quota's name there.
-        least: The value that is needed.
-        what: What needs it.
-        code: Its code where it is documented; None where the name has to be looked up.
+        name: The quota's name in Service Quotas.
+        least: The lowest sufficient value.
+        what: The part of the fleet that needs the quota.
+        code: The quota's code, if known; None if the quota must be looked up by name.
     """
 
     service: str
@@ -61,11 +61,12 @@ def needs(
 
     Args:
         instance: The endpoint's instance type.
-        region: Where it is deployed.
-        instances: The most that it scales to.
-        builds: The most builds at a time.
-        machine: What builds run on, one of MACHINES. "automatic" is what `ModelBuildProject` chooses unasked.
-        build_type: The instance type of Processing jobs; the endpoint's by default.
+        region: The region of the endpoint.
+        instances: The maximum number of instances that the endpoint scales to.
+        builds: The maximum number of parallel builds.
+        machine: The build machine, one of MACHINES. "automatic" is the default choice of `ModelBuildProject`.
+        build_type: The instance type of Processing jobs; by default the endpoint's, or the smallest other
+            type with the same GPU.
     """
     endpoint = Need(
         service="sagemaker",
@@ -114,12 +115,13 @@ def build_needs(
 
 
 def quota_codes(*, gpu: bool, on_demand: bool, small: bool) -> list[str]:
-    """Return the codes of CodeBuild's quotas that any number of builds needs.
+    """Return the codes of the CodeBuild quotas that builds need, whatever their number.
 
     Args:
-        gpu: Whether the builds compile on a GPU.
-        on_demand: Whether on a machine of CodeBuild on demand, rather than a job or a reserved one.
-        small: Whether there are small builds too: the steps of a run, or one that starts a job.
+        gpu: True if the builds compile on a GPU.
+        on_demand: True if they run on CodeBuild's on-demand machines; False for Processing jobs and reserved
+            machines.
+        small: True if there are also small builds: the steps of a run, or the one that starts a job.
     """
     codes = [_SMALL] if small else []
     return [*codes, _GPU_SMALL if gpu else _LARGE] if on_demand else codes

@@ -1,10 +1,10 @@
 """`fleet check-quotas`: check that the account's service quotas suffice for the endpoint and its builds.
 
-In a new account the quotas of GPU instances are 0, and a deployment finds that out after minutes. Raising one
-takes AWS from minutes to days.
+In a new account the quotas for GPU instances are 0, and a deployment fails on them only after minutes. AWS
+takes minutes to days to raise a quota.
 
-The codes of SageMaker's quotas differ for every instance type and are in no document, so a quota is found by
-its name. What a fleet needs of them is in `quota_needs`.
+The codes of SageMaker's quotas differ per instance type and are not documented, so quotas are found by name.
+`quota_needs` has the quotas that a fleet needs.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Quota:
     """A quota with the account's value.
 
     Attributes:
-        need: What it is needed for.
-        code: Its code in Service Quotas.
+        need: The need that the quota must meet.
+        code: The quota's code in Service Quotas.
         value: The account's value in the region.
-        adjustable: Whether AWS raises it on request.
+        adjustable: True if AWS raises the quota on request.
     """
 
     need: Need
@@ -62,8 +62,8 @@ class Quotas:
     """The outcome of `fleet check-quotas`.
 
     Attributes:
-        region: Where.
-        quotas: Each quota that was read.
+        region: The region of the quotas.
+        quotas: The quotas that were read.
     """
 
     region: str
@@ -110,12 +110,12 @@ def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
     """Read the account's values.
 
     Args:
-        wanted: The quotas.
+        wanted: The quotas to read.
         client: A client of Service Quotas, in the region.
 
     Raises:
-        FleetError: Service Quotas has no quota of a name; all such are details.
-        botocore.exceptions.ClientError: It must not be read.
+        FleetError: Service Quotas has no quota with one of the names; one problem per name.
+        botocore.exceptions.ClientError: The caller lacks permission to read a quota.
     """
     listed: dict[tuple[str, str], Mapping[str, Any]] = {}
     for service in dict.fromkeys(need.service for need in wanted if need.code is None):
@@ -151,7 +151,7 @@ def run(arguments: argparse.Namespace) -> Quotas:
 
 
 def _by_name(service: str, names: set[str], client: Any) -> dict[str, Mapping[str, Any]]:
-    """Return the quotas with these names. SageMaker has thousands, so the listing stops early if possible."""
+    """Return the quotas with these names. The listing has thousands, and stops when all are found."""
     found: dict[str, Mapping[str, Any]] = {}
     pages = client.get_paginator("list_aws_default_service_quotas").paginate(
         ServiceCode=service, PaginationConfig={"PageSize": 100}
@@ -179,7 +179,7 @@ def _unknown(need: Need) -> FleetError:
         what=f"Service Quotas has no quota {need.name!r}",
         where=f"the quotas of {need.service}",
         expected="a quota of that name in the region",
-        why="the region does not offer the instance type for that, or the quota was renamed",
+        why="the region does not offer the instance type for this use, or the quota was renamed",
         fix="choose another --region or instance type, or find the quota in the Service Quotas console",
         rule=_RULE,
     )

@@ -2,17 +2,17 @@
 
 Sources, as read on 2026-11-21:
 
-* Which releases AWS publishes: docs/src/data/sagemaker-tritonserver/ of aws/deep-learning-containers (read on
+* Releases that AWS publishes: docs/src/data/sagemaker-tritonserver/ of aws/deep-learning-containers (read on
   2026-11-22). It lists 25.12, 26.03 and 26.04, which the SDK's table lacks.
-* In which regions and from which account: image_uri_config/sagemaker-tritonserver.json of sagemaker-core
-  2.27.0 (2026-10-21). The three that it lacks are taken to be where 25.09 and 26.05 are.
+* Regions and accounts: image_uri_config/sagemaker-tritonserver.json of sagemaker-core 2.27.0 (2026-10-21).
+  The three releases that it lacks are assumed to be in the same regions as 25.09 and 26.05.
 * TensorRT, CUDA and Python: NVIDIA's release notes and docs/introduction/compatibility.md of
-  triton-inference-server/server, and the issues named in a row's notes. A version here is what the notes say;
-  `dpkg -l | grep tensorrt` inside the image is the last word, and the build job records it.
-* TensorRT of 26.05 and 26.06 is unsure: build.py of r26.05 is made from NVIDIA's image of 26.04, and that of
-  r26.06 from 26.05 (`upstream_container_version`, read 2026-11-22), an image earlier than their names say.
-* NumPy: server issues 8019, 8373 and 8404, and commit 09c3537 of python_backend (2024-11-01), with which the
-  stub of release 24.12 takes both majors.
+  triton-inference-server/server, and the issues named in a row's notes. The versions are those of the notes;
+  `dpkg -l | grep tensorrt` inside the image is authoritative, and the build job records it.
+* TensorRT of 26.05 and 26.06 is uncertain: build.py of r26.05 starts from NVIDIA's image of 26.04, and that
+  of r26.06 from 26.05 (`upstream_container_version`, read 2026-11-22), an image earlier than their names say.
+* NumPy: server issues 8019, 8373 and 8404, and commit 09c3537 of python_backend (2024-11-01), which makes the
+  stub of release 24.12 accept both major versions.
 * Drivers: the CUDA toolkit release notes, table "CUDA Toolkit and Minimum Required Driver Version for CUDA
   Minor Version Compatibility".
 * Host AMIs: ProductionVariantInferenceAmiVersion of the SageMaker API (botocore 1.44.5) and
@@ -42,7 +42,7 @@ IMAGE_REPOSITORY = "sagemaker-tritonserver"
 REMOVED_BACKENDS: Mapping[str, str] = MappingProxyType({"tensorflow": "25.03"})
 """Backend -> the first release without it. Read 2026-11-21 in NVIDIA's release notes of 25.03."""
 
-# The first release whose ONNX Runtime backend passes options of CUDA on to ONNX Runtime, use_tf32 among them;
+# The first release whose ONNX Runtime backend passes CUDA options, such as use_tf32, on to ONNX Runtime:
 # src/onnxruntime.cc of the branches r24.05 and r24.06 of onnxruntime_backend, read 2026-11-22.
 _TF32_SWITCH_SINCE = "24.06"
 
@@ -68,9 +68,9 @@ _ONNX_RUNTIMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# What each ONNX Runtime takes at most: IR version and opset. Found on 2026-11-22 by loading networks of every
-# version in the wheels 1.16.3, 1.17.1, 1.17.3, 1.18.0, 1.19.2, 1.20.1, 1.21.0, 1.22.0, 1.23.0, 1.23.2, 1.24.2
-# and 1.24.4 of PyPI.
+# The highest IR version and opset that each ONNX Runtime accepts. Found on 2026-11-22 by loading networks of
+# every version with PyPI's wheels 1.16.3, 1.17.1, 1.17.3, 1.18.0, 1.19.2, 1.20.1, 1.21.0, 1.22.0, 1.23.0,
+# 1.23.2, 1.24.2 and 1.24.4.
 _ONNX_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "1.16": (9, 19),
@@ -85,13 +85,13 @@ _ONNX_LIMITS: Mapping[str, tuple[int, int]] = MappingProxyType(
     }
 )
 
-# The newest opset that TensorRT reads, by its major version, where that is less than what is exported here:
-# docs/operators.md and builtin_op_importers.cpp of onnx-tensorrt, release/8.6-GA, read 2026-11-22. It takes a
-# ReduceMean of opset 18, whose axes are an input, for one over all axes, and says nothing.
+# The newest opset that TensorRT reads, by its major version, if that is lower than the exporters' opset:
+# docs/operators.md and builtin_op_importers.cpp of onnx-tensorrt, release/8.6-GA, read 2026-11-22. It reads a
+# ReduceMean of opset 18, whose axes are an input, as one over all axes, without an error.
 _PLAN_OPSETS: Mapping[str, int] = MappingProxyType({"8": 17})
 
-# The first release whose Python backend takes tensors of NumPy 2. With an earlier one a model loads under
-# NumPy 2, and then answers with empty tensors and status 200.
+# The first release whose Python backend accepts NumPy 2 tensors. With an earlier one, a model loads under
+# NumPy 2 but then answers with empty tensors and status 200.
 _NUMPY_2_SINCE = "24.12"
 
 
@@ -100,8 +100,8 @@ class Cuda:
     """The host requirements of a CUDA major version.
 
     Attributes:
-        min_driver: The oldest driver on which every minor version of it runs.
-        inference_ami: The SageMaker host AMI (InferenceAmiVersion) whose driver fits. It must be named,
+        min_driver: The oldest driver that runs all of its minor versions.
+        inference_ami: The SageMaker host AMI (InferenceAmiVersion) with a suitable driver. It must be named,
             because the default AMI of ml.g4dn and ml.g5 has driver 470, older than any in this table.
     """
 
@@ -114,16 +114,16 @@ class Release:
     """A Triton container release.
 
     Attributes:
-        name: Such as "25.09".
-        tensorrt: The TensorRT version. A plan loads only in the version that compiled it, to the last number
-            that both sides state.
+        name: NVIDIA's name for the release, such as "25.09".
+        tensorrt: The TensorRT version. A plan loads only in the version that compiled it, compared up to the
+            last number that both sides state.
         cuda: The CUDA toolkit version.
-        python: The Python of the image, which is also the one of its Python models.
-        min_compute_capability: The oldest GPU generation of `instances.GPUS` its TensorRT compiles for.
+        python: The version of the image's Python, which also runs its Python models.
+        min_compute_capability: The lowest compute capability of `instances.GPUS` that its TensorRT supports.
         min_driver: The oldest host driver that runs its CUDA.
         inference_ami: The InferenceAmiVersion of an endpoint with this release.
-        regions: The regions in which AWS publishes the image; empty if the release is NVIDIA's only.
-        notes: What to know before choosing it.
+        regions: The regions in which AWS publishes the image; empty if only NVIDIA does.
+        notes: Facts to know before choosing the release.
     """
 
     name: str
@@ -138,12 +138,12 @@ class Release:
 
     @property
     def on_sagemaker(self) -> bool:
-        """Return whether AWS publishes the image in a region known to this table."""
+        """True if AWS publishes the image in a region of this table."""
         return bool(self.regions)
 
     @property
     def numpy_below(self) -> int | None:
-        """The first major version of NumPy that its Python models cannot use; None if any will do."""
+        """The first major version of NumPy that its Python models cannot use; None if they can use any."""
         return 2 if self.name < _NUMPY_2_SINCE else None
 
     @property
@@ -168,14 +168,14 @@ class Release:
 
     @property
     def switches_tf32(self) -> bool:
-        """True if TF32 can be disabled per model of ONNX Runtime; earlier only for the entire server."""
+        """True if TF32 can be disabled per ONNX Runtime model; older releases can only do so per server."""
         return self.name >= _TF32_SWITCH_SINCE
 
     @property
     def server_variables(self) -> Mapping[str, str]:
-        """Environment variables without which its server calculates otherwise than models declare.
+        """Environment variables that its server needs to compute at the precision that models declare.
 
-        NVIDIA's libraries read NVIDIA_TF32_OVERRIDE. A plan keeps the kernels it was compiled with.
+        NVIDIA's libraries read NVIDIA_TF32_OVERRIDE. TensorRT plans keep the kernels they were compiled with.
         """
         return {} if self.switches_tf32 else {"NVIDIA_TF32_OVERRIDE": "0"}
 
@@ -360,10 +360,10 @@ RELEASES: Mapping[str, Release] = _releases(
 
 
 def release(name: str) -> Release:
-    """The release of that name.
+    """Return the release with that name.
 
     Raises:
-        FleetError: No such release is known; those on SageMaker are listed.
+        FleetError: The release is unknown; the message lists those on SageMaker.
     """
     try:
         return RELEASES[name]
@@ -381,7 +381,7 @@ def release(name: str) -> Release:
 
 
 def image_account(*, region: str, release: str | Release) -> str:
-    """The AWS account whose ECR registry holds the release's image in a region.
+    """Return the AWS account whose ECR registry holds the release's image in a region.
 
     Raises:
         FleetError: The release or the region is unknown, or the image is not published in that region.
@@ -412,4 +412,4 @@ def image_account(*, region: str, release: str | Release) -> str:
     )
 
 
-_release = release  # `image_account` has an argument of that name
+_release = release  # the function, for `image_account`, which has an argument with the same name

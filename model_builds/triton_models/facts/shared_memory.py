@@ -1,9 +1,9 @@
 """The shared memory (/dev/shm) of the Python backend and of a SageMaker container. Read 2026-11-21.
 
-Each instance of a Python model has a region of its own (SharedMemoryManager in src/shm_manager.cc of
-python_backend). It begins with shm-default-byte-size, for which src/python_be.cc requires at least 1 MiB;
-with the start script's 16 MiB four instances fill a container. The size of a container's /dev/shm is in issue
-2801 of sagemaker-python-sdk and in server issue 4675; nothing changes it.
+Each instance of a Python model has its own region (SharedMemoryManager in src/shm_manager.cc of
+python_backend). Its initial size is shm-default-byte-size, which src/python_be.cc requires to be at least
+1 MiB. With the start script's 16 MiB, four instances fill a container. The size of a container's /dev/shm is
+in issue 2801 of sagemaker-python-sdk and in server issue 4675; it cannot be changed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PYTHON_SHARED_MEMORY = Check(
 
 
 def too_many_instances(instances: Mapping[str, int], *, where: str) -> Iterator[Problem]:
-    """Return whether an artifact's Python models fit into a container, with the smallest region per instance.
+    """Yield a problem if an artifact's Python models do not fit into a container, even with minimal regions.
 
     Args:
-        instances: How many each model has, by its name.
-        where: The artifact, for the error.
+        instances: The number of instances of each model, by its name.
+        where: The artifact, for the message.
     """
     total, most = sum(instances.values()), CONTAINER_BYTES // SMALLEST_REGION_BYTES
     if total > most:

@@ -29,9 +29,9 @@ PLAN_TYPES = frozenset(
         "TYPE_UINT8",
     }
 )
-"""What a plan's tensors can be: ConvertTrtTypeToConfigDataType of tensorrt_backend, read 2026-11-21."""
+"""The types of a plan's tensors: ConvertTrtTypeToConfigDataType of tensorrt_backend, read 2026-11-21."""
 
-# How trtexec spells the levels of hardware compatibility, and the first compute capability of Ampere.
+# trtexec's names for the levels of hardware compatibility, and the first compute capability of Ampere.
 # https://docs.nvidia.com/deeplearning/tensorrt/latest/inference-library/advanced.html, read 2026-11-22
 SAME_COMPUTE_CAPABILITY, AMPERE_PLUS = "sameComputeCapability", "ampere+"
 AMPERE = "8.0"
@@ -39,9 +39,9 @@ AMPERE = "8.0"
 LEVELS: Mapping[str, str] = MappingProxyType(
     {"same-compute-capability": SAME_COMPUTE_CAPABILITY, "ampere+": AMPERE_PLUS}
 )
-"""How trtexec spells the hardware of a plan that is for more than one GPU model."""
+"""trtexec's name for the hardware of a plan that runs on more than one GPU model."""
 
-# The first TensorRT that has the level, and the first compute capability that compiles with it.
+# The first TensorRT that has the level, and the lowest compute capability that compiles with it.
 _LEVELS_SINCE: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType(
     {"same-compute-capability": ((10, 9), "7.5"), "ampere+": ((8, 6), AMPERE)}
 )
@@ -50,13 +50,13 @@ _LEVELS_SINCE: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType(
 def hardware_problems(
     hardware: str, *, release: Release | None, gpu: Gpu | None, where: str
 ) -> Iterator[Problem]:
-    """Yield the reasons why a plan for some hardware cannot be compiled.
+    """Yield the reasons why a plan for this hardware cannot be compiled.
 
     Args:
-        hardware: As declared, one of `Hardware`.
-        release: The release whose TensorRT compiles; None to look at the GPU only.
-        gpu: The GPU that compiles; None if it is not known.
-        where: What declares it.
+        hardware: The declared hardware, one of `Hardware`.
+        release: The release whose TensorRT compiles; None to check the GPU only.
+        gpu: The GPU that compiles; None if unknown.
+        where: The declaration, for messages.
     """
     if hardware not in _LEVELS_SINCE:
         return
@@ -82,5 +82,5 @@ def hardware_problems(
 
 
 def major(release: Release) -> int:
-    """The major version of a release's TensorRT."""
+    """Return the major version of a release's TensorRT."""
     return int(release.tensorrt.partition(".")[0])

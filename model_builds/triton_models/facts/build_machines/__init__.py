@@ -1,1 +1,1 @@
-"""Tables of the machines that can build models: by the minute, reserved, or for the length of one job."""
+"""Tables of the machines that can build models: on demand, reserved, or for a single job."""

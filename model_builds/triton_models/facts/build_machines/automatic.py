@@ -1,4 +1,4 @@
-"""The default build machine: one with the serving GPU that is free of charge while idle."""
+"""The default build machine: one that has the endpoint's GPU and costs nothing while idle."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Automatic = Literal["on demand", "processing job"]
 
 
 def automatic_machine(instance: InstanceType, region: str | None) -> Automatic | None:
-    """Return the machine that compiles for an instance type with a GPU; None if none is free while idle.
+    """Return the kind of machine that compiles for an instance type with a GPU.
 
-    CodeBuild on demand comes first: its builds start sooner than a Processing job, which first gets an
-    instance and pulls the image.
+    CodeBuild on demand comes first, because its builds start sooner: a Processing job first waits for an
+    instance and pulls the image. None if every machine with that GPU costs money while idle.
 
     Args:
         instance: The endpoint's instance type.
-        region: Where it is deployed; None while that is open.
+        region: The region of the endpoint; None if not yet known.
     """
     rented = BUILD_MACHINES.get(instance.gpu.name) if instance.gpu is not None else None
     if rented is not None and rented.offered_in(region):

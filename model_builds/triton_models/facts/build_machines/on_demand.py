@@ -17,12 +17,12 @@ class BuildMachine:
     """A compute type of the environment LINUX_GPU_CONTAINER or LINUX_CONTAINER, on demand.
 
     Attributes:
-        compute_type: CodeBuild's name for it.
-        gpu: Its GPU model; None of the environment without.
+        compute_type: CodeBuild's name for the machine.
+        gpu: Its GPU model; None for LINUX_CONTAINER.
         gpu_count: Number of GPUs.
         memory_gib: Host memory in GiB.
         disk_gb: Disk in GB.
-        regions: Where it is offered; None wherever CodeBuild is.
+        regions: The regions that offer the machine; None for all regions with CodeBuild.
     """
 
     compute_type: str
@@ -33,7 +33,7 @@ class BuildMachine:
     regions: tuple[str, ...] | None
 
     def offered_in(self, region: str | None) -> bool:
-        """Return whether a region has the machine; an unresolved region is assumed to have it."""
+        """Return True if a region offers the machine. An unresolved region (None) is assumed to."""
         return self.regions is None or region is None or region in self.regions
 
 
@@ -61,7 +61,7 @@ BUILD_MACHINES: Mapping[str, BuildMachine] = MappingProxyType(
 )
 """On-demand machines by the name of their GPU."""
 
-# The smaller ones have 4 and 8 GiB, which is little for an exporter and its network.
+# The smaller machines have 4 and 8 GiB, too little for an exporter and its network.
 CPU_BUILD_MACHINE = BuildMachine(
     compute_type="BUILD_GENERAL1_LARGE", gpu=None, gpu_count=0, memory_gib=16, disk_gb=128, regions=None
 )

@@ -1,7 +1,7 @@
 """The machines with a GPU that CodeBuild reserves for an account: reserved-capacity fleets.
 
-CodeBuild names the families that a fleet's custom instance type may be of, not the sizes. Each row is the
-smallest size of its family: a fleet is billed while it exists, and a build uses one GPU.
+CodeBuild documents the families of custom instance types for a fleet, but not the sizes. Each row is the
+smallest size of its family: a fleet is billed while it exists, and a build uses only one GPU.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ RESERVED_REGIONS = (
     "us-east-2",
     "us-west-2",
 )
-"""The regions in which a fleet may have the environment LINUX_GPU_CONTAINER."""
+"""The regions in which fleets support the environment LINUX_GPU_CONTAINER."""
 
 EXTRA_DISK_GB = 64
-"""The disk in addition to the 64 GB of every custom instance type, as on the build machine for CPUs."""
+"""Disk added to the 64 GB of every custom instance type, for as much as the CPU build machine has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class ReservedMachine:
     """A machine of a reserved-capacity fleet, whose compute type is CUSTOM_INSTANCE_TYPE.
 
     Attributes:
-        instance_type: EC2's name, such as "g6.xlarge".
+        instance_type: EC2's name for it, such as "g6.xlarge".
         gpu: Its GPU model.
         gpu_count: Number of GPUs.
         memory_gib: Host memory in GiB.
@@ -50,7 +50,7 @@ class ReservedMachine:
 
 
 def _machines(*names: str) -> Mapping[str, ReservedMachine]:
-    """The machines by their GPU; SageMaker's types of the same name are the same hardware."""
+    """Return the machines by GPU. SageMaker's types with the same names are the same hardware."""
     machines = {}
     for name in names:
         facts = INSTANCE_TYPES[f"ml.{name}"]
