@@ -1,12 +1,12 @@
-"""The backends that run exported networks, with the options that their parameters spell.
+"""The backends that run models, and their options.
 
 Sources, read on 2026-11-21: README.md and src/onnxruntime.cc of onnxruntime_backend (main of 2026-06-29),
 README.md of tensorrt_backend and NVIDIA's ModelConfig schema; README.md and src/pt/model_state.cc of
 pytorch_backend (main of 2026-05-13) and src/libtorch.cc of its branches r23.12 to r25.09. On 2026-11-22, for
 TF32: src/onnxruntime.cc of onnxruntime_backend, branches r23.12 to r26.06.
 
-FP32 is exact unless a declaration says otherwise, whatever the library's own default: an artifact then
-answers alike on every GPU and on the CPU, and a verification compares what applications get.
+FP32 is exact unless a declaration says otherwise, whatever the library's own default. So an artifact gives
+the same answers on every GPU and on the CPU, and verification compares the answers that applications get.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal
 from triton_models.declare.mistakes import Mistake
 from triton_models.facts.tensorrt import Hardware, Precision
 
-# optimization.graph.level. All optimisations are on without it.
+# Values of optimization.graph.level. Without a level, all optimizations are on.
 _LEVELS = {"basic": -1, "extended": 1, "off": 2}
 _SEARCHES = {"exhaustive": 0, "heuristic": 1, "default": 2}
 _EXTENSIONS = {"next_power_of_two": 0, "same_as_requested": 1}
@@ -26,27 +26,28 @@ _EXTENSIONS = {"next_power_of_two": 0, "same_as_requested": 1}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxRuntime:
-    """ONNX Runtime, on the CPU or with its CUDA provider. What is None is left to ONNX Runtime.
+    """ONNX Runtime, on the CPU or with its CUDA provider. None leaves an option to ONNX Runtime.
 
     Attributes:
-        intra_op_threads: Threads within an operator on the CPU; by default one for each core, of every model.
-        inter_op_threads: Threads across operators, in parallel execution.
+        intra_op_threads: Threads within an operator on the CPU; by default one per core, for each model.
+        inter_op_threads: Threads across operators, with parallel execution.
         execution: "parallel" runs branches of the graph at the same time on the CPU.
-        graph_optimization: Less than all optimisations make loading faster and running slower.
-        cpu_arena: False gives memory back to the system instead of keeping it for the next request.
-        memory_pattern: False where input shapes differ so much that planning memory ahead is a waste.
+        graph_optimization: Fewer optimizations, for faster loading but slower requests.
+        cpu_arena: False returns memory to the system instead of keeping it for the next request.
+        memory_pattern: False if input shapes differ so much that planning memory in advance does not pay.
         arena_shrinkage: Arenas that are shrunk after each run, such as "cpu:0;gpu:0".
-        device_initializers: Keep weights out of the arena, which grows in powers of two.
-        convolution_search: The choice of cuDNN's algorithm: "exhaustive" (the default) tries all of them on
+        device_initializers: True keeps weights out of the arena, which grows in powers of two.
+        convolution_search: The search for cuDNN's algorithm: "exhaustive" (the default) tries all of them on
             the first request of each shape.
-        gpu_memory_limit: Bytes of the CUDA arena.
+        gpu_memory_limit: The limit of the CUDA arena in bytes.
         arena_extension: The growth of the CUDA arena: "same_as_requested" leaves more memory to other models.
-        copy_in_default_stream: Whether copies share the stream of the computation.
-        tf32: Let GPUs from Ampere on round the FP32 inputs of convolutions and matrix products to TF32, with
-            10 bits of mantissa: faster, and up to a hundred times further from FP32. It needs a tolerance for
-            "tf32". ONNX Runtime's own default is True; here it is False, because answers would otherwise
-            differ between GPUs and from the CPU. Releases before 24.06 lack the switch: endpoints and
-            verification then turn TF32 off for all models of the server, with NVIDIA_TF32_OVERRIDE=0.
+        copy_in_default_stream: True if copies share the stream of the computation.
+        tf32: True lets Ampere and newer GPUs round the FP32 inputs of convolutions and matrix products to
+            TF32, with 10 bits of mantissa: faster, but up to a hundred times less accurate than FP32. It
+            needs a tolerance for "tf32". ONNX Runtime's own default is True; the default here is False,
+            because answers otherwise differ between GPUs and from the CPU. Releases before 24.06 lack the
+            switch: endpoints and verification then disable TF32 for all models of the server, with
+            NVIDIA_TF32_OVERRIDE=0.
     """
 
     intra_op_threads: int | None = None
@@ -69,7 +70,7 @@ class OnnxRuntime:
         return "onnxruntime"
 
     def mistakes(self) -> Iterator[Mistake]:
-        """Numbers are not negative."""
+        """Check that numbers are not negative."""
         for name in ("intra_op_threads", "inter_op_threads", "gpu_memory_limit"):
             value = getattr(self, name)
             if value is not None and value < 0:
@@ -81,18 +82,18 @@ class OnnxRuntime:
         return "tf32" if self.tf32 else "fp32"
 
     def configure_cuda(self, config: Any) -> None:
-        """Write what only a GPU and a release with `switches_tf32` have.
+        """Write the options for a GPU and a release with `switches_tf32` into a ModelConfig.
 
-        The backend passes every option of this accelerator on, but for those that `configure` writes.
+        The backend passes all options of this accelerator on, except those that `configure` writes.
         """
         cuda = config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="cuda")
         cuda.parameters["use_tf32"] = str(int(self.tf32))
 
     def configure(self, config: Any) -> None:
-        """Write what is not left to ONNX Runtime into a ModelConfig.
+        """Write the options that are not None into a ModelConfig.
 
-        The CUDA options stand among the parameters, though the README calls that place deprecated: the
-        backend fills what is missing there with defaults, over what `gpu_execution_accelerator` said.
+        The CUDA options are parameters, although the README calls that deprecated: the backend sets defaults
+        for those missing there, which override `gpu_execution_accelerator`.
         """
         if self.graph_optimization is not None:
             config.optimization.graph.level = _LEVELS[self.graph_optimization]
@@ -119,20 +120,20 @@ class TensorRt:
     """TensorRT: the network is compiled into a plan by a GPU build, and stays ONNX in a portable one.
 
     Attributes:
-        precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
-            lets it choose FP16 kernels. From TensorRT 11 on the network is converted to FP16 before.
-        hardware: The GPUs that the plan runs on: "this-gpu" the model that compiled it, which gives the
-            fastest; "same-compute-capability" others of its compute capability too, such as L4 and L40S, from
-            TensorRT 10.9 on; "ampere+" every GPU from compute capability 8.0 on.
-        opt_batch: The batch size that TensorRT tunes its kernels for; by default the largest.
-        workspace_mb: The most GPU memory that a kernel of the plan may ask for, in MiB; by default all there
-            is. Less excludes fast kernels, and leaves memory to other models.
-        optimization_level: From 0, compiled fast, to 5, fastest when it runs; trtexec's default is 3. A level
-            more may double the time that a build takes.
+        precision: "fp32" keeps FP32 arithmetic. "tf32" lets TensorRT use TF32 on Ampere and newer. "fp16"
+            lets it choose FP16 kernels; since TensorRT 11 the network is first converted to FP16.
+        hardware: The GPUs that the plan runs on. "this-gpu" is the model that compiled it, and gives the
+            fastest plan. "same-compute-capability" adds other models with its compute capability, such as
+            L40S for L4, since TensorRT 10.9. "ampere+" is every GPU of compute capability 8.0 or newer.
+        opt_batch: The batch size for which TensorRT tunes its kernels; by default the largest.
+        workspace_mb: The maximum GPU memory in MiB that a kernel of the plan may use; by default all of it.
+            A lower limit excludes fast kernels, but leaves memory to other models.
+        optimization_level: From 0, fastest to compile, to 5, fastest to run; trtexec's default is 3. One more
+            level may double the build time.
         context_memory: "on_profile_change" allocates an execution context's memory when it is used, not when
-            the model loads. From release 25.05 on.
-        cuda_graphs: Record a CUDA graph for each shape and replay it: fewer launches, more memory.
-        busy_wait_events: Wait for the GPU without giving the CPU core away: lower latency, a core in use.
+            the model loads. Since release 25.05.
+        cuda_graphs: True records a CUDA graph for each shape and replays it: fewer launches, more memory.
+        busy_wait_events: True waits for the GPU without releasing the CPU core: lower latency, one busy core.
     """
 
     precision: Precision = "fp32"
@@ -150,7 +151,7 @@ class TensorRt:
         return "tensorrt"
 
     def mistakes(self) -> Iterator[Mistake]:
-        """A workspace has a size."""
+        """Check that the workspace has a size."""
         if self.workspace_mb is not None and self.workspace_mb < 1:
             yield Mistake(
                 field="workspace_mb",
@@ -160,7 +161,7 @@ class TensorRt:
             )
 
     def configure(self, config: Any) -> None:
-        """Write what differs from the backend's defaults into a ModelConfig."""
+        """Write the options that differ from the backend's defaults into a ModelConfig."""
         strategy = self.context_memory and self.context_memory.upper()
         _set_parameters(config, {"execution_context_allocation_strategy": strategy})
         if self.cuda_graphs:
@@ -171,30 +172,32 @@ class TensorRt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibTorch:
-    """TorchScript, by PyTorch's C++ library. What is None is left to the backend.
+    """TorchScript, run by PyTorch's C++ library. None leaves an option to the backend.
 
     The backend identifies tensors by position: inputs and outputs are named `<word>__<index>`, such as
     INPUT__0 and OUTPUT__0.
 
     Attributes:
-        export: "trace" records what one example runs; "script" compiles forward() with its branches.
-        intra_op_threads: Threads within an operator on the CPU; by default one for each core. One number for
-            the whole server: the first model that says one decides. So it is with the next.
-        inter_op_threads: Threads across operators. Both from release 24.05 on.
-        inference_mode: False for networks that InferenceMode makes slower, or that need autograd.
-        optimized_execution: False skips the profiling of the first requests, which may take seconds, and what
-            it wins: for networks whose requests differ in shape.
-        cudnn: False runs without cuDNN, with less memory and usually slower. From release 24.06 on.
-        weight_sharing: Let instances of the model on one GPU share its weights. Not for networks with state.
-        cache_cleaning: Give the GPU memory that a request took back after each: slower, for many models.
-        jit_executor: False for the executor without profiling.
-        jit_profiling: False profiles nothing.
+        export: "trace" records the operations of one example; "script" compiles forward() with its branches.
+        intra_op_threads: Threads within an operator on the CPU; by default one per core. Since release 24.05.
+            There is one number per server, set by the first model that has one.
+        inter_op_threads: Threads across operators. Since release 24.05, and one number per server too.
+        inference_mode: False for networks that InferenceMode slows down, or that need autograd.
+        optimized_execution: False skips profiling and its optimizations. Profiling may add seconds to the
+            first requests, so skip it for networks whose requests differ in shape.
+        cudnn: False runs without cuDNN, which uses less memory and is usually slower. Since release 24.06.
+        weight_sharing: True lets instances of the model on one GPU share its weights; not for networks with
+            state.
+        cache_cleaning: True frees a request's GPU memory after each request: slower, but leaves room for many
+            models.
+        jit_executor: False uses the executor without profiling.
+        jit_profiling: False disables profiling.
         tensor_fuser: False does not fuse operators.
-        tf32: Let cuDNN's convolutions use TF32 on GPUs from Ampere on, as PyTorch does by default: faster,
-            and up to a hundred times further from FP32. It needs a tolerance for "tf32". False is written
-            into the exported network, which works for the convolutions of a trace. A script, and an LSTM or
-            GRU, leave it to the server: such a network needs tf32=True or cudnn=False. Matrix products are
-            exact either way.
+        tf32: True lets cuDNN's convolutions use TF32 on Ampere and newer GPUs, as PyTorch does by default:
+            faster, but up to a hundred times less accurate than FP32. It needs a tolerance for "tf32". False
+            is written into the exported network, which works for the convolutions of a trace. Scripts, LSTMs
+            and GRUs ignore it and follow the server: such networks need tf32=True or cudnn=False. Matrix
+            products are exact either way.
     """
 
     export: Literal["trace", "script"] = "trace"
@@ -221,17 +224,17 @@ class LibTorch:
         return "tf32" if self.tf32 else "fp32"
 
     def mistakes(self) -> Iterator[Mistake]:
-        """Numbers of threads are 1 or more: the backend leaves others out with a warning."""
+        """Check that numbers of threads are 1 or more: the backend ignores others with a warning."""
         for name in ("intra_op_threads", "inter_op_threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 yield Mistake(field=name, what=f"{name} is {value}", expected="1 or more", fix="remove it")
 
     def configure(self, config: Any) -> None:
-        """Write what is not left to the backend into a ModelConfig.
+        """Write the options that are not None into a ModelConfig.
 
-        The platform is written too: since release 26.03 the backend has another, for archives that
-        torch.export compiled.
+        The platform is written too, because the backend has another one since release 26.03, for archives
+        compiled from torch.export.
         """
         config.platform = "pytorch_libtorch"
         optimized = self.optimized_execution
@@ -260,7 +263,7 @@ class PythonBackend:
     """Triton's Python backend. Its shared memory is a setting of the server, not of a model.
 
     Attributes:
-        host_inputs: False gives the model a GPU's tensors as they are, not copied to host memory.
+        host_inputs: False passes tensors on the GPU to the model directly, without a copy to host memory.
         environment: The packed environment it runs in, such as "$$TRITON_MODEL_DIRECTORY/environment.tar.gz".
     """
 
@@ -273,7 +276,7 @@ class PythonBackend:
         return "python"
 
     def configure(self, config: Any) -> None:
-        """Write what differs from the backend's defaults into a ModelConfig."""
+        """Write the options that differ from the backend's defaults into a ModelConfig."""
         _set_parameters(
             config,
             {
@@ -288,8 +291,8 @@ class Dali:
     """NVIDIA DALI, which decodes and prepares images, video and audio.
 
     Attributes:
-        num_threads: CPU threads of each instance. A model has them from its load on, whether it is asked or
-            not: many models on one instance want few.
+        num_threads: CPU threads per model instance. They exist as long as the model is loaded, even if it is
+            idle, so use few threads for many models on a machine.
     """
 
     num_threads: int = 4
@@ -300,7 +303,7 @@ class Dali:
         return "dali"
 
     def mistakes(self) -> Iterator[Mistake]:
-        """At least one thread."""
+        """Check that there is at least one thread."""
         if self.num_threads < 1:
             yield Mistake(
                 field="num_threads",
@@ -310,13 +313,13 @@ class Dali:
             )
 
     def configure(self, config: Any) -> None:
-        """Write the number of threads, which Triton's backend takes from here and not from the pipeline."""
+        """Write the number of threads, which Triton's backend reads here, not in the pipeline."""
         _set_parameters(config, {"num_threads": self.num_threads})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorFlow:
-    """TensorFlow, for a frozen graph. Triton has it up to release 25.02."""
+    """TensorFlow, for a frozen graph. Triton supports it up to release 25.02."""
 
     @property
     def backend(self) -> str:
@@ -324,7 +327,7 @@ class TensorFlow:
         return "tensorflow"
 
     def configure(self, config: Any) -> None:
-        """Say that the file is a frozen graph: the backend's name alone leaves that open."""
+        """Write the platform for a frozen graph, which the backend's name alone does not imply."""
         config.platform = "tensorflow_graphdef"
 
 

@@ -31,24 +31,24 @@ else:
     Tensors = Mapping[str, Any]
 """Tensors by name. The first dimension is the batch; BYTES tensors are object arrays of `bytes`."""
 
-# The name becomes a folder, an S3 key and a Triton model. "OOM" is left out because Triton's SageMaker port
-# takes any error text with that word for "out of memory" and answers 507 (sagemaker_server.cc of the Triton
-# server).
+# The name becomes a folder, an S3 key and a Triton model. "OOM" is not allowed, because Triton's SageMaker
+# port takes every error message with these letters for "out of memory" and answers 507 (sagemaker_server.cc
+# of the Triton server).
 _NAME = re.compile(r"(?!.*OOM)[A-Za-z0-9][A-Za-z0-9_.-]*")
 NAME_RULE = "letters, digits, '_', '.' and '-', without 'OOM'"
 
 
 def is_name(text: str) -> bool:
-    """Return whether a model can have a name."""
+    """Return True if a string is a valid name of a model."""
     return _NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One request: what the rehearsal sends and what the reference is computed for.
+    """An example request, sent by the rehearsal and used to compute the reference.
 
     Attributes:
-        name: A few words for the table, such as "longer than the limit".
+        name: A short description for the table, such as "longer than the limit".
         inputs: The tensors of the request.
     """
 
@@ -58,27 +58,29 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDefinition:
-    """The declaration of a model: what it consists of, and what it must answer.
+    """The declaration of a model: its parts, and the answers it must give.
 
     Attributes:
-        name: The model's name: its folder, its artifact and what applications ask for.
-        description: One line on what it does.
-        examples: Requests that any build of it must answer.
-        reference: The source framework's answer to the inputs of a request: the outputs to compare, by
-            their names. Without one a build is only seen to load and to answer in the declared shapes.
+        name: The model's name, also used for its folder, its artifact and by applications.
+        description: A description in one line.
+        examples: Returns requests that every build of the model must answer.
+        reference: Returns the source framework's answer to the inputs of a request: the outputs to compare,
+            by name. Without a reference, verification only checks that the model loads and answers with the
+            declared shapes.
         output: The output that is shown and described first.
-        tolerance: Largest absolute difference allowed between an answer and the reference, per component:
-            one for all, or one for each precision that it is built in: "fp32", "tf32" or "fp16", as its
-            backends declare. A reference needs one.
-        models: The Triton models it consists of: one of its name, or an ensemble of its name and its steps.
+        tolerance: The largest allowed absolute difference between answer and reference, per element: one
+            number for all builds, or one for each precision that the backends declare: "fp32", "tf32" or
+            "fp16". Required with a reference.
+        models: The Triton models it consists of: one with its name, or an ensemble with its name and the
+            steps of that ensemble.
         weights: The source of the weights, which build.json records.
-        write: Instead of `models`, or after them: makes more model directories with `BuildJob.model` and
-            fills them, for what no class of `triton_models.spec` says. Plans come from
-            `BuildJob.compile_plan`: where the folder's code calls it, the model is tied to the GPU.
-        requires: Python modules beyond requirements.txt that its build or its reference imports, such as
-            "nvidia.dali". Where one is missing, `fleet build` says what to install.
-        custom_image_adds: Backends, agents of the model repository and modules of Python that an image of
-            your own adds to those of the release's image, for what `write` makes and what model.py imports.
+        write: A function that creates and fills more model directories with `BuildJob.model`, instead of
+            `models` or after them, for models that no class of `triton_models.spec` can declare. It compiles
+            plans with `BuildJob.compile_plan`; a model whose folder has a call of it is tied to the GPU.
+        requires: Python modules that the build or the reference imports and requirements.txt does not
+            install, such as "nvidia.dali". `fleet build` reports how to install a missing one.
+        custom_image_adds: Backends, repository agents and Python modules that a custom image adds to those of
+            the release's image, for models from `write` and imports of model.py.
     """
 
     name: str
@@ -95,16 +97,16 @@ class ModelDefinition:
 
     @property
     def precisions(self) -> frozenset[Precision]:
-        """The precisions of a build for a GPU besides FP32: those of its plans, and TF32."""
+        """The precisions of its plans, and "tf32" if another backend uses it."""
         backends = [model.backend for model in self.models if not isinstance(model, Ensemble)]
         coarse = (each for each in backends if isinstance(each, OnnxRuntime | LibTorch) and each.tf32)
         return frozenset(each.precision for each in (*coarse, *_plans(backends)))
 
     def allowed(self, precision: Precision = "fp32") -> float:
-        """The largest difference allowed at a precision; of a build without plans, that is FP32.
+        """Return the largest difference allowed at a precision; a build without plans computes in FP32.
 
         Raises:
-            FleetError: The declaration does not say.
+            FleetError: The declaration has no tolerance for the precision.
         """
         if isinstance(self.tolerance, int | float):
             return self.tolerance
@@ -113,30 +115,30 @@ class ModelDefinition:
         raise FleetError.of(
             what=f"no tolerance for {precision}, only for {', '.join(self.tolerance or ()) or 'nothing'}",
             where=f"the declaration of {self.name!r}",
-            expected=f"one for {precision}, which it is built in; a build without plans calculates in fp32",
+            expected=f"one for {precision}, the precision of the build; builds without plans compute in fp32",
             why="the built model could not be verified",
-            fix=f'add "{precision}" to tolerance={{...}}, with the difference that applications can bear',
+            fix=f'add "{precision}" to tolerance={{...}}, with the difference that applications can tolerate',
             rule="no-tolerance",
         )
 
     def check_tolerance(self, precisions: Iterable[Precision]) -> None:
-        """See that a build in these precisions can be compared with its source, where there is one.
+        """Check that there is a tolerance for each of these precisions, if there is a reference.
 
         Raises:
-            FleetError: One of them has no tolerance.
+            FleetError: A precision has no tolerance.
         """
         if self.reference is not None:
             for precision in precisions:
                 self.allowed(precision)
 
     def mistakes(self) -> Iterator[Mistake]:
-        """The models have names and fit together."""
+        """Check that the models have valid names and fit together."""
         if not self.models and self.write is None:
             yield Mistake(
                 field="models",
                 what=f"{self.name!r} has neither models nor write",
                 expected="models=[...], or write=a function of the BuildJob",
-                fix="say what it consists of; the folders of the other models show how",
+                fix="declare its models; see the folders of the other models for examples",
             )
         yield from self._tolerances()
         yield from self._names()
@@ -175,7 +177,7 @@ class ModelDefinition:
             if "" not in given and precision not in given:
                 yield Mistake(
                     field="tolerance",
-                    what=f"no tolerance for {precision}, which {self.name!r} calculates in",
+                    what=f"no tolerance for {precision}, a precision of {self.name!r}",
                     expected=f"one for {precision} too",
                     fix="add it",
                 )
@@ -183,7 +185,7 @@ class ModelDefinition:
     def _names(self) -> Iterator[Mistake]:
         names = [model.name for model in self.models]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            yield _bad_models(f"two models are called {name!r}", "a name of its own for each", "rename one")
+            yield _bad_models(f"two models are called {name!r}", "unique names", "rename one")
         for model in self.models:
             if not is_name(model.name):
                 what = f"the model's name {model.name!r}"
@@ -194,14 +196,14 @@ class ModelDefinition:
         if top is None:
             yield _bad_models(
                 f"no model is called {self.name!r}, only {', '.join(names)}",
-                "one with the declaration's own name, which applications ask for",
+                "a model with the declaration's name, which applications use",
                 "rename the model that answers",
             )
         elif len(names) > 1 and not isinstance(top, Ensemble):
             yield _bad_models(
-                f"{len(names)} models, and {self.name!r} is no ensemble",
-                "one model, or an Ensemble of that name with the others as its steps",
-                "add the Ensemble: SageMaker loads one model of an artifact, and what that depends on",
+                f"{len(names)} models, and {self.name!r} is not an ensemble",
+                "one model, or an Ensemble with that name and the others as its steps",
+                "add the Ensemble: SageMaker loads one model per artifact, and the models it depends on",
             )
 
     def _ensembles(self) -> Iterator[Mistake]:
@@ -229,7 +231,7 @@ def _plans(backends: Iterable[Any]) -> list[TensorRt]:
 
 
 def interface_of(model: Model) -> Interface | None:
-    """Return the known interface of a model that is not built yet; None if only a file says it."""
+    """Return the interface of a model before it is built; None if only its file has it."""
     if isinstance(model, OnnxFile):
         return None
     if isinstance(model, Ensemble):
@@ -257,5 +259,5 @@ def _bad_weights(what: str, expected: str) -> Mistake:
         field="weights",
         what=what,
         expected=f"weights that are {expected}: HubWeights, S3Weights, LocalWeights or PackageWeights",
-        fix="say where the weights come from",
+        fix="set the source of the weights",
     )

@@ -17,8 +17,8 @@ class Interface:
 
     Attributes:
         inputs: Its inputs.
-        outputs: Its outputs; one without a data type is known by its name alone.
-        batches: Whether its tensors have a batch dimension that is not written down.
+        outputs: Its outputs. If the data type is empty, only the name is known.
+        batches: True if its tensors have a batch dimension, which is not part of their shapes.
     """
 
     inputs: Sequence[Tensor]
@@ -31,10 +31,10 @@ class Connected:
     """An ensemble whose steps are connected by name.
 
     Attributes:
-        inputs: The tensors that no step makes.
-        outputs: The tensors that it answers.
-        steps: Its steps, with every tensor of each.
-        mistakes: Mismatches.
+        inputs: The tensors that no step produces.
+        outputs: The tensors that it returns.
+        steps: Its steps, each with a mapping for every tensor.
+        mistakes: Mismatches between steps.
     """
 
     inputs: list[Tensor] = field(default_factory=list)
@@ -47,7 +47,7 @@ def connect(ensemble: Ensemble, models: Mapping[str, Interface]) -> Connected:
     """Connect the steps of an ensemble.
 
     Args:
-        ensemble: The ensemble, whose steps are all among the models.
+        ensemble: The ensemble; each of its steps must be one of the models.
         models: The inputs and outputs of each model, by name.
     """
     connected = Connected()
@@ -63,7 +63,7 @@ def connect(ensemble: Ensemble, models: Mapping[str, Interface]) -> Connected:
                     _mistake(
                         ensemble,
                         f"two steps of {ensemble.name!r} make {name!r}",
-                        "a name of its own for each tensor",
+                        "a unique name for each tensor",
                         f"map one: EnsembleStep(model_name={step.model_name!r}, "
                         f"outputs={{{tensor.name!r}: ...}})",
                     )

@@ -1,7 +1,7 @@
-"""Python environments that a Python model can bring, for what the Triton images have not.
+"""Python environments for Python models, with packages that the Triton images lack.
 
-An environment replaces the image's packages, and belongs to the release's Python: 3.10 before release 24.12,
-3.12 from there on. `PythonModel.packages` is lighter, for packages that load in any Python.
+An environment replaces the image's packages, and must match the release's Python: 3.10 before release 24.12,
+3.12 since. `PythonModel.packages` is a lighter way for packages that load in any Python.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _PINNED = "name==version"
 class Wheels:
     """An environment of wheels, such as `Wheels(["numpy==2.2.6", "onnxruntime==1.31.1"])`.
 
-    pip fetches them for the release's Python on Linux x86-64, on any machine: no conda is needed, and no
-    Python of that version. They travel unpacked, so that a load copies nothing: an environment of 25 MB loads
-    in 150 ms, where a packed one takes 500 ms (measured 2026-11-21 with Triton 24.10). Models of an ensemble
-    with equal environments share one.
+    pip downloads them for the release's Python on Linux x86-64, on any machine, without conda or a Python of
+    that version. The artifact has them unpacked, so a load copies nothing: an environment of 25 MB loads in
+    150 ms, a packed one in 500 ms (measured 2026-11-21 with Triton 24.10). Models of an ensemble share equal
+    environments.
 
-    A portable build leaves the environment out: the rehearsal's Python is another, and must have the packages
-    itself.
+    A portable build leaves the environment out: the rehearsal runs another Python, in which the packages must
+    be installed.
 
     Attributes:
-        wheels: Every package as name==version, NumPy among them: dependencies are not followed, for much of
-            what packages ask for a model never imports. For several releases a mapping from the Python of a
-            release to its wheels, such as {"3.10": [...], "3.12": [...]}; or a function that gets the
-            BuildJob, for what depends on the release, on its CUDA, or on whether there is a GPU.
+        wheels: All packages as name==version, including NumPy. Dependencies are not added, because models
+            never import most of them. For several releases, a mapping from a release's Python to the wheels,
+            such as {"3.10": [...], "3.12": [...]}. If the wheels depend on the release, its CUDA or the
+            presence of a GPU, a function that takes the BuildJob and returns them.
     """
 
     wheels: Sequence[str] | Mapping[str, Sequence[str]] | Callable[[Any], Sequence[str]]
 
     def mistakes(self) -> Iterator[Mistake]:
-        """Every list that is written down has pinned wheels, and the Pythons are those of releases."""
+        """Check that all wheels are pinned, and that releases have the versions of Python."""
         if isinstance(self.wheels, Mapping):
             yield from self._mapping_mistakes(self.wheels)
         elif not callable(self.wheels):
@@ -68,12 +68,12 @@ class Wheels:
 
 @dataclass(frozen=True, slots=True)
 class PackedEnvironment:
-    """An environment that conda-pack or venv-pack packed, for what has no wheels.
+    """An environment packed with conda-pack or venv-pack, for packages without wheels.
 
-    What it costs: Triton unpacks it into /tmp when a model with it is first loaded, and removes it only when
-    the server ends (server issue 7125), also after the model was unloaded. On a multi-model endpoint every
-    model leaves its copy there, until the disk is full; people report environments of 2 GB and loads of 1 to
-    10 minutes (server issues 5045 and 6115). Where there are wheels, `Wheels` costs none of that.
+    Triton unpacks it into /tmp when the first model with it loads, and removes it only when the server ends
+    (server issue 7125), not when the model is unloaded. On a multi-model endpoint every model leaves a copy
+    there, until the disk is full. Users report environments of 2 GB and loads of 1 to 10 minutes (server
+    issues 5045 and 6115). `Wheels` has none of these costs; use it if there are wheels.
 
     A portable build leaves it out.
 
@@ -85,12 +85,12 @@ class PackedEnvironment:
     path: str
 
     def mistakes(self) -> Iterator[Mistake]:
-        """It is an archive that Triton can unpack."""
+        """Check that it is an archive that Triton can unpack."""
         if not self.path.endswith((".tar.gz", ".tgz")):
             yield Mistake(
                 field="path",
                 what=f"the packed environment {self.path!r}",
-                expected="a .tar.gz, the one form that the Python backend unpacks",
+                expected="a .tar.gz, the only format that the Python backend unpacks",
                 fix="pack it again: conda-pack -o environment.tar.gz",
             )
 
@@ -99,12 +99,12 @@ Environment: TypeAlias = Wheels | PackedEnvironment
 
 
 def release_pythons() -> tuple[str, ...]:
-    """The versions of Python that releases have, in the order of the releases."""
+    """Return the Python versions of the releases, in the order of the releases."""
     return tuple(dict.fromkeys(release.python for release in RELEASES.values()))
 
 
 def pin_mistakes(wheels: Sequence[str]) -> Iterator[Mistake]:
-    """Yield the mistakes in a list of wheels that hold for every release."""
+    """Yield the mistakes in a list of wheels that do not depend on the release."""
     names = []
     for wheel in wheels:
         match = _PIN.fullmatch(wheel)
@@ -114,7 +114,7 @@ def pin_mistakes(wheels: Sequence[str]) -> Iterator[Mistake]:
             yield _mistake(
                 f"the wheel {wheel!r}",
                 f"{_PINNED}, such as numpy==2.2.6",
-                "pin the version: the same declaration must give the same artifact; extras are not followed",
+                "pin the version, so that the same declaration gives the same artifact; extras are ignored",
             )
             names.append(package_name(re.split(r"[^A-Za-z0-9._-]", wheel, maxsplit=1)[0]))
     for name in sorted({name for name in names if names.count(name) > 1}):
@@ -128,13 +128,13 @@ def pin_mistakes(wheels: Sequence[str]) -> Iterator[Mistake]:
 
 
 def pins(wheels: Sequence[str]) -> Mapping[str, str]:
-    """Package -> version, of wheels without mistakes."""
+    """Return the version of each package, by name, for wheels without mistakes."""
     matches = (_PIN.fullmatch(wheel) for wheel in wheels)
     return {package_name(match["name"]): match["version"] for match in matches if match}
 
 
 def package_name(text: str) -> str:
-    """A package's name as all spellings of it are compared (PEP 503)."""
+    """Return the normalized name of a package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", text).lower()
 
 

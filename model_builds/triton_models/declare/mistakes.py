@@ -1,4 +1,4 @@
-"""Mistakes in declared values: wrong types first, then those that each class finds in its own fields."""
+"""Mistakes in declared values: wrong types, and mistakes that each class finds in its own fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNIONS = (Union, types.UnionType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """One field of a declared value that cannot stay as it is.
+    """A wrong field of a declared value.
 
     Attributes:
         field: The field's name.
@@ -37,10 +37,10 @@ class Mistake:
 
 
 def find_mistakes(*declared: object) -> list[tuple[object, Mistake]]:
-    """Every mistake in declared values and the values in them, each with the value that holds the field.
+    """Return every mistake in declared values and the values in them, each with the value it belongs to.
 
-    A value that has a `mistakes()` is asked for what is wrong with its fields. What stands in several values
-    is looked at once.
+    Classes with a method `mistakes` check their own fields. A value that several others contain is checked
+    only once.
     """
     found: list[tuple[object, Mistake]] = []
     for each in declared_values(*declared):
@@ -54,7 +54,7 @@ def find_mistakes(*declared: object) -> list[tuple[object, Mistake]]:
 
 
 def declared_values(*declared: Any) -> list[object]:
-    """These values and all that are declared in them, each once, what is within before what holds it."""
+    """Return these values and all declared values in them, each once, inner values before outer ones."""
     seen: dict[int, object] = {}
 
     def walk(value: object) -> None:
@@ -71,7 +71,7 @@ def declared_values(*declared: Any) -> list[object]:
 def _own_mistakes(
     declared: Any, mistyped: Collection[str], *, something_wrong: bool
 ) -> Iterator[tuple[object, Mistake]]:
-    """Yield the mistakes that a value finds in its fields, except in those of a wrong type."""
+    """Yield the mistakes that a value finds in its own fields, except those with a wrong type."""
     try:
         for mistake in declared.mistakes():
             if mistake.field not in mistyped:
@@ -79,19 +79,19 @@ def _own_mistakes(
     except Exception:
         if not something_wrong:
             raise
-        # It came to what is wrong already, and is reported.
+        # A mistake that is already reported has caused this.
 
 
 @functools.cache
 def field_types(declared: Any) -> Mapping[str, Any]:
-    """The type of each field of a declared class, by name."""
+    """Return the type of each field of a declared class, by name."""
     hints = get_type_hints(declared)
     return {each.name: hints[each.name] for each in fields(declared)}
 
 
 @functools.cache
 def _holders(declared: Any) -> tuple[str, ...]:
-    """The fields of a declared class that can hold declared values."""
+    """Return the fields of a declared class that can hold declared values."""
     return tuple(name for name, hint in field_types(declared).items() if _can_hold(hint))
 
 
@@ -101,7 +101,7 @@ def _can_hold(hint: Any) -> bool:
 
 @functools.cache
 def _field_matchers(declared: Any) -> tuple[tuple[str, Callable[[Any], bool], Any], ...]:
-    """The test and the type of each field of a declared class."""
+    """Return the name, test and type of each field of a declared class."""
     return tuple((name, matcher(hint), hint) for name, hint in field_types(declared).items())
 
 
@@ -120,7 +120,7 @@ def _type_mistakes(declared: object) -> list[Mistake]:
 
 
 def _children(declared: object) -> list[object]:
-    """The declared values in a value's fields."""
+    """Return the declared values in a value's fields."""
     found: list[object] = []
     owner: Any = type(declared)
     for name in _holders(owner):

@@ -1,4 +1,4 @@
-"""The Triton models that a declaration can consist of."""
+"""The kinds of Triton models that a declaration can have."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _NOT_IN_LIBTORCH = ("UINT16", "UINT32", "UINT64", "BF16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PyTorchNetwork:
-    """A PyTorch network, exported to ONNX, or for LibTorch to TorchScript.
+    """A PyTorch network, exported to ONNX, or to TorchScript for LibTorch.
 
-    What its outputs are is read from the ONNX file; a TorchScript is run to find it out.
+    Types and shapes of the outputs come from the ONNX file, or from running the TorchScript.
 
     Attributes:
         name: The Triton model's name.
-        network: Makes the network with its weights; torch is imported in there, not by the declaration.
+        network: Returns the network with its weights. Import torch in this function, not in the declaration.
         inputs: The arguments of its `forward`, in order, without the batch dimension.
-        outputs: Names for what it returns, in order.
+        outputs: Names for its return values, in order.
         backend: The backend that runs it.
         max_batch_size: 0 if its tensors have no batch dimension.
         instances: Copies that run at the same time.
@@ -59,22 +59,25 @@ class PyTorchNetwork:
                 field="inputs",
                 what=f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs",
                 expected="at least one of each",
-                fix="name the arguments of forward() and what it returns",
+                fix="name the arguments and the return values of forward()",
             )
         for tensor in self.inputs:
             if tensor.full_type == "TYPE_STRING":
                 yield _bad(
-                    tensor, "is text, which no network takes", "numbers", "tokenize it in a model before"
+                    tensor,
+                    "is a string, which a network cannot take",
+                    "numbers",
+                    "tokenize it in a model before",
                 )
             if -1 in tensor.dims:
-                yield _bad(tensor, "has the size -1", "a DynamicDim", "say from where to where the size goes")
+                yield _bad(tensor, "has the size -1", "a DynamicDim", "declare the range of the size")
         yield from _unequal_sizes(self.inputs)
         if isinstance(self.backend, TensorRt):
             best = self.backend.opt_batch
             if best is not None and not 1 <= best <= self.max_batch_size:
                 yield Mistake(
                     field="backend",
-                    what=f"TensorRT is to tune for a batch of {best}",
+                    what=f"opt_batch {best} for TensorRT",
                     expected=f"1 to max_batch_size, {self.max_batch_size}",
                     fix="lower opt_batch, or remove it",
                 )
@@ -82,15 +85,15 @@ class PyTorchNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxFile:
-    """A network that is an ONNX file already. Its inputs and outputs are read from it.
+    """An existing ONNX file. Its inputs and outputs are read from the file.
 
     Attributes:
         name: The Triton model's name.
-        weights: The place of the file; by default that of the declaration's weights.
-        profile: For TensorRT, the shapes of every input, batch first.
-        optimize: Optimise it ahead of time, as exported networks are, so that it loads faster: fold constants
-            and batch normalisations, and leave out what is not used. Standard operators stay what they are,
-            so the file runs wherever it ran before.
+        weights: The source of the file; by default the declaration's weights.
+        profile: For TensorRT, the shapes of every input, batch dimension first.
+        optimize: True to optimize it ahead of time, like exported networks, so that it loads faster: fold
+            constants and batch normalizations, and remove unused parts. Standard operators stay standard, so
+            the file still runs wherever it did.
         backend: The backend that runs it.
         max_batch_size: 0 if its tensors have no batch dimension.
         instances: Copies that run at the same time.
@@ -115,7 +118,7 @@ class OnnxFile:
             yield Mistake(
                 field="profile",
                 what="a profile for ONNX Runtime",
-                expected="one only with TensorRt: ONNX Runtime takes any shape",
+                expected="a profile only with TensorRt: ONNX Runtime accepts any shape",
                 fix="remove it",
             )
 
@@ -132,11 +135,11 @@ class PythonModel:
         max_batch_size: 0 if its tensors have no batch dimension.
         files: More files next to the declaration.
         weights_files: Files of the declaration's weights.
-        packages: Installed Python packages that travel with it; the Triton images have numpy alone.
+        packages: Installed Python packages to copy into the artifact; the Triton images only have numpy.
         environment: The environment that replaces the image's packages: `Wheels`, or a `PackedEnvironment`.
         parameters: Parameters of the configuration that its code reads.
         backend: Options of the backend.
-        instances: Copies that run at the same time; on the CPU, where Python code runs.
+        instances: Copies that run at the same time; by default on the CPU, where Python code runs.
         batching: None sends every request by itself.
         warm_up: Requests that run while it loads.
     """
@@ -166,7 +169,7 @@ class PythonModel:
                 field="environment",
                 what=f"{self.name!r} has an environment, and its backend names another",
                 expected="one of them",
-                fix="leave out the backend's: where the environment lies is written into the configuration",
+                fix="remove the backend's: the build writes the environment's path into the configuration",
             )
 
 
@@ -174,23 +177,25 @@ class PythonModel:
 class DaliPipeline:
     """A DALI pipeline, which is serialized into model.dali.
 
-    A build for a GPU decodes there ("mixed": the CPU reads the stream, the GPU does the rest), any other on
-    the CPU, so that the same declaration is also served without a GPU. The two agree on a JPEG only with
-    `fn.decoders.image(..., jpeg_fancy_upsampling=True)`, which DALI of every release has.
+    A GPU build decodes on the GPU ("mixed": the CPU reads the stream, and the GPU does the rest). Any other
+    build decodes on the CPU, so the same declaration can also be served without a GPU. Both give the same
+    result for a JPEG only with `fn.decoders.image(..., jpeg_fancy_upsampling=True)`, which DALI has in every
+    release.
 
     Attributes:
         name: The Triton model's name.
         pipeline: Takes the device that decodes, "mixed" or "cpu", and returns the pipeline's outputs. Each
-            input is a `fn.external_source` on the CPU with the input's name. nvidia.dali is imported in
-            there, not by the declaration.
-        inputs: Its inputs, without the batch dimension. The samples of a batch are of one shape: pad them.
+            input is a `fn.external_source` on the CPU with the input's name. Import nvidia.dali in this
+            function, not in the declaration.
+        inputs: Its inputs, without the batch dimension. All samples of a batch must have the same shape; pad
+            them.
         outputs: Its outputs, in the pipeline's order.
-        max_batch_size: 1 or more: DALI has no tensors without a batch.
+        max_batch_size: The largest batch, 1 or more: DALI always works on batches.
         backend: Options of the backend.
-        instances: Copies that run at the same time. NVIDIA advises one: each has memory of its own.
-        batching: None sends every request by itself. Requests are joined only if their shapes are equal,
-            which files of different lengths never are.
-        warm_up: Requests that run while it loads: of an example, for zeros are no image.
+        instances: Copies that run at the same time. NVIDIA recommends one, because each uses separate memory.
+        batching: None sends every request by itself. Only requests with equal shapes are joined, so files
+            of different lengths never are.
+        warm_up: Requests that run while it loads. They need an example, because zeros are not a valid image.
     """
 
     name: str
@@ -213,7 +218,7 @@ class DaliPipeline:
                 field="inputs",
                 what=f"{self.name!r} has {len(self.inputs)} inputs and {len(self.outputs)} outputs",
                 expected="at least one of each",
-                fix="name its external sources and what it returns",
+                fix="name its external sources and its outputs",
             )
         if self.max_batch_size == 0:
             yield Mistake(
@@ -226,14 +231,14 @@ class DaliPipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorFlowGraph:
-    """A frozen TensorFlow graph, for Triton up to release 25.02. Nothing here reads it: say what it takes.
+    """A frozen TensorFlow graph, for Triton up to release 25.02. The graph is not read: declare its tensors.
 
     Attributes:
         name: The Triton model's name.
-        inputs: The graph's inputs by their names in the graph, without the batch dimension.
-        outputs: The graph's outputs, likewise.
+        inputs: The graph's inputs with their names in the graph, without the batch dimension.
+        outputs: The graph's outputs with their names in the graph, without the batch dimension.
         max_batch_size: 0 if its tensors have no batch dimension.
-        weights: The place of the file; by default that of the declaration's weights.
+        weights: The source of the file; by default the declaration's weights.
         backend: The backend that runs it.
         instances: Copies that run at the same time.
         batching: None sends every request by itself.
@@ -261,9 +266,9 @@ class EnsembleStep:
     """One composing model of an ensemble.
 
     Attributes:
-        model_name: The composing model's name, which is its directory's.
-        inputs: The composing model's input name -> the ensemble's tensor that feeds it.
-        outputs: The composing model's output name -> the ensemble's tensor that it makes.
+        model_name: The composing model's name, which is also the name of its directory.
+        inputs: The ensemble's tensor for each of the composing model's inputs, by input name.
+        outputs: The ensemble's tensor for each of the composing model's outputs, by output name.
     """
 
     model_name: str
@@ -273,12 +278,12 @@ class EnsembleStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ensemble:
-    """Models that pass tensors on by name. Its inputs, outputs, types and shapes are those of its steps.
+    """Models that pass tensors on by name. Its inputs, outputs, types and shapes are derived from its steps.
 
     Attributes:
         name: The Triton model's name.
-        steps: The names of its models. An EnsembleStep maps names that differ; the others connect to their
-            like.
+        steps: The names of its models. Tensors with equal names are connected; use an EnsembleStep to map
+            names that differ.
         outputs: Its outputs; by default every tensor that no step reads.
     """
 
@@ -287,7 +292,7 @@ class Ensemble:
     outputs: Sequence[str] = ()
 
     def mistakes(self) -> Iterator[Mistake]:
-        """It has steps."""
+        """Check that it has steps."""
         if not self.steps:
             yield Mistake(
                 field="steps",
@@ -302,12 +307,12 @@ Model: TypeAlias = ServedModel | Ensemble
 
 
 def steps_of(ensemble: Ensemble) -> list[EnsembleStep]:
-    """The steps of an ensemble, those that are only named too."""
+    """Return the steps of an ensemble, with an EnsembleStep for steps given by name."""
     return [EnsembleStep(model_name=step) if isinstance(step, str) else step for step in ensemble.steps]
 
 
 def unknown_steps(ensemble: Ensemble, known: Sequence[str]) -> Iterator[Mistake]:
-    """Steps that no model of the declaration has the name of."""
+    """Yield a mistake per step that is not a model of the declaration."""
     for step in steps_of(ensemble):
         if step.model_name not in known:
             yield Mistake(
@@ -351,10 +356,10 @@ def _served(model: ServedModel) -> Iterator[Mistake]:
 
 
 def _for_torchscript(network: PyTorchNetwork) -> Iterator[Mistake]:
-    """LibTorch takes and gives tensors by position, and the names say which. It has no unsigned numbers."""
+    """Yield mistakes for LibTorch: names must end with the tensor's position, and some types are missing."""
     for tensor in network.inputs:
         if tensor.full_type.removeprefix("TYPE_") in _NOT_IN_LIBTORCH:
-            yield _bad(tensor, f"is {tensor.data_type}, for LibTorch", "a type that it has", "cast it inside")
+            yield _bad(tensor, f"is {tensor.data_type}, for LibTorch", "a type it supports", "cast it inside")
     inputs = [tensor.name for tensor in network.inputs]
     for field_name, names in (("inputs", inputs), ("outputs", list(network.outputs))):
         for position, name in enumerate(names):
@@ -375,10 +380,7 @@ def _bad(tensor: Tensor, what: str, expected: str, fix: str) -> Mistake:
 def _repeated(names: Sequence[str], *, field: str) -> Iterator[Mistake]:
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Mistake(
-            field=field,
-            what=f"two tensors are called {name!r}",
-            expected="names of their own",
-            fix="rename one",
+            field=field, what=f"two tensors are called {name!r}", expected="unique names", fix="rename one"
         )
 
 
@@ -390,5 +392,5 @@ def _unequal_sizes(inputs: Sequence[Tensor]) -> Iterator[Mistake]:
                 field="inputs",
                 what=f"two sizes are called {size.name!r}: {sizes[size.name]} and {size}",
                 expected="one DynamicDim for each name",
-                fix="rename one, or use the same in both places",
+                fix="rename one, or use the same one in both places",
             )

@@ -1,4 +1,4 @@
-"""`fleet new`: a model build of your own, begun as a copy of the nearest one, under names of its own."""
+"""`fleet new`: start a new model build as a copy of a similar one, with new names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from triton_models.base.source_files import LEFTOVERS
 from triton_models.declare.declaration import NAME_RULE, is_name
 from triton_models.declare.reading import MODELS, load_build
 
-# The environment variables that name a model's weights. Two models that read one variable would get one file.
+# The environment variables that name a model's weights. Models that read the same variable get the same file.
 _WEIGHTS_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(WEIGHTS|GRAPH)\b")
 
 
@@ -28,10 +28,10 @@ class Begun:
     """A new model build.
 
     Attributes:
-        name: Its name.
-        like: The model build that it is a copy of.
-        folder: Its folder.
-        renamed: The names in the copied declaration, and what they are now.
+        name: The name of the new model build.
+        like: The model build that was copied.
+        folder: The folder of the new model build.
+        renamed: The new names, by the names in the copied declaration.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Begun:
     exit_code: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the outcome as JSON-ready data."""
         return {
             "name": self.name,
             "like": self.like,
@@ -50,33 +50,33 @@ class Begun:
         }
 
     def lines(self) -> Iterator[str]:
-        """The folder, and what to do next."""
+        """Yield the folder, the new names and the next steps."""
         yield str(self.folder)
         for old, new in self.renamed.items():
-            yield f"  {old} is {new} here"
-        yield f"Next: write in {self.folder / 'build.py'} what it is, then `fleet build {self.name}` and"
-        yield f"`fleet check build/{self.name}`. Name it in `models` of cdk.json to have it built and served."
+            yield f"  {old} is now {new}"
+        yield f"Next: declare the model in {self.folder / 'build.py'}, then run `fleet build {self.name}` and"
+        yield f"`fleet check build/{self.name}`. Add it to `models` in cdk.json to build and serve it in AWS."
 
 
 def run(arguments: argparse.Namespace) -> Begun:
-    """Copy a model build.
+    """Run `fleet new`.
 
     Raises:
-        FleetError: The name cannot be a model's or is taken, or there is no such model to copy.
+        FleetError: The name is invalid or taken, or the model to copy does not exist.
     """
     return begin(arguments.name, like=arguments.like, models=arguments.models)
 
 
 def begin(name: str, *, like: str, models: Path | None = None) -> Begun:
-    """Copy a model build, and give everything in it that has to be unique in a repository a new name.
+    """Copy a model build, and rename everything in it that must be unique in a repository.
 
     Args:
-        name: The new model's.
+        name: The name of the new model.
         like: The folder to copy.
         models: The folder of model builds; by default the one next to this package.
 
     Raises:
-        FleetError: The name cannot be a model's or is taken, or there is no such model to copy.
+        FleetError: The name is invalid or taken, or the model to copy does not exist.
     """
     folder = models or MODELS
     raise_if_any(_problems(name, folder))
@@ -101,7 +101,7 @@ def _problems(name: str, folder: Path) -> Iterator[Problem]:
             what=f"the name {name!r}",
             where="fleet new NAME",
             expected=NAME_RULE,
-            why="it becomes a folder, a Triton model and the beginning of the artifacts' names",
+            why="it becomes a folder, a Triton model and the prefix of artifact names",
             fix="choose another name",
             rule="model-name",
         )
@@ -110,14 +110,14 @@ def _problems(name: str, folder: Path) -> Iterator[Problem]:
             what=f"{folder / name} exists",
             where="fleet new NAME",
             expected="a name that no model has yet",
-            why="nothing is overwritten",
+            why="`fleet new` does not overwrite anything",
             fix="choose another name, or remove that folder",
             rule="model-taken",
         )
 
 
 def _new_names(old: str, new: str, models: list[str]) -> dict[str, str]:
-    """Return the new name for each declared name. What began with the folder's name still does."""
+    """Return the new name for each declared name. Names that began with the folder's name still do."""
     names = {old: new}
     for model in models:
         rest = model.removeprefix(old)
@@ -127,20 +127,20 @@ def _new_names(old: str, new: str, models: list[str]) -> dict[str, str]:
 
 
 def _variable(name: str) -> str:
-    """Return the prefix of the environment variables of a model. A shell accepts no leading digit."""
+    """Return the prefix of a model's environment variables, without a leading digit, as shells require."""
     text = re.sub(r"[^A-Z0-9]", "_", name.upper())
     return f"{'MODEL_' if text[0].isdigit() else ''}{text}"
 
 
 def _rename(source: str, names: Mapping[str, str]) -> str:
-    """Python source in which strings that are one of the names, or begin with the folder's, are the new ones.
+    """Replace names in the strings, docstrings and comments of Python source code.
 
-    Code is left alone, and so is prose in which the name is a part of another word; docstrings and comments
-    are followed, because they show commands.
+    A string is changed if it is one of the names, or begins with the folder's name. Docstrings and comments
+    are changed too, because they show commands, but not if a name is only a part of another word.
     """
     lines = source.splitlines(keepends=True)
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    for token in reversed(tokens):  # from the end, so that earlier positions stay right
+    for token in reversed(tokens):  # from the end, so that earlier positions stay valid
         if token.type not in {tokenize.STRING, tokenize.COMMENT}:
             continue
         new = _renamed_token(token, names)
@@ -166,6 +166,6 @@ def _renamed_token(token: tokenize.TokenInfo, names: Mapping[str, str]) -> str:
 
 
 def _is_a_name(value: str, names: Mapping[str, str]) -> bool:
-    """Return whether a string names the declaration or one of its forms: the folder's name with an ending."""
+    """Return True if a string names the declaration or one of its forms: the folder's name with a suffix."""
     folder = next(iter(names))
     return value in names or bool(re.fullmatch(rf"{re.escape(folder)}[_:-]\w[\w.-]*", value))

@@ -1,6 +1,6 @@
-"""The place of a declared value in its build.py, and its arguments that the class does not have.
+"""The lines of declared values in their build.py, and their wrong arguments.
 
-The file is parsed only when something is wrong with it: reading a declaration does not pay for this.
+The file is parsed only if it has a mistake, so reading a valid declaration does not pay for this.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from triton_models.declare.mistakes import BAD_DECLARATION, field_types
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """One argument of a call that makes a declared value.
+    """One argument of a call that creates a declared value.
 
     Attributes:
-        owner: The class.
-        name: The field's name; of more positional arguments than there are fields, their number.
-        value: What is written there.
-        line: Its line.
+        owner: The class of the value.
+        name: The name of the field; "argument N" for a positional argument beyond the last field.
+        value: The expression in the source code.
+        line: The line of the expression.
     """
 
     owner: type
@@ -35,7 +35,7 @@ class Argument:
 
 
 class Places:
-    """The calls in one build.py that make declared values."""
+    """The calls in one build.py that create declared values."""
 
     def __init__(self, path: Path, *, classes: Mapping[str, type]) -> None:
         self._path = path
@@ -48,7 +48,7 @@ class Places:
         self._arguments = [each for owner, call in self._calls for each in _arguments(owner, call)]
 
     def of(self, owner: object, field: str) -> str:
-        """file:line of a field of a declared value, or the file where several lines could be meant."""
+        """Return file:line of a field of a declared value, or only the file if the line is ambiguous."""
         candidates = [each for each in self._arguments if each.owner is type(owner) and each.name == field]
         value = getattr(owner, field)
         same = [each for each in candidates if _literal(each.value) == (value,)] or candidates
@@ -58,7 +58,7 @@ class Places:
         return f"{self._path}:{calls[0]}" if len(calls) == 1 else str(self._path)
 
     def wrong_arguments(self) -> Iterator[Problem]:
-        """Arguments that a class does not have, lacks, or that are literals of another type."""
+        """Yield problems with arguments: unknown ones, missing ones, and literals of the wrong type."""
         for each in self._arguments:
             known = field_types(each.owner)
             literal = _literal(each.value)
@@ -88,7 +88,7 @@ class Places:
                     f"{owner.__name__} lacks {', '.join(missing)}",
                     call.lineno,
                     expected=f"{owner.__name__}({', '.join(f'{name}=...' for name in _required(owner))})",
-                    fix="add what is missing",
+                    fix="add the missing arguments",
                 )
 
     def _problem(self, what: str, line: int, *, expected: str, fix: str) -> Problem:

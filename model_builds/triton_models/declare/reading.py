@@ -1,7 +1,7 @@
-"""Reading declarations: from `models/<name>/build.py` to a ModelDefinition without a mistake.
+"""Reading declarations: from `models/<name>/build.py` to a valid ModelDefinition.
 
-A build.py defines BUILD, and may define FORMS: other forms of the same network, such as another backend's.
-`resnet50` is the BUILD of a folder, `resnet50:torchscript` a form, whose name is its own.
+A build.py defines BUILD, and may define FORMS: other forms of the same network, such as one for another
+backend. `resnet50` is the BUILD of a folder, and `resnet50:torchscript` a form with a separate name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODELS = Path(__file__).resolve().parents[2] / "models"
 """The folder of model builds next to this package."""
 
 FORM_MARK = ":"
-"""Between a folder's name and the name of one of its forms."""
+"""The separator between a folder's name and the name of one of its forms."""
 
 _CLASSES: dict[str, type] = {
     each.__name__: each
@@ -69,9 +69,9 @@ class DeclaredFolder:
     """The declarations of a folder.
 
     Attributes:
-        path: Its build.py.
-        build: BUILD.
-        forms: FORMS, by the names that they are asked for.
+        path: The path of build.py.
+        build: The value of BUILD.
+        forms: The value of FORMS, by the names after the colon.
     """
 
     path: Path
@@ -79,10 +79,10 @@ class DeclaredFolder:
     forms: Mapping[str, ModelDefinition]
 
     def asked(self, name: str) -> ModelDefinition:
-        """BUILD for the folder's name, a form for `folder:form`.
+        """Return BUILD for the folder's name, or a form for `folder:form`.
 
         Raises:
-            FleetError: There is no such form.
+            FleetError: The form does not exist.
         """
         folder, mark, form = name.partition(FORM_MARK)
         if not mark:
@@ -100,7 +100,7 @@ class DeclaredFolder:
 
 
 def model_names(models: Path | None = None) -> list[str]:
-    """The names of the model builds in a folder, sorted.
+    """Return the names of the model builds in a folder, sorted.
 
     Raises:
         FleetError: The folder does not exist.
@@ -110,46 +110,46 @@ def model_names(models: Path | None = None) -> list[str]:
         raise FleetError.of(
             what=f"no folder {str(folder)!r}",
             where="the folder of model builds (--models)",
-            expected="a folder with one folder for each model, each with a build.py",
+            expected="a folder with one subfolder per model, each with a build.py",
             fix="run the command from the repository, or name the folder",
         )
     return sorted(declaration.parent.name for declaration in folder.glob("*/build.py"))
 
 
 def folder_of(name: str, models: Path | None = None) -> Path:
-    """The folder of a model's declaration: that of `resnet50:torchscript` is the folder of `resnet50`."""
+    """Return the folder of a model's declaration; for `resnet50:torchscript`, the folder of `resnet50`."""
     return (models or MODELS).resolve() / name.partition(FORM_MARK)[0]
 
 
 def forms_of(name: str, models: Path | None = None) -> list[str]:
-    """A folder's name, then those of its forms, as `load_build` takes them.
+    """Return a folder's name, then those of its forms, as `load_build` accepts them.
 
     Raises:
-        FleetError: As `load_build`.
+        FleetError: Same as for `load_build`.
     """
     folder, _, _ = name.partition(FORM_MARK)
     return [folder, *(f"{folder}{FORM_MARK}{form}" for form in read_folder(folder, models).forms)]
 
 
 def load_build(name: str, models: Path | None = None) -> ModelDefinition:
-    """The declaration of a model, freshly read.
+    """Read the declaration of a model, without caching.
 
     Args:
         name: The name of its folder, or `folder:form` for one of its forms.
         models: The folder with the folders of all models; by default the one next to this package.
 
     Raises:
-        FleetError: There is no such model or form, its build.py is no declaration, or something in it is
-            wrong: every mistake, with its line where that is known.
+        FleetError: The model or form does not exist, its build.py is not a declaration, or the declaration
+            has mistakes: all of them, with their lines if known.
     """
     return read_folder(name.partition(FORM_MARK)[0], models).asked(name)
 
 
 def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelDefinition]:
-    """The declarations of several models, freshly read.
+    """Read the declarations of several models, without caching.
 
     Raises:
-        FleetError: Every mistake in any of them.
+        FleetError: Any of them cannot be read or has mistakes; all mistakes are reported.
     """
     builds: list[ModelDefinition] = []
     problems: list[Problem] = []
@@ -169,7 +169,7 @@ def load_builds(names: Iterable[str], models: Path | None = None) -> list[ModelD
 
 
 def blame(error: BaseException, folder: Path) -> str:
-    """Return the origin of an error in a model's own folder as file:line; otherwise the folder."""
+    """Return the origin of an error as file:line if it is in a model's own folder; otherwise the folder."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -179,10 +179,10 @@ def blame(error: BaseException, folder: Path) -> str:
 
 
 def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
-    """Read the declarations of a folder, which have no mistake.
+    """Read the declarations of a folder.
 
     Raises:
-        FleetError: As `load_build`.
+        FleetError: Same as for `load_build`.
     """
     path = folder_of(name, models) / "build.py"
     if not path.is_file() or Path(name).name != name:
@@ -197,7 +197,7 @@ def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
         isinstance(form, ModelDefinition) for form in forms.values()
     ):
         raise _bad_declaration(path, f"FORMS is {forms!r}", "FORMS = {name: ModelDefinition(...)}")
-    raise_if_any(dict.fromkeys(_problems((build, *forms.values()), path)))  # of the same form twice, once
+    raise_if_any(dict.fromkeys(_problems((build, *forms.values()), path)))  # a form may be in FORMS twice
     if build.name != name:
         raise _bad_declaration(path, f"BUILD.name is {build.name!r}", f"the folder's name, {name!r}")
     raise_if_any(_form_names(build, forms, path))
@@ -220,7 +220,7 @@ def _unknown(name: str, models: Path) -> FleetError:
 def _form_names(
     build: ModelDefinition, forms: Mapping[str, ModelDefinition], path: Path
 ) -> Iterator[Problem]:
-    """A form is published under its own name, so no other model may have it."""
+    """Yield problems with names of forms: they must be unique, because forms are published under them."""
     owners = {build.name: "BUILD"}
     for form, declared in forms.items():
         for name in (form, declared.name):
@@ -234,7 +234,7 @@ def _form_names(
 
 
 def _taken(name: str, form: str, whose: str, where: str) -> Problem:
-    return _form_problem(f"the form {form!r} is called {name!r}, {whose}", where, "a name of its own")
+    return _form_problem(f"the form {form!r} is called {name!r}, {whose}", where, "a unique name")
 
 
 def _form_problem(what: str, where: str, expected: str) -> Problem:
@@ -279,7 +279,7 @@ def _missing_files(declared: Iterable[object], folder: Path) -> Iterator[tuple[o
 
 
 class _FreshLoader(SourceFileLoader):
-    """A loader without bytecode: Python takes a file of the same second and size for unchanged."""
+    """A loader that ignores bytecode: Python does not notice a change within a second that keeps the size."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -287,8 +287,8 @@ class _FreshLoader(SourceFileLoader):
 
 
 def _execute(path: Path) -> ModuleType:
-    """Run a build.py in a package of its own, so that `from .network import ...` finds the file."""
-    package = f"_model_build_{path.parent.name.replace('.', '%')}"  # a dot would make it a part of another
+    """Run a build.py in a separate package, so that `from .network import ...` finds the file."""
+    package = f"_model_build_{path.parent.name.replace('.', '%')}"  # a dot would make it a subpackage
     if package in sys.modules:
         for stale in [module for module in sys.modules if module.partition(".")[0] == package]:
             del sys.modules[stale]
@@ -311,7 +311,7 @@ def _execute(path: Path) -> ModuleType:
 
 
 def _unreadable(path: Path, error: Exception) -> FleetError:
-    """Report wrong arguments by their classes' fields, all at once, and other errors in Python's words."""
+    """Report all wrong arguments with the fields of their classes, and other errors with Python's message."""
     wrong = list(Places(path, classes=_CLASSES).wrong_arguments())
     if wrong and isinstance(error, TypeError):
         return FleetError(wrong)
@@ -319,7 +319,7 @@ def _unreadable(path: Path, error: Exception) -> FleetError:
         what=f"{path.name} of model {path.parent.name!r} cannot be read: {type(error).__name__}: {error}",
         where=blame(error, path.parent),
         expected="a Python file that defines BUILD",
-        fix="fix that line; frameworks belong inside functions, not at the top",
+        fix="fix that line; import frameworks inside functions, not at the top",
     )
     return FleetError([own, *wrong])
 
@@ -329,6 +329,6 @@ def _bad_declaration(path: Path, what: str, expected: str) -> FleetError:
         what=what,
         where=str(path),
         expected=expected,
-        why="folder, declaration and model share one name, and the tools find the declaration by it",
-        fix="correct it; the folders of the other models show a complete declaration",
+        why="folder, declaration and model share one name, by which the tools find the declaration",
+        fix="correct it; see the folders of the other models for complete declarations",
     )

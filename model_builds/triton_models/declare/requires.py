@@ -1,4 +1,4 @@
-"""The needs of a build before it starts: Python modules beyond requirements.txt, and existing backends."""
+"""Requirements of a build, checked before it starts: Python modules, and backends of the release."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import Ensemble
 from triton_models.facts.releases import REMOVED_BACKENDS, Release
 
-# Where the Triton images have a module that is in no environment. Their DALI backend carries the wheel of
-# DALI that it is built with (src/dali_executor/CMakeLists.txt of dali_backend, from r24.05 on), and NVIDIA's
-# images have the folder on PYTHONPATH (build.py of triton-inference-server/server). Read 2026-11-21.
+# Folders of modules that only the Triton images have. Their DALI backend includes the DALI wheel that it is
+# built with (src/dali_executor/CMakeLists.txt of dali_backend, since r24.05), and NVIDIA's images have the
+# folder on PYTHONPATH (build.py of triton-inference-server/server). Read 2026-11-21.
 IMAGE_MODULES: Mapping[str, Path] = MappingProxyType(
     {"nvidia.dali": Path("/opt/tritonserver/backends/dali/wheel/dali")}
 )
 
-# The first release whose image has the folder: dali_backend at r24.03 makes none (read 2026-11-22).
+# The first release whose image has the folder: dali_backend at r24.03 does not create it (read 2026-11-22).
 IMAGE_MODULES_SINCE: Mapping[str, str] = MappingProxyType({"nvidia.dali": "24.05"})
 
 _DALI_LOCK = "model_builds/locks/requirements-dali.txt"
@@ -31,26 +31,26 @@ _INSTALL = MappingProxyType(
 
 
 def brings(release: Release, module: str) -> bool:
-    """Return whether the image of a release has a module of `IMAGE_MODULES`."""
+    """Return True if the image of a release has a module of `IMAGE_MODULES`."""
     return release.name >= IMAGE_MODULES_SINCE[module]
 
 
 def check_requires(modules: Sequence[str], *, release: Release | None = None) -> None:
-    """See that modules can be imported; those that only the image has become importable.
+    """Check that modules can be imported, and make those that only the image has importable.
 
     Args:
-        modules: Their names.
-        release: The release that is built for; None if that does not matter.
+        modules: The names of the modules.
+        release: The release of the build; None if it does not matter.
 
     Raises:
-        FleetError: What is missing, and how to get it.
+        FleetError: A module is missing; the message has the command that installs it.
     """
     raise_if_any(
         Problem(
             what=f"the Python module {module} is not installed",
             where="`requires` of the declaration",
-            expected="what requirements.txt has and, for this model, what it requires beyond that",
-            why="its build or its reference imports it",
+            expected="the packages of requirements.txt and the modules in `requires`",
+            why="the model's build or its reference imports it",
             fix=_way_to(module, release),
             rule="build-requires",
         )
@@ -59,23 +59,23 @@ def check_requires(modules: Sequence[str], *, release: Release | None = None) ->
 
 
 def _way_to(module: str, release: Release | None) -> str:
-    """Return the command that installs a module."""
+    """Return the fix for a missing module."""
     if release is not None and module in IMAGE_MODULES_SINCE and not brings(release, module):
         since = IMAGE_MODULES_SINCE[module]
-        return f"build for release {since} or newer, whose image has it; that of {release.name} has not"
+        return f"build for release {since} or newer: the image of {release.name} does not have it"
     return _INSTALL.get(module, f"install the package that has {module}")
 
 
 def missing(modules: Iterable[str]) -> list[str]:
-    """Those of some modules that cannot be imported here."""
+    """Return the modules that cannot be imported here."""
     return [module for module in modules if not _found(module)]
 
 
 def check_backends(build: ModelDefinition, release: Release) -> None:
-    """See that the release has the backend of every model.
+    """Check that the release has the backend of every model.
 
     Raises:
-        FleetError: Each that it has not.
+        FleetError: The release lacks a backend; one problem per model.
     """
     raise_if_any(_removed(build, release))
 
@@ -99,18 +99,18 @@ def _found(module: str) -> bool:
     try:
         if importlib.util.find_spec(module) is not None:
             return True
-    except ModuleNotFoundError:  # its parent is not there either
+    except ModuleNotFoundError:  # its parent package is missing too
         pass
     place = IMAGE_MODULES.get(module)
     if place is None or not place.is_dir() or str(place) in sys.path:
         return False
-    sys.path.append(str(place))  # last: it brings packages that the build has in versions of its own
+    sys.path.append(str(place))  # last, because it also has packages that the build has in other versions
     importlib.invalidate_caches()
     return _found(module) or _found_beside(module, place)
 
 
 def _found_beside(module: str, place: Path) -> bool:
-    """Another distribution may have the parent package, and then Python looks for the module only there."""
+    """Find a module whose parent package comes from another distribution, the only place Python looks in."""
     parent, _, _ = module.rpartition(".")
     if not parent:
         return False

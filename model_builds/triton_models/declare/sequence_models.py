@@ -1,4 +1,4 @@
-"""Models with sequence batching, found in the text of their folders without reading a declaration."""
+"""Models with sequence batching, found in the files of their folders without reading a declaration."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SUFFIXES = (".py", ".pbtxt")
 
 
 def sequence_models(source: Path, files: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
-    """The folders of models whose code or configurations name sequence batching.
+    """Return the folders of models whose code or configurations mention sequence batching.
 
     Args:
-        source: The folder that holds models/.
+        source: The folder that contains models/.
         files: The paths of the files in it.
-        names: The models: folders, or `folder:form`.
+        names: The names of the models: folders, or `folder:form`.
     """
     folders = {name.partition(FORM_MARK)[0] for name in names}
     found: dict[str, None] = {}
@@ -25,7 +25,7 @@ def sequence_models(source: Path, files: Iterable[str], names: Iterable[str]) ->
         top, _, rest = path.partition("/")
         folder = rest.partition("/")[0]
         if top == "models" and folder in folders and folder not in found and path.endswith(_SUFFIXES):
-            with open(source / path, "rb") as file:  # noqa: PTH123  thousands of them: a Path costs as much
+            with open(source / path, "rb") as file:  # noqa: PTH123  a Path per file doubles the cost
                 if _FIELD in file.read():
                     found[folder] = None
     return tuple(found)

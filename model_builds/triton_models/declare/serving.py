@@ -1,4 +1,4 @@
-"""The way a model is run: instances, batching, and the requests that warm it up."""
+"""Serving options of a model: instances, batching, and warm-up requests."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Instances:
 
     Attributes:
         count: The number of instances, on each GPU or on the CPU.
-        kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU where there is one,
-            so the same artifact also runs on a host without.
+        kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU if there is one, so
+            that the same artifact also runs on a host without a GPU.
     """
 
     count: int = 1
     kind: Kind | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """At least one."""
+        """Check that there is at least one instance."""
         if self.count < 1:
             yield Mistake(
                 field="count",
@@ -40,28 +40,28 @@ class DynamicBatching:
     """The server's rules for joining requests into batches.
 
     Attributes:
-        preferred: Batch sizes that are sent at once; empty means that any is as good.
-        max_delay_us: The time that a request waits for others, in microseconds.
+        preferred: Batch sizes that are run without further waiting; empty if no size is preferred.
+        max_delay_us: The longest time that a request waits for others, in microseconds.
     """
 
     preferred: Sequence[int] = field(default=())
     max_delay_us: int = 0
 
     def mistakes(self) -> Iterator[Mistake]:
-        """Sizes and times are not negative."""
+        """Check that sizes are positive and times are not negative."""
         if self.max_delay_us < 0:
             yield Mistake(
                 field="max_delay_us",
                 what=f"a delay of {self.max_delay_us} microseconds",
                 expected="0 or more",
-                fix="remove it to not wait",
+                fix="remove it to run requests without waiting",
             )
         if any(size < 1 for size in self.preferred):
             yield Mistake(
                 field="preferred",
                 what=f"the preferred batch sizes {list(self.preferred)}",
                 expected="sizes from 1 to max_batch_size",
-                fix="remove them: any size is then as good",
+                fix="remove them if no size is preferred",
             )
 
 
@@ -69,20 +69,21 @@ class DynamicBatching:
 class WarmUp:
     """Requests that run while the model loads, so that the first caller does not wait for the slow first run.
 
-    Triton writes no response for them, and a request that fails keeps the model from loading. An ensemble
-    is not warmed up: its models are.
+    Triton discards the responses. If a request fails, the model does not load. An ensemble itself is not
+    warmed up, but its models are.
 
     Attributes:
-        batch_sizes: One request of each size; a GPU library picks its kernels anew for each size.
+        batch_sizes: The batch sizes, with one request for each. GPU libraries choose their kernels per size.
         example: The name of one of the declaration's examples, whose first row is sent. By default all values
-            are 0, in the usual size of what is open. The example's tensors must be inputs of this model.
+            are 0, and dynamic dimensions have their usual size. The example's tensors must be inputs of this
+            model.
     """
 
     batch_sizes: Sequence[int] = (1,)
     example: str | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """There is something to run."""
+        """Check that there is at least one valid batch size."""
         if not self.batch_sizes or min(self.batch_sizes) < 1:
             yield Mistake(
                 field="batch_sizes",

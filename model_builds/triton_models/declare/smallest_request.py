@@ -1,8 +1,8 @@
-"""The smallest request of a declared model: what loads it, before anyone waits for an answer.
+"""The smallest request to a declared model, which loads it before anyone waits for an answer.
 
-Sizes are 1, or the least that the declaration allows; numbers are 0, and a text is a short one. Zeros are
-written as {"of": 0, "times": N}, which the warm-up writes out: an image of zeros is longer than all requests
-together may be.
+Sizes are 1, or the smallest that the declaration allows. Numbers are 0, and strings are short. Zeros are
+written as {"of": 0, "times": N}, which the warm-up expands, because an image of zeros is longer than the
+limit for all requests together.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from triton_models.declare.models import DaliPipeline, Ensemble, steps_of
 from triton_models.declare.tensors import DynamicDim, Tensor
 from triton_models.facts.payload import PAYLOAD_LIMIT
 
-# Read on 2026-11-22: src/http_server.cc of the Triton server has no JSON for FP16 and BF16, and takes
+# Read on 2026-11-22: src/http_server.cc of the Triton server has no JSON form for FP16 and BF16, and accepts
 # true and false for BOOL.
 _NOT_IN_JSON = ("FP16", "BF16")
 _VALUES: Mapping[str, bool | str] = MappingProxyType({"BOOL": False, "STRING": "text"})
 
 
 def smallest_request(build: ModelDefinition) -> str | None:
-    """The body of the smallest request, in JSON with repeated data.
+    """Return the body of the smallest request, as JSON with repeated data.
 
     Returns:
-        None where the declaration does not say enough: of an ONNX file, of what `write` makes, of a DALI
-        pipeline, which takes encoded data, of types that JSON lacks, and of what is too long for a request.
+        The body; None if it cannot be derived from the declaration. That is so for ONNX files, for models
+        from `write`, for DALI pipelines, which need encoded data, for types that JSON lacks, and for data
+        too long for a request.
     """
     taken = _interface(build)
     if taken is None or not taken.inputs:
@@ -43,7 +44,7 @@ def smallest_request(build: ModelDefinition) -> str | None:
 
 
 def _interface(build: ModelDefinition) -> Interface | None:
-    """Return the inputs that applications send to a build; None if its declaration does not say."""
+    """Return the inputs that applications send to a model; None if its declaration does not have them."""
     models = {model.name: model for model in build.models}
     top = models.get(build.name)
     if top is None or any(isinstance(model, DaliPipeline) for model in build.models):

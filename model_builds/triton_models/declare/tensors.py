@@ -26,10 +26,10 @@ DATA_TYPES = (
     "STRING",
     "BF16",
 )
-"""The data types of NVIDIA's schema, without the prefix TYPE_. Kept here so that reading a declaration needs
-no protobuf; a test compares."""
+"""The data types of NVIDIA's schema, without the prefix TYPE_. Listed here so that reading a declaration does
+not need protobuf; a test compares the list with the schema."""
 
-# What NumPy and PyTorch call them, where that is no name of Triton's.
+# The names that NumPy and PyTorch use for these types, where they differ from Triton's.
 _OTHER_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "float16": "FP16",
@@ -55,17 +55,17 @@ ELEMENT_BYTES: Mapping[str, int] = MappingProxyType(
         **dict.fromkeys(("TYPE_UINT64", "TYPE_INT64", "TYPE_FP64"), 8),
     }
 )
-"""Bytes of one element, at least. Text has no size of its own: Triton counts the four bytes of its length."""
+"""Minimum bytes per element. Strings have no fixed size: Triton counts the four bytes of their length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicDim:
-    """A dimension that differs from request to request. Dimensions of one name are equal within a request.
+    """A dimension whose size differs per request. Dimensions with the same name are equal within a request.
 
     Attributes:
-        name: Such as "tokens".
+        name: A name for the items counted, such as "tokens".
         min: The smallest size.
-        opt: The usual size, which TensorRT tunes its kernels for; by default the largest.
+        opt: The usual size, for which TensorRT tunes its kernels; by default the largest.
         max: The largest size.
     """
 
@@ -80,18 +80,18 @@ class DynamicDim:
         return self.max if self.opt is None else self.opt
 
     def mistakes(self) -> Iterator[Mistake]:
-        """The name is one, and the sizes are in order."""
+        """Check that the name is valid and the sizes are in order."""
         if not self.name.isidentifier() or self.name == "batch":
             yield Mistake(
                 field="name",
                 what=f"DynamicDim.name is {self.name!r}",
                 expected="a word of letters, digits and _, other than 'batch'",
-                fix="name what is counted, such as 'tokens'; the batch comes from max_batch_size",
+                fix="name the items counted, such as 'tokens'; the batch size is set by max_batch_size",
             )
         if not 1 <= self.min <= self.usual <= self.max:
             yield Mistake(
                 field="max",
-                what=f"{self.name!r} goes from {self.min} to {self.max}, best {self.usual}",
+                what=f"{self.name!r} goes from {self.min} to {self.max}, with opt {self.usual}",
                 expected="1 <= min <= opt <= max",
                 fix="put the sizes in order",
             )
@@ -103,7 +103,7 @@ class Tensor:
 
     Attributes:
         name: The tensor's name.
-        data_type: With or without the prefix "TYPE_".
+        data_type: The data type, with or without the prefix "TYPE_".
         dims: The shape without the batch dimension; -1 or a DynamicDim for a variable size.
     """
 
@@ -118,17 +118,17 @@ class Tensor:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The dimensions as config.pbtxt spells them, -1 where they are open."""
+        """The dimensions as config.pbtxt spells them, with -1 for variable ones."""
         return tuple(-1 if isinstance(size, DynamicDim) else size for size in self.dims)
 
     @property
     def least_bytes(self) -> int:
-        """The bytes of the smallest value that it can have, for one row of a batch."""
+        """The size of the smallest possible value in bytes, for one row of a batch."""
         sizes = (size.min if isinstance(size, DynamicDim) else max(size, 1) for size in self.dims)
         return math.prod(sizes) * ELEMENT_BYTES.get(self.full_type, 0)
 
     def mistakes(self) -> Iterator[Mistake]:
-        """There is such a data type, and the dimensions are sizes."""
+        """Check that the data type exists and the dimensions are sizes."""
         if not self.name:
             yield Mistake(field="name", what="a tensor without a name", expected="a name", fix="name it")
         if self.full_type.removeprefix("TYPE_") not in DATA_TYPES:
@@ -151,12 +151,12 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeRange:
-    """The shapes a plan takes for one input, batch first.
+    """The shapes that a plan accepts for one input, batch dimension first.
 
     Attributes:
-        min: The smallest.
-        opt: The one that TensorRT tunes its kernels for.
-        max: The largest.
+        min: The smallest shape.
+        opt: The shape for which TensorRT tunes its kernels.
+        max: The largest shape.
     """
 
     min: tuple[int, ...]

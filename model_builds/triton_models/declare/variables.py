@@ -1,4 +1,4 @@
-"""The environment variables that declarations read, such as those with the address of weights."""
+"""The environment variables that declarations read, such as those for the address of weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READS_OR_RANDOM = re.compile(_READS.pattern + r"\s*\)?\s*,\s*otherwise\s*=\s*Ra
 
 
 def variables_read(folder: Path) -> frozenset[str]:
-    """The variables that the Python files in a folder, and below it, name when they read the environment."""
+    """Return the environment variables read by the Python files in a folder and below it."""
     if not folder.is_dir():
         return frozenset()
     return frozenset(
@@ -26,13 +26,14 @@ def variables_read(folder: Path) -> frozenset[str]:
 
 
 def untrained(folder: Path, *, given: Collection[str], form: str = "") -> Iterator[str]:
-    """The variables that could name trained weights for a model that has random ones, or "" if none could.
+    """Yield the unset variables that can provide trained weights for a model with random ones.
 
-    The declaration is searched and not run, which is fast enough for thousands.
+    Yields "" if the model has random weights and reads no such variable. The declaration is searched but not
+    run, which is fast enough for thousands.
 
     Args:
         folder: The model's folder.
-        given: The variables for which a build gets the address of weights.
+        given: The variables that are set for the build.
         form: The form of the model, which may read its weights from any of the variables.
     """
     path = folder / "build.py"

@@ -20,10 +20,10 @@ class HubWeights:
     """A repository of the Hugging Face hub, at one commit.
 
     Attributes:
-        id: Such as "sentence-transformers/all-MiniLM-L6-v2".
-        revision: The full commit hash: a branch or a tag moves, and the same declaration must give the same
-            bytes.
-        file: One file of it; by default the whole repository.
+        id: The repository's id, such as "sentence-transformers/all-MiniLM-L6-v2".
+        revision: The full commit hash. Branches and tags are not allowed: they can move, and the same
+            declaration must give the same bytes.
+        file: A single file of the repository; by default all of them.
     """
 
     id: str
@@ -31,7 +31,7 @@ class HubWeights:
     file: str | None = None
 
     def mistakes(self) -> Iterator[Mistake]:
-        """The id is one, and the revision cannot move."""
+        """Check that the id is valid and the revision cannot move."""
         if not _HUB_ID.fullmatch(self.id):
             yield Mistake(
                 field="id",
@@ -43,23 +43,23 @@ class HubWeights:
             yield Mistake(
                 field="revision",
                 what=f"the revision {self.revision!r} of {self.id}",
-                expected="a full commit hash of 40 hexadecimal digits, for a branch or a tag can move",
-                fix="copy the commit's hash from 'Files and versions' of the model's page",
+                expected="a full commit hash of 40 hexadecimal digits; branches and tags can move",
+                fix="copy the commit's hash from 'Files and versions' on the model's page",
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Weights:
-    """One object of S3.
+    """An object in S3.
 
     Attributes:
-        url: s3://bucket/key.
+        url: The URL of the object, s3://bucket/key.
     """
 
     url: str
 
     def mistakes(self) -> Iterator[Mistake]:
-        """The URL names an object."""
+        """Check that the URL names an object."""
         if not _S3_URL.fullmatch(self.url):
             yield Mistake(
                 field="url",
@@ -74,7 +74,7 @@ class LocalWeights:
     """A file or a folder on the machine that builds.
 
     Attributes:
-        path: Of a file or a folder; absolute, or relative to the folder that the build runs in.
+        path: The path of the file or folder; absolute, or relative to the working directory of the build.
     """
 
     path: str
@@ -85,8 +85,8 @@ class PackageWeights:
     """A folder inside an installed Python package, whose version constraints.txt pins.
 
     Attributes:
-        package: The import name.
-        folder: The folder inside it.
+        package: The import name of the package.
+        folder: The folder inside the package.
     """
 
     package: str
@@ -95,10 +95,10 @@ class PackageWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomWeights:
-    """No training: the same random weights everywhere, enough to prove the way to a prediction.
+    """Untrained weights: random, but the same everywhere, and enough to test everything up to a prediction.
 
     Attributes:
-        seed: Of the random number generator.
+        seed: The seed of the random number generator.
     """
 
     seed: int
@@ -108,11 +108,11 @@ Weights: TypeAlias = HubWeights | S3Weights | LocalWeights | PackageWeights | Ra
 
 
 def weights_at(address: str | None, *, otherwise: Weights) -> Weights:
-    """The weights at an address that an environment variable may give.
+    """Return the weights at an address, which usually comes from an environment variable.
 
     Args:
         address: A path, s3://bucket/key, or hf://owner/name@commit as the hub's own library spells it.
-        otherwise: The weights without an address.
+        otherwise: The weights to use if there is no address.
     """
     if not address:
         return otherwise

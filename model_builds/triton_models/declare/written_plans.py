@@ -1,7 +1,7 @@
-"""The plans that a declaration's own code makes, found in the text of its folder without running it.
+"""The plans that a declaration's own code makes, found in its source code without running it.
 
-`write` may compile plans, or copy one that is there already. Its text says so: a call of
-`BuildJob.compile_plan` with its hardware, or the name of a plan's file.
+`write` may compile plans, or copy an existing one. Its source code shows this: a call of
+`BuildJob.compile_plan` with its hardware, or the name of a plan file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _THIS_GPU = "this-gpu"
 
 
 def written_plans(folder: Path) -> frozenset[str]:
-    """The hardware of the plans that code in a folder makes, as `TensorRt` says it; empty if it makes none.
+    """Return the hardware of the plans that code in a folder makes, as in `TensorRt`; empty without plans.
 
     Args:
         folder: The folder of the declaration.
@@ -37,7 +37,7 @@ def _plans_of(path: Path) -> Iterator[str]:
         return
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):  # of another Python: what it calls is not known
+    except (SyntaxError, ValueError):  # for another version of Python, so its calls are unknown
         yield _THIS_GPU
     else:
         yield from _plans_in(tree)
@@ -50,7 +50,7 @@ def _plans_in(tree: ast.AST) -> Iterator[str]:
             called.add(node.func)
             yield _hardware(node)
         elif isinstance(node, ast.expr) and node not in called and _is_compile_plan(node):
-            yield _THIS_GPU  # passed on: with which hardware it is called is not known
+            yield _THIS_GPU  # passed on as a function, so its hardware is unknown
         elif isinstance(node, ast.Constant) and str(node.value).endswith(_SUFFIX):
             yield _THIS_GPU
 
@@ -62,7 +62,7 @@ def _is_compile_plan(node: ast.expr) -> bool:
 
 
 def _hardware(call: ast.Call) -> str:
-    """The hardware that a call asks for; the narrowest where it is not written down."""
+    """Return the hardware argument of a call; the narrowest hardware if it is not a literal."""
     for argument in call.keywords:
         if argument.arg == "hardware" and isinstance(argument.value, ast.Constant):
             level = str(argument.value.value)
