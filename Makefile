@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
+PACKAGES := model_builds/triton_models/builds/packages
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of short processes import the same modules: without bytecode, each compiles them.
@@ -41,7 +42,7 @@ lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, th
 	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
-lock: $(STAMPS)/dev ## Write the locks again, from requirements*.txt and model_builds/constraints.txt
+lock: $(STAMPS)/dev ## Write the locks again, from requirements*.txt and the packages of builds
 	locks/write
 
 rehearse: setup ## Deploy, build, publish, serve and verify on this machine
@@ -73,13 +74,13 @@ $(STAMPS)/synth: locks/requirements.txt pyproject.toml | $(BIN)/python
 	pip install --quiet --no-deps --no-index --no-build-isolation -e .
 	@touch $@
 
-$(STAMPS)/rehearsal: locks/requirements-rehearsal.txt $(wildcard model_builds/locks/torch-*.txt) $(STAMPS)/synth
+$(STAMPS)/rehearsal: locks/requirements-rehearsal.txt $(wildcard $(PACKAGES)/locks/torch-*.txt) $(STAMPS)/synth
 	python -m triton_models.builds.locked torch
 	pip install $(HASHED) --no-deps -r locks/requirements-rehearsal.txt
 	@touch $@
 
-$(STAMPS)/rehearsal-all: model_builds/locks/requirements-dali.txt $(STAMPS)/rehearsal
-	pip install $(HASHED) --no-deps -r model_builds/locks/requirements-dali.txt
+$(STAMPS)/rehearsal-all: $(PACKAGES)/locks/dali.txt $(STAMPS)/rehearsal
+	python -m triton_models.builds.locked dali
 	@touch $@
 
 $(STAMPS)/sdk: locks/requirements-sdk.txt | $(STAMPS)/synth

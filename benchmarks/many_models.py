@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from triton_models.spec import MODELS
+from triton_models.spec import models_folder
 
 _COPIED = ("minilm", "resnet50")
 
@@ -21,5 +21,5 @@ def _copy(models: Path, name: str, ending: str) -> None:
     folder = models / f"{name}{ending}"
     folder.mkdir(parents=True)
     named = re.compile(rf'(?<="){name}(?=["_])')
-    for path in (MODELS / name).glob("*.py"):
+    for path in (models_folder() / name).glob("*.py"):
         (folder / path.name).write_text(named.sub(folder.name, path.read_text()))

@@ -35,10 +35,10 @@ def test_the_fleet_in_five_lines_has_five_statements() -> None:
 
 def test_it_names_every_model_with_random_weights() -> None:
     from triton_models.declare.variables import untrained
-    from triton_models.spec import MODELS
+    from triton_models.spec import models_folder
 
     said = README.partition("- **The models.**")[2].partition("\n\n")[0]
-    folders = [path.parent for path in MODELS.glob("*/build.py")]
+    folders = [path.parent for path in models_folder().glob("*/build.py")]
     names = {folder.name for folder in folders if any(True for _ in untrained(folder, given=()))}
     assert "resnet50" in names
     assert {name for name in names if f"`{name}`" not in said} == set()

@@ -21,13 +21,13 @@ from triton_models.declare.models import (
     TensorFlowGraph,
 )
 from triton_models.declare.reading import (
-    MODELS,
     blame,
     folder_of,
     forms_of,
     load_build,
     load_builds,
     model_names,
+    models_folder,
 )
 from triton_models.declare.serving import DynamicBatching, Instances, WarmUp
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
@@ -42,7 +42,6 @@ from triton_models.declare.weights import (
 )
 
 __all__ = [
-    "MODELS",
     "BuildJob",
     "Dali",
     "DaliPipeline",
@@ -81,5 +80,6 @@ __all__ = [
     "load_build",
     "load_builds",
     "model_names",
+    "models_folder",
     "weights_at",
 ]

@@ -34,8 +34,7 @@ def template_of_build(source: Path, **arguments: Any) -> dict[str, Any]:
 
 def declare(source: Path, *names: str) -> Path:
     """Make a source folder with these models, or add them to it."""
-    source.mkdir(parents=True, exist_ok=True)
-    (source / "requirements.txt").write_text("boto3\n")
+    (source / "models").mkdir(parents=True, exist_ok=True)
     for name in names:
         declared_models.declare(source / "models", name)
     return source

@@ -21,7 +21,7 @@ from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.inputs import RANDOM_WEIGHTS, weights_advice
 from triton_models.base.errors import Problem
 from triton_models.declare.variables import variables_read
-from triton_models.spec import MODELS
+from triton_models.spec import models_folder
 
 COMMIT = "df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
 WEIGHTS = {"T5_WEIGHTS": "s3://weights/t5/model.safetensors", "BERT_WEIGHTS": f"hf://google/bert@{COMMIT}"}
@@ -103,7 +103,7 @@ def test_each_model_with_random_weights_is_a_warning_until_trained_ones_are_name
 def test_only_the_variable_of_the_random_weights_ends_the_warning(
     name: str, given: str, warned: bool
 ) -> None:
-    advice = weights_advice([name], source=MODELS.parent, given={given: "s3://weights/file"})
+    advice = weights_advice([name], source=models_folder().parent, given={given: "s3://weights/file"})
     assert [each for each, _ in advice] == [f"{RANDOM_WEIGHTS}:{name}"] * warned
 
 

@@ -19,6 +19,7 @@ from tests.reported import reported
 from triton_fleet import ProcessingJob
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.commands import commands
+from triton_fleet.builds.toolkit import FOLDER, toolkit_wheel
 from triton_models.facts.instances import GPUS
 from triton_rehearsal.builds.python import install_python
 
@@ -31,7 +32,6 @@ Template_ = dict[str, Any]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A source folder whose triton_models only notes what it is asked for."""
     source: Path = declare(tmp_path_factory.mktemp("model_builds"), "minilm")
-    (source / "requirements.txt").write_text("")
     (source / "triton_models").mkdir()
     (source / "triton_models" / "__main__.py").write_text(
         "import os, sys\n"
@@ -39,6 +39,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sys.exit(sys.argv[1] == os.environ.get('FAILS'))\n"
     )
     (source / "triton_models" / "builds" / "tensorrt").mkdir(parents=True)
+    for package in ("", "builds", "builds/tensorrt"):
+        (source / "triton_models" / package / "__init__.py").touch()
     (source / "triton_models" / "builds" / "tensorrt" / "driver.py").touch()
     (source / "triton_models" / "builds" / "locked.py").touch()
     return source
@@ -223,6 +225,8 @@ def _run_in_job(
     with zipfile.ZipFile(source / "hash.zip", "w") as archive:
         for path in folder.rglob("*"):
             archive.write(path, path.relative_to(folder))
+        name, wheel = toolkit_wheel()
+        archive.writestr(f"{FOLDER}/{name}", wheel)
     application = request["AppSpecification"]
     command = [*application["ContainerEntrypoint"], *application["ContainerArguments"]]
     notes = work / "notes"

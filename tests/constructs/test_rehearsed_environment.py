@@ -19,6 +19,7 @@ from triton_aws import EmbeddedAws
 from triton_fleet import ModelRepository, MultiModelEndpoint
 from triton_fleet.builds.code.run_processing_job import job_request
 from triton_fleet.builds.commands import ENVIRONMENT
+from triton_models.builds.locked import PACKAGES
 from triton_models.facts.releases import IMAGE_REPOSITORY
 from triton_rehearsal.builds.environment import DIFFERENCES, NETWORK
 from triton_rehearsal.builds.processing_job import run_job
@@ -167,7 +168,7 @@ def test_what_the_requirements_name_is_installed_already_and_nothing_else_of_the
     tmp_path: Path,
 ) -> None:
     programs, home = tmp_path / "bin", tmp_path / "home"
-    requirements = ROOT / "model_builds" / "requirements.txt"
+    requirements = PACKAGES / "requirements.txt"
     install_python(programs, home=home, requirements=requirements.read_text())
     kept = [path.name for path in home.glob("lib/*/site-packages/*")]
 
@@ -179,7 +180,7 @@ def test_what_the_requirements_name_is_installed_already_and_nothing_else_of_the
             check=False,
         ).returncode
 
-    lock = requirements.parent / "locks" / "requirements.txt"
+    lock = PACKAGES / "locks" / "requirements.txt"
     pip = ("-m", "pip", "install", "--quiet", "--no-index", "--no-deps")
     assert python(*pip, "--require-hashes", "--requirement", str(lock)) == 0
     assert [path.name for path in home.glob("lib/*/site-packages/*")] == kept == ["installed.pth"]

@@ -22,7 +22,7 @@ from triton_models.check.check import check_path
 from triton_models.check.target import target
 from triton_models.cli.main import main
 from triton_models.config.pbtxt import read_config
-from triton_models.spec import MODELS, ModelDefinition, load_build
+from triton_models.spec import ModelDefinition, load_build, models_folder
 from triton_rehearsal.triton.contract import MultiModelContract
 
 NAME = "bert_tensorrt"
@@ -30,7 +30,7 @@ NAME = "bert_tensorrt"
 
 def make_copies(root: Path, *, count: int, folder: Path) -> list[Path]:
     """Run the command of the declaration's docstring that makes copies, and unpack them."""
-    text = (MODELS / NAME / "build.py").read_text().partition('"""\n')[0]
+    text = (models_folder() / NAME / "build.py").read_text().partition('"""\n')[0]
     command = next(line for line in text.splitlines() if "--copies" in line).split()
     command[2], command[4], command[6] = str(root), str(count), str(folder / "dist")
     assert main(command[1:]) == 0

@@ -21,7 +21,14 @@ from triton_models.check.target import SINGLE_MODEL
 from triton_models.client import decode, encode
 from triton_models.config.pbtxt import read_config
 from triton_models.pack.pack import pack
-from triton_models.spec import MODELS, DaliPipeline, ModelDefinition, PyTorchNetwork, Tensor, load_build
+from triton_models.spec import (
+    DaliPipeline,
+    ModelDefinition,
+    PyTorchNetwork,
+    Tensor,
+    load_build,
+    models_folder,
+)
 from triton_rehearsal.hosting.unpack import unpack
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
@@ -72,7 +79,7 @@ def served(built_model: BuiltModel, tmp_path_factory: pytest.TempPathFactory) ->
 
 def encoded(name: str) -> np.ndarray:
     """One of the images next to the declaration."""
-    return np.fromfile(MODELS / NAME / "images" / f"{name}.jpg", dtype=np.uint8)
+    return np.fromfile(models_folder() / NAME / "images" / f"{name}.jpg", dtype=np.uint8)
 
 
 @needs_dali
@@ -125,7 +132,7 @@ def test_files_padded_to_one_length_are_answered_as_if_each_were_alone(served):
     [
         np.zeros(100, dtype=np.uint8),
         np.frombuffer(b"not an image at all", dtype=np.uint8),
-        np.fromfile(MODELS / NAME / "images" / "landscape.jpg", dtype=np.uint8)[:3000],
+        np.fromfile(models_folder() / NAME / "images" / "landscape.jpg", dtype=np.uint8)[:3000],
     ],
     ids=["zeros", "text", "cut off"],
 )

@@ -150,7 +150,7 @@ def test_a_build_without_dali_says_what_to_install(images, models, tmp_path, no_
     (problem,) = _problems(build, "images", output=tmp_path, models=models)
     assert problem.rule == "build-requires"
     assert problem.where == "model 'images': `requires` of the declaration"
-    assert "pip install --no-deps -r model_builds/locks/requirements-dali.txt" in problem.fix
+    assert "python -m triton_models.builds.locked dali" in problem.fix
     assert list(tmp_path.glob("images*")) == []
 
 

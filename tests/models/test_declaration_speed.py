@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_models.spec import MODELS, load_build, load_builds, model_names
+from triton_models.spec import load_build, load_builds, model_names, models_folder
 
 HEAVY = {"torch", "onnx", "transformers", "sentence_transformers", "numpy", "boto3", "google.protobuf"}
 
@@ -20,7 +20,7 @@ def many(models: Path) -> Path:
     for number in range(200):
         source = ("minilm", "resnet50")[number % 2]
         folder = models / f"{source}-{number}"
-        shutil.copytree(MODELS / source, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(models_folder() / source, folder, ignore=shutil.ignore_patterns("__pycache__"))
         path = folder / "build.py"
         path.write_text(path.read_text().replace(f'name="{source}"', f'name="{folder.name}"'))
     return models

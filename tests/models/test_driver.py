@@ -81,7 +81,7 @@ def test_the_job_asks_before_it_installs_and_with_nothing_but_python(
     machine(gpus=(f"NVIDIA A10G, {driver}",))
     (tmp_path / "bin" / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     (tmp_path / "bin" / "python3").chmod(0o755)
-    *asks, _ = commands(GPUS["A10G"])["install"]
+    _toolkit, *asks, _ = commands(GPUS["A10G"])["install"]
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join([*asks, 'echo "libraries: $LD_LIBRARY_PATH"'])],
         cwd=SOURCE,

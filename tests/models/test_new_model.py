@@ -8,7 +8,7 @@ import pytest
 
 from triton_models.base.errors import FleetError
 from triton_models.declare.new import begin
-from triton_models.spec import MODELS, load_build, model_names
+from triton_models.spec import load_build, model_names, models_folder
 
 DECLARATION = '''"""Made up.
 
@@ -56,7 +56,7 @@ def old(models: Path) -> Path:
 
 @pytest.mark.parametrize("like", model_names())
 def test_a_copy_of_every_model_here_is_a_declaration_of_its_own(like: str, tmp_path: Path) -> None:
-    for folder in MODELS.iterdir():
+    for folder in models_folder().iterdir():
         (tmp_path / folder.name).symlink_to(folder)
 
     begin("news", like=like, models=tmp_path)

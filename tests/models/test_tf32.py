@@ -19,7 +19,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.export.torchscript import export_torchscript
 from triton_models.config.pbtxt import read_config
-from triton_models.spec import MODELS, Tensor, load_build
+from triton_models.spec import Tensor, load_build, models_folder
 from triton_models.verify import program
 
 pytestmark = pytest.mark.story
@@ -187,7 +187,7 @@ def test_t5_chooses_its_tokens_in_fp32_on_a_gpu_too(monkeypatch):
     runtime = SimpleNamespace(SessionOptions=lambda: options, InferenceSession=start)
     monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", SimpleNamespace())
-    model = runpy.run_path(str(MODELS / "t5_translation" / "translator.py"))["TritonPythonModel"]()
+    model = runpy.run_path(str(models_folder() / "t5_translation" / "translator.py"))["TritonPythonModel"]()
     model.device = ("cuda", 0)
     model._load("encoder.onnx", 1)
     assert sessions[0][0][1]["use_tf32"] == "0"

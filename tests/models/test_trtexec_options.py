@@ -165,7 +165,7 @@ def test_fp16_of_tensorrt_11_without_autocast_is_reported_before_anything_is_exp
         build("tuned", output=tmp_path / "out", models=models, gpu="A10G", release="26.06")
     (problem,) = caught.value.problems
     assert problem.rule == "plan-precision"
-    assert "requirements-autocast.txt" in problem.fix
+    assert "triton_models.builds.locked autocast" in problem.fix
 
 
 def test_tensorrt_10_needs_no_autocast():

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-
-import triton_models
 
 _DECLARATION = '''\
 """Multiplies."""
@@ -86,11 +83,6 @@ def declare(
 
 def source_folder(folder: Path, *, good: int) -> Path:
     """A source folder like model_builds/, with that many good models and every broken one."""
-    package = Path(triton_models.__file__).parent
-    shutil.copytree(package, folder / "triton_models", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(package.parent / "constraints.txt", folder)
-    # All of it is here already, and to find that out of the whole list costs a build seconds.
-    (folder / "requirements.txt").write_text("-c constraints.txt\nboto3\nnumpy\ntritonclient[http]\n")
     models = folder / "models"
     for number in range(good):
         declare(models, f"good-{number:03}", number + 1)

@@ -56,12 +56,9 @@ def processes_of(temporary: Path) -> list[str]:
 def clone_with(folder: Path, factors: dict[str, int]) -> Path:
     """Make a clone of this repository whose models multiply by a number."""
     folder.mkdir()
-    for name in ("app.py", "requirements.txt"):
-        shutil.copy(ROOT / name, folder)
+    shutil.copy(ROOT / "app.py", folder)
     for name in ("stacks", "node_modules"):
         (folder / name).symlink_to(ROOT / name)
-    leave_out = shutil.ignore_patterns("__pycache__", "models")
-    shutil.copytree(ROOT / "model_builds", folder / "model_builds", ignore=leave_out)
     for name, factor in factors.items():
         generated_models.declare(folder / "model_builds" / "models", name, factor)
     settings = json.loads((ROOT / "cdk.json").read_text())

@@ -122,4 +122,4 @@ def test_without_dali_the_error_says_what_to_install(model, tmp_path, monkeypatc
     (model / "1" / "model.dali").write_bytes(halves())
     with contract_of(tmp_path) as contract:
         error = load(contract, model)[1]
-    assert "pip install --no-deps -r model_builds/locks/requirements-dali.txt" in error
+    assert "python -m triton_models.builds.locked dali" in error

@@ -19,7 +19,6 @@ from triton_fleet.functions.code import deployment_build, endpoint_start
 from triton_fleet.functions.code.warm_up import REFUSED_INPUT
 from triton_models.builds.locked import torch_version
 from triton_models.builds.tensorrt.machine import IMAGE_TRTEXEC
-from triton_models.declare.reading import MODELS
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.probe.account import costs, source_build
 from triton_models.probe.account.endpoint import START
@@ -163,7 +162,7 @@ if [ "$https_proxy" = {NOWHERE} ]; then
   echo 'curl: (7) Failed to connect' >&2
   exit 7
 fi
-echo '<a href="x">torch-{torch_version(MODELS.parent)}+cpu-cp312-cp312-linux_x86_64.whl</a>'
+echo '<a href="x">torch-{torch_version()}+cpu-cp312-cp312-linux_x86_64.whl</a>'
 """
 OF_A_GPU = ("GPUUtilization", "GPUMemoryUtilization", "ConcurrentRequestsPerModel")
 ALARM: dict[str, Any] = {

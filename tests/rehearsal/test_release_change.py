@@ -256,7 +256,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     app = folder / "app"
     for model in ("plan", "echo"):
         declare(app / "model_builds" / "models", model)
-    (app / "model_builds" / "requirements.txt").write_text("")
     write_app(app, APP)
     with EmbeddedAws() as aws, Hosting(aws) as hosting:
         aws.serve_elsewhere("sagemaker-runtime", hosting.url)

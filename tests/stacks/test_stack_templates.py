@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -319,11 +318,3 @@ def test_another_host_image_reaches_the_endpoint(adjusted: FleetApp) -> None:
 
 def test_weights_reach_the_build(adjusted: FleetApp) -> None:
     assert _variables(adjusted)["RESNET50_WEIGHTS"]["Value"] == "s3://weights/resnet50.pt"
-
-
-def test_the_source_of_the_build_job_is_the_model_folder(default: FleetApp) -> None:
-    builds = default.models.library.builds
-
-    assert builds is not None
-    assert Path(ROOT / "model_builds" / "requirements.txt").is_file()
-    assert builds.source.is_zip_archive

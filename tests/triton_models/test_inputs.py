@@ -14,7 +14,7 @@ from tests.triton_models.declared_models import declare
 from triton_models.base.errors import FleetError
 from triton_models.builds import inputs as module
 from triton_models.builds.inputs import differences, entity_tag, find_inputs, tools_digest, with_objects
-from triton_models.spec import MODELS, model_names
+from triton_models.spec import model_names, models_folder
 
 PACKAGE = Path(module.__file__).parents[1]
 
@@ -139,7 +139,7 @@ def requirements(tmp_path, monkeypatch):
         "# what\n-c constraints.txt\nboto3\ntorch\ntritonclient[http]\n"
     )
     (tmp_path / "constraints.txt").write_text("boto3==1.0\nml-dtypes==0.5\nruff==1.0\ntorch==2.0\n")
-    monkeypatch.setattr(module, "_PACKAGE", tmp_path / "triton_models")
+    monkeypatch.setattr(module, "PACKAGES", tmp_path)
     monkeypatch.setattr(module, "tools_digest", lambda **_: "")
     module._packages.cache_clear()
     return tmp_path / "constraints.txt"
@@ -254,5 +254,5 @@ def test_a_form_has_inputs_of_its_own(models):
 
 
 def test_the_inputs_of_every_model_of_the_repository_are_found():
-    for name in model_names(MODELS):
+    for name in model_names(models_folder()):
         assert inputs_of(name, None)["declaration"]

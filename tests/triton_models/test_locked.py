@@ -17,7 +17,7 @@ HASH = f"--hash=sha256:{'0' * 64}"
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A source folder with three models, of which two need packages of their own."""
+    """A folder of packages, and three models, of which two need packages of their own."""
     for model in ("dali_inception", "minilm", "resnet50"):
         (tmp_path / "models" / model).mkdir(parents=True)
     for model in ("dali_inception", "resnet50"):
@@ -50,7 +50,7 @@ def required(command: Sequence[str]) -> list[str]:
 
 
 def test_a_model_without_needs_of_its_own_gets_what_is_locked(source: Path) -> None:
-    (command,) = locked.build_commands(["minilm"], source)
+    (command,) = locked.build_commands(["minilm"], packages=source)
 
     assert required(command) == [str(source / "locks" / "requirements.txt")]
     assert {"--require-hashes", "--no-deps", "--only-binary=:all:"} <= {*command}
@@ -59,7 +59,9 @@ def test_a_model_without_needs_of_its_own_gets_what_is_locked(source: Path) -> N
 def test_a_models_own_packages_come_after_what_is_locked_and_are_held_to_the_constraints(
     source: Path,
 ) -> None:
-    _, own = locked.build_commands(["minilm", "dali_inception", "resnet50:torchscript"], source)
+    _, own = locked.build_commands(
+        ["minilm", "dali_inception", "resnet50:torchscript"], models=source / "models", packages=source
+    )
 
     assert required(own) == [
         str(source / "models" / each / "requirements.txt") for each in ("dali_inception", "resnet50")
@@ -67,8 +69,16 @@ def test_a_models_own_packages_come_after_what_is_locked_and_are_held_to_the_con
     assert own[own.index("--constraint") + 1] == str(source / "constraints.txt")
 
 
+@pytest.mark.parametrize("name", locked.SETS)
+def test_every_small_set_has_a_lock(name: str) -> None:
+    (lock,) = required(locked.set_command(name))
+    assert Path(lock).is_file()
+
+
 def test_two_forms_of_a_model_have_one_set_of_packages(source: Path) -> None:
-    _, own = locked.build_commands(["resnet50", "resnet50:torchscript"], source)
+    _, own = locked.build_commands(
+        ["resnet50", "resnet50:torchscript"], models=source / "models", packages=source
+    )
 
     assert len(required(own)) == 1
 
@@ -77,30 +87,15 @@ def test_a_requirement_that_the_lock_lacks_is_an_error(source: Path) -> None:
     (source / "requirements.txt").write_text("boto3\ntorch\nnew_package\n")
 
     with pytest.raises(FleetError) as caught:
-        locked.build_commands([], source)
+        locked.build_commands([], packages=source)
 
     (problem,) = caught.value.problems
     assert (problem.rule, problem.where) == ("lock-stale", str(source / "locks" / "requirements.txt"))
     assert "new-package" in problem.what
 
 
-def test_a_folder_without_locks_is_installed_as_its_constraints_say(source: Path) -> None:
-    (source / "locks" / "requirements.txt").unlink()
-    (source / "locks").rmdir()
-
-    (command,) = locked.build_commands(["dali_inception"], source)
-
-    assert required(command) == [
-        str(source / "requirements.txt"),
-        str(source / "models" / "dali_inception" / "requirements.txt"),
-    ]
-    assert command[command.index("--constraint") + 1] == str(source / "constraints.txt")
-    (changed,) = locked.changed_commands(source)
-    assert changed[-2:] == ("boto3", "protobuf")
-
-
 def test_finding_changed_models_installs_its_own_lock(source: Path) -> None:
-    (command,) = locked.changed_commands(source)
+    command = locked.set_command("changed", source)
 
     assert required(command) == [str(source / "locks" / "changed.txt")]
     assert "--require-hashes" in command

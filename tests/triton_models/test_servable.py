@@ -14,7 +14,6 @@ from triton_models.base.errors import FleetError
 from triton_models.declare.requires import check_requires
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
-    MODELS,
     DaliPipeline,
     Ensemble,
     Instances,
@@ -28,6 +27,7 @@ from triton_models.spec import (
     Wheels,
     load_builds,
     model_names,
+    models_folder,
 )
 from triton_models.survey.servable import CheckedDeclaration, check_declaration, unservable
 
@@ -76,7 +76,7 @@ def checked(build: ModelDefinition, *, gpu: bool = True, source: Path = Path("mo
 def test_every_model_here_can_be_served(release: str, gpu: bool) -> None:
     builds = dict(zip(model_names(), load_builds(model_names()), strict=True))
 
-    assert list(unservable(builds, models=MODELS, release=RELEASES[release], gpu=gpu)) == []
+    assert list(unservable(builds, models=models_folder(), release=RELEASES[release], gpu=gpu)) == []
 
 
 def test_a_backend_that_the_release_dropped() -> None:
@@ -174,16 +174,15 @@ def test_inputs_that_no_request_can_carry() -> None:
 
 
 def test_nothing_but_the_standard_library_is_needed() -> None:
-    code = f"""
+    code = """
 import sys
 for name in ("google.protobuf", "numpy", "onnx", "boto3", "torch", "tritonclient"):
     sys.modules[name] = None
-from pathlib import Path
 from triton_models.facts.releases import RELEASES
 from triton_models.survey.servable import unservable
-from triton_models.spec import load_builds, model_names
+from triton_models.spec import load_builds, model_names, models_folder
 builds = dict(zip(model_names(), load_builds(model_names())))
-assert not list(unservable(builds, models=Path({str(MODELS)!r}), release=RELEASES["25.09"], gpu=True))
+assert not list(unservable(builds, models=models_folder(), release=RELEASES["25.09"], gpu=True))
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

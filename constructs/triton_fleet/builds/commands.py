@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from triton_fleet.builds.toolkit import FOLDER
 from triton_models.facts.instances import Gpu
 
 # The image's Python is marked as managed by Ubuntu; the container is thrown away after the build. What a
@@ -17,6 +18,7 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 # No name is every declared model: thousands of names are more than an environment takes.
 _MODELS = "${FLEET_MODELS:-$(cd models; dirname */build.py)}"
 
+_TOOLKIT = f"python3 -m pip install --quiet --no-index --no-deps {FOLDER}/*.whl"
 # The usual set by hash, and what some models need besides it, only where one of them is built.
 _INSTALL = f"python3 -m triton_models.builds.locked build {_MODELS}"
 # Problems with the machine are reported before minutes of pip. Two commands: `export A=$(...)` never fails.
@@ -39,7 +41,7 @@ def commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     FLEET_GPU, and optionally FLEET_RESULTS, the address for the result of each model.
     """
     return {
-        "install": (*(_FIND_DRIVER if gpu else ()), _INSTALL),
+        "install": (_TOOLKIT, *(_FIND_DRIVER if gpu else ()), _INSTALL),
         "build": (
             f'{_MODULE} deliver {_MODELS} --release "$FLEET_RELEASE" {_HARDWARE[gpu is not None]} '
             '--repository "$FLEET_REPOSITORY" ${FLEET_RESULTS:+--results "$FLEET_RESULTS"}',
@@ -54,7 +56,7 @@ def changed_commands(gpu: Gpu | None) -> Mapping[str, Sequence[str]]:
     FLEET_MODELS_PER_BUILD. A declaration that cannot be read is a result; the others are built.
     """
     return {
-        "install": (_INSTALL_LITTLE,),
+        "install": (_TOOLKIT, _INSTALL_LITTLE),
         "build": (
             f'{_MODULE} diff ${{FLEET_MODELS:---all}} --release "$FLEET_RELEASE" '
             f'{_HARDWARE[gpu is not None]} --repository "$FLEET_REPOSITORY" --results "$FLEET_RESULTS" '
@@ -69,7 +71,7 @@ def summary_commands() -> Mapping[str, Sequence[str]]:
     They read FLEET_RESULTS, FLEET_ITEMS, and FLEET_SUMMARY, the address for the summary.
     """
     return {
-        "install": (_INSTALL_LITTLE,),
+        "install": (_TOOLKIT, _INSTALL_LITTLE),
         "build": (f'{_MODULE} summarize "$FLEET_RESULTS" --items "$FLEET_ITEMS" --summary "$FLEET_SUMMARY"',),
     }
 

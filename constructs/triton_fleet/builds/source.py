@@ -1,16 +1,23 @@
-"""The folder that builds are made from: what it declares, what is wrong with it, and its upload."""
+"""The folder that builds are made from: what it declares, what is wrong with it, and its upload.
+
+The toolkit is uploaded with it, as a wheel.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import AssetHashType, IgnoreMode
+from aws_cdk import AssetHashType, IgnoreMode, SymlinkFollowMode
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+import triton_models
 from triton_fleet.arguments.collector import Problem, ProblemCollector
+from triton_fleet.builds.toolkit import FOLDER, toolkit_wheel
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.digests import digest_of
 from triton_models.base.source_files import LEFTOVERS, contents
@@ -39,12 +46,12 @@ def source_problems(
         models: The names; None is every model that it declares.
         collector: Say where the arguments are.
     """
-    if not (source / "requirements.txt").is_file():
+    if not (source / "models").is_dir():
         yield BUILD_SOURCE.problem(
-            what=f"{source} is not a folder with a requirements.txt",
+            what=f"{source} is not a folder with models/",
             where=collector.where("source"),
-            expected="the folder that holds requirements.txt, triton_models/ and models/",
-            why="it is what the build job downloads, installs from and runs",
+            expected="the folder that holds models/",
+            why="it is what the build job downloads and builds",
             fix="give the path of the folder model_builds/",
         )
         return
@@ -75,11 +82,11 @@ def source_contents(source: Path) -> dict[str, str]:
     Raises:
         FleetError: A file cannot be read.
     """
-    return contents(source, without=_OUTPUT)
+    return contents(source, without=_not_uploaded(source))
 
 
 def source_asset(scope: Construct, source: Path, files: Mapping[str, str]) -> assets.Asset:
-    """The folder as an asset.
+    """The folder as an asset, with the toolkit.
 
     Args:
         scope: The parent construct.
@@ -87,13 +94,29 @@ def source_asset(scope: Construct, source: Path, files: Mapping[str, str]) -> as
         files: Its `source_contents`. The CDK would find them out by itself in several times the time, which
             of thousands of models is seconds.
     """
-    return assets.Asset(
-        scope,
-        "Source",
-        path=str(source),
-        exclude=[*LEFTOVERS, *(f"/{name}" for name in _OUTPUT)],
-        ignore_mode=IgnoreMode.GIT,
-        asset_hash=digest_of(files),
-        asset_hash_type=AssetHashType.CUSTOM,
-        display_name="Model builds",
-    )
+    name, wheel = toolkit_wheel()
+    left_out = (*_not_uploaded(source), FOLDER)
+    with tempfile.TemporaryDirectory(prefix="fleet-source-") as staging:
+        for entry in source.iterdir():
+            if entry.name not in left_out:
+                (Path(staging) / entry.name).symlink_to(entry.resolve())
+        toolkit = Path(staging) / FOLDER
+        toolkit.mkdir()
+        (toolkit / name).write_bytes(wheel)
+        return assets.Asset(
+            scope,
+            "Source",
+            path=staging,
+            exclude=list(LEFTOVERS),
+            ignore_mode=IgnoreMode.GIT,
+            follow_symlinks=SymlinkFollowMode.ALWAYS,
+            asset_hash=digest_of({**files, f"{FOLDER}/{name}": hashlib.sha256(wheel).hexdigest()}),
+            asset_hash_type=AssetHashType.CUSTOM,
+            display_name="Model builds",
+        )
+
+
+def _not_uploaded(source: Path) -> tuple[str, ...]:
+    """The names in the folder that are not uploaded: the output of builds, and the toolkit's own source."""
+    toolkit = Path(triton_models.__file__).parent
+    return (*_OUTPUT, toolkit.name) if (source / toolkit.name).resolve() == toolkit.resolve() else _OUTPUT

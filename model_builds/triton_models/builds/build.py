@@ -118,7 +118,7 @@ def build(
         gpu: Compile plans for this GPU, which the machine must have. None makes a portable build: encoders
             stay ONNX files, for a server with a stand-in for TensorRT.
         cpu: True if the model is served without a GPU: ONNX Runtime then serves encoders as ONNX files.
-        models: The folder of model builds; by default the one next to this package.
+        models: The folder of model builds; by default that of `models_folder`.
         timing_cache: A folder or s3://bucket/prefix/ for TensorRT's measured times. None uses the environment
             variable FLEET_TIMING_CACHE, if set.
         compile_timeout_s: The time limit for compiling a plan, in seconds.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from triton_models.base.digests import file_digest
 from triton_models.base.errors import FleetError
 from triton_models.base.source_files import contents
+from triton_models.builds.locked import PACKAGES
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment
 from triton_models.declare.models import PythonModel
@@ -111,7 +112,7 @@ def find_inputs(
         release: The release to build for.
         gpu: The GPU to build for.
         cpu: True to build for CPUs.
-        models: The folder of model builds; by default the one next to this package.
+        models: The folder of model builds; by default that of `models_folder`.
 
     Raises:
         FleetError: The model, release or GPU is unknown, the declaration is invalid, or its files cannot be
@@ -123,7 +124,7 @@ def find_inputs(
     inputs = {
         "declaration": _digest({"files": contents(folder_of(name, models)), "values": _plain(build)}),
         "tools": tools_digest(release=release, gpu=gpu),
-        "packages": _digest(_pins_of([*_packages(_PACKAGE.parent)[0], *_carried(build)])),
+        "packages": _digest(_pins_of([*_packages(PACKAGES)[0], *_carried(build)])),
         "release": release,
         "hardware": gpu or ("cpu" if cpu else "portable"),
     }
@@ -242,7 +243,7 @@ def _carried(build: ModelDefinition) -> list[str]:
 
 def _pins_of(names: Iterable[str]) -> list[str]:
     """Return the lines of constraints.txt for some packages."""
-    _, pins = _packages(_PACKAGE.parent)
+    _, pins = _packages(PACKAGES)
     return [line for name in sorted({_normal(name) for name in names}) for line in pins.get(name, ())]
 
 

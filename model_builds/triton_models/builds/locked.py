@@ -5,8 +5,7 @@ a build exports networks and computes references on the CPU, and PyPI's wheel ad
 builds do not use. If the index is unreachable, as in a network with only a mirror of PyPI, the lock of the
 CUDA build is installed. The environments of models are not affected.
 
-A model's own requirements have no lock. They are installed last, limited by constraints.txt. In a source
-folder without locks/, all requirements are installed this way.
+A model's own requirements have no lock. They are installed last, limited by constraints.txt.
 """
 
 from __future__ import annotations
@@ -22,82 +21,80 @@ from triton_models.base.errors import FleetError
 
 INDEX = "https://download.pytorch.org/whl/cpu"
 
-_SOURCE = Path(__file__).resolve().parents[2]
+PACKAGES = Path(__file__).resolve().parent / "packages"
+"""The folder of requirements, constraints and locks, which comes with this package."""
+
+SETS = ("autocast", "changed", "dali")
+"""What only some models or verbs need: AutoCast, `fleet diff` without frameworks, and DALI."""
+
 _PIP = (sys.executable, "-m", "pip", "install", "--quiet")
 # A lock lists all dependencies. Source builds are disabled, because they download tools without hashes.
 _HASHED = ("--no-deps", "--require-hashes", "--only-binary=:all:")
 _CPU = ("--retries=1", "--timeout=10", f"--index-url={INDEX}")
-_CHANGED = ("boto3", "protobuf")
 _PIN = re.compile(r"^torch==(?P<version>[^\s+]+)", re.MULTILINE)
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*", re.MULTILINE)
 
 
-def torch_version(folder: Path = _SOURCE) -> str | None:
-    """Return the version of PyTorch that a source folder pins, such as "2.13.0"; otherwise None."""
-    constraints = folder / "constraints.txt"
-    found = _PIN.search(constraints.read_text()) if constraints.is_file() else None
+def torch_version(packages: Path = PACKAGES) -> str | None:
+    """Return the pinned version of PyTorch, such as "2.13.0"; None if it is not pinned."""
+    found = _PIN.search((packages / "constraints.txt").read_text())
     return found["version"] if found else None
 
 
-def torch_commands(folder: Path = _SOURCE) -> tuple[Sequence[str], ...]:
+def torch_commands(packages: Path = PACKAGES) -> tuple[Sequence[str], ...]:
     """Return the commands that install PyTorch: one for the CPU, and a fallback.
 
-    Empty if the folder's builds do not need PyTorch, or its version is already installed.
+    Empty if builds do not need PyTorch, or its version is already installed.
     """
-    version = torch_version(folder)
-    if (
-        version is None
-        or "torch" not in _names(folder / "requirements.txt")
-        or version == _installed("torch")
-    ):
+    needed = "torch" in _names(packages / "requirements.txt")
+    if not needed or torch_version(packages) == _installed("torch"):
         return ()
-    locks = folder / "locks"
-    if locks.is_dir():
-        cpu, cuda = (_requirement(locks / f"torch-{build}.txt") for build in ("cpu", "cuda"))
-        return (*_PIP, *_HASHED, *_CPU, *cpu), (*_PIP, *_HASHED, *cuda)
-    pin = f"torch=={version}"
-    return (*_PIP, "--no-deps", *_CPU, pin), (*_PIP, *_held(folder), pin)
+    cpu, cuda = (_requirement(packages / "locks" / f"torch-{build}.txt") for build in ("cpu", "cuda"))
+    return (*_PIP, *_HASHED, *_CPU, *cpu), (*_PIP, *_HASHED, *cuda)
 
 
-def build_commands(models: Sequence[str], folder: Path = _SOURCE) -> tuple[Sequence[str], ...]:
+def build_commands(
+    names: Sequence[str], *, models: Path = Path("models"), packages: Path = PACKAGES
+) -> tuple[Sequence[str], ...]:
     """Return the commands that install everything else.
 
     Args:
-        models: The models to build, or their forms such as "resnet50:torchscript".
-        folder: The source folder.
+        names: The models to build, or their forms such as "resnet50:torchscript".
+        models: The folder of the models' folders.
+        packages: The folder of requirements, constraints and locks.
 
     Raises:
         FleetError: The lock lacks a requirement.
     """
-    folders = dict.fromkeys(folder / "models" / name.partition(":")[0] for name in models)
+    folders = dict.fromkeys(models / name.partition(":")[0] for name in names)
     own = [each / "requirements.txt" for each in folders if (each / "requirements.txt").is_file()]
-    wanted = [word for each in own for word in _requirement(each)]
-    usual, lock = folder / "requirements.txt", folder / "locks" / "requirements.txt"
-    if not lock.parent.is_dir():
-        return ((*_PIP, *_held(folder), *_requirement(usual), *wanted),)
-    lacking = _names(usual) - _names(lock) - {"torch"}
+    lock = packages / "locks" / "requirements.txt"
+    lacking = _names(packages / "requirements.txt") - _names(lock) - {"torch"}
     if lacking:
         raise _stale(sorted(lacking), lock)
     hashed = (*_PIP, *_HASHED, *_requirement(lock))
-    return (hashed, (*_PIP, *_held(folder), *wanted)) if own else (hashed,)
+    if not own:
+        return (hashed,)
+    held = ("--constraint", str(packages / "constraints.txt"))
+    return hashed, (*_PIP, *held, *(word for each in own for word in _requirement(each)))
 
 
-def changed_commands(folder: Path = _SOURCE) -> tuple[Sequence[str], ...]:
-    """Return the command that installs the requirements of `fleet diff`, without frameworks."""
-    lock = folder / "locks" / "changed.txt"
-    if lock.parent.is_dir():
-        return ((*_PIP, *_HASHED, *_requirement(lock)),)
-    return ((*_PIP, *_held(folder), *_CHANGED),)
+def set_command(name: str, packages: Path = PACKAGES) -> Sequence[str]:
+    """Return the command that installs one of the small sets, from its lock.
+
+    Args:
+        name: One of SETS.
+        packages: The folder of requirements, constraints and locks.
+    """
+    return *_PIP, *_HASHED, *_requirement(packages / "locks" / f"{name}.txt")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Install PyTorch ("torch"), the build requirements ("build"), or those of `fleet diff` ("changed")."""
+    """Install PyTorch ("torch"), the build requirements ("build" and the models), or one of SETS."""
     what, *models = arguments
-    if not (_SOURCE / "locks").is_dir():
-        sys.stderr.write("locks/ is missing: versions follow constraints.txt, and hashes are not checked\n")
     try:
-        if what == "changed":
-            return _run(changed_commands())
+        if what in SETS:
+            return _run([set_command(what)])
         if failed := _install_torch(torch_commands()):
             return failed
         return _run(build_commands(models)) if what == "build" else 0
@@ -120,12 +117,6 @@ def _run(commands: Sequence[Sequence[str]]) -> int:
 
 def _requirement(path: Path) -> tuple[str, str]:
     return "--requirement", str(path)
-
-
-def _held(folder: Path) -> tuple[str, ...]:
-    """Return the option that applies the folder's constraints, if it has any."""
-    constraints = folder / "constraints.txt"
-    return ("--constraint", str(constraints)) if constraints.is_file() else ()
 
 
 def _installed(name: str) -> str | None:

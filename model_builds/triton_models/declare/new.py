@@ -17,7 +17,7 @@ from typing import Any
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.source_files import LEFTOVERS
 from triton_models.declare.declaration import NAME_RULE, is_name
-from triton_models.declare.reading import MODELS, load_build
+from triton_models.declare.reading import load_build, models_folder
 
 # The environment variables that name a model's weights. Models that read the same variable get the same file.
 _WEIGHTS_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(WEIGHTS|GRAPH)\b")
@@ -73,12 +73,12 @@ def begin(name: str, *, like: str, models: Path | None = None) -> Begun:
     Args:
         name: The name of the new model.
         like: The folder to copy.
-        models: The folder of model builds; by default the one next to this package.
+        models: The folder of model builds; by default that of `models_folder`.
 
     Raises:
         FleetError: The name is invalid or taken, or the model to copy does not exist.
     """
-    folder = models or MODELS
+    folder = models or models_folder()
     raise_if_any(_problems(name, folder))
     original = load_build(like, folder)
     renamed = _new_names(like, name, [model.name for model in original.models])

@@ -25,8 +25,8 @@ from triton_models.declare.models import PythonModel
 from triton_models.declare.places import Places
 from triton_models.declare.tensors import ShapeRange
 
-MODELS = Path(__file__).resolve().parents[2] / "models"
-"""The folder of model builds next to this package."""
+_PLACES = (Path("model_builds") / "models", Path("models"))
+"""Where model builds lie, from the root of a repository or from the source folder of a build."""
 
 FORM_MARK = ":"
 """The separator between a folder's name and the name of one of its forms."""
@@ -99,13 +99,23 @@ class DeclaredFolder:
         return self.forms[form]
 
 
+def models_folder() -> Path:
+    """Return the folder of model builds: `model_builds/models` or `models`, here or in a parent folder.
+
+    If there is none, the folder that would be one.
+    """
+    here = Path.cwd()
+    folders = [folder / place for folder in (here, *here.parents) for place in _PLACES]
+    return next((folder for folder in folders if any(folder.glob("*/build.py"))), folders[0])
+
+
 def model_names(models: Path | None = None) -> list[str]:
     """Return the names of the model builds in a folder, sorted.
 
     Raises:
         FleetError: The folder does not exist.
     """
-    folder = models or MODELS
+    folder = models or models_folder()
     if not folder.is_dir():
         raise FleetError.of(
             what=f"no folder {str(folder)!r}",
@@ -118,7 +128,7 @@ def model_names(models: Path | None = None) -> list[str]:
 
 def folder_of(name: str, models: Path | None = None) -> Path:
     """Return the folder of a model's declaration; for `resnet50:torchscript`, the folder of `resnet50`."""
-    return (models or MODELS).resolve() / name.partition(FORM_MARK)[0]
+    return (models or models_folder()).resolve() / name.partition(FORM_MARK)[0]
 
 
 def forms_of(name: str, models: Path | None = None) -> list[str]:
@@ -136,7 +146,7 @@ def load_build(name: str, models: Path | None = None) -> ModelDefinition:
 
     Args:
         name: The name of its folder, or `folder:form` for one of its forms.
-        models: The folder with the folders of all models; by default the one next to this package.
+        models: The folder of model builds; by default that of `models_folder`.
 
     Raises:
         FleetError: The model or form does not exist, its build.py is not a declaration, or the declaration
@@ -186,7 +196,7 @@ def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
     """
     path = folder_of(name, models) / "build.py"
     if not path.is_file() or Path(name).name != name:
-        raise _unknown(name, (models or MODELS).resolve())
+        raise _unknown(name, (models or models_folder()).resolve())
     if not is_name(name):
         raise _bad_declaration(path, f"the model's name {name!r}", NAME_RULE)
     module = _execute(path)

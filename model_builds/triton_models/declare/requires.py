@@ -24,9 +24,8 @@ IMAGE_MODULES: Mapping[str, Path] = MappingProxyType(
 # The first release whose image has the folder: dali_backend at r24.03 does not create it (read 2026-11-22).
 IMAGE_MODULES_SINCE: Mapping[str, str] = MappingProxyType({"nvidia.dali": "24.05"})
 
-_DALI_LOCK = "model_builds/locks/requirements-dali.txt"
 _INSTALL = MappingProxyType(
-    {"nvidia.dali": f"pip install --no-deps -r {_DALI_LOCK}; the Triton images have it"}
+    {"nvidia.dali": "python -m triton_models.builds.locked dali; the Triton images have it"}
 )
 
 

@@ -103,7 +103,7 @@ def _problems(name: str, installed: metadata.Distribution | None, release: Relea
             where=where,
             expected="a package in the build's own environment",
             why="the artifact contains a copy of it",
-            fix="add it to model_builds/requirements.txt and install that, not as editable",
+            fix="add it to requirements.txt in the model's folder and install that, not as editable",
             rule="package-absent",
         )
         return

@@ -81,7 +81,8 @@ ROWS = (
         depends=("triton_models.builds.tensorrt.options.WAYS", "tests.models.test_trtexec_options"),
         decided_by=DecidedBy.GPU,
         command="in the images of 24.01, 25.09 and 26.06: `python3 -m triton_models build bert_tensorrt "
-        "--gpu A10G --release R -o /tmp/build`, in 26.06 with requirements-autocast.txt",
+        "--gpu A10G --release R -o /tmp/build`, in 26.06 after `python3 -m triton_models.builds.locked "
+        "autocast`",
         if_false="Correct WAYS in triton_models/builds/tensorrt/options.py",
     ),
     Belief(

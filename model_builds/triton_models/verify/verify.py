@@ -154,7 +154,7 @@ def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
 
     Args:
         root: A root written by `fleet build`.
-        models: The folder of model builds; by default the one next to this package.
+        models: The folder of model builds; by default that of `models_folder`.
 
     Raises:
         FleetError: The folder is not such a root, or its declaration is missing or invalid.

@@ -138,8 +138,7 @@ class BuildContainer:
         """
         shown = self._record.shown()
         machine = self._machine(shown["environment"]).assuming("build_host_driver")
-        needs = [source / "requirements.txt", *source.glob("models/*/requirements.txt")]
-        needed = "\n".join(each.read_text() for each in needs if each.is_file())
+        needed = "\n".join(each.read_text() for each in source.glob("models/*/requirements.txt"))
         container = container_environment(self._aws, machine, folder=source.parent, requirements=needed)
         if shown["environment"].get("image", "").startswith(_OWN_IMAGES):
             _own_image(source.parent / "bin")

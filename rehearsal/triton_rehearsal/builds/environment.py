@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from triton_models.builds.locked import PACKAGES
 from triton_models.verify.process import SOCKETS
 from triton_rehearsal.assumptions import holds
 from triton_rehearsal.builds.python import install_python
@@ -69,7 +70,7 @@ def container_environment(
         aws: The AWS that it calls.
         machine: Its machine.
         folder: A folder of its own.
-        requirements: The text of the requirements.txt of its source, whose packages it can import.
+        requirements: The requirements of its models, whose packages it can import besides the toolkit's.
     """
     programs, home = folder / "bin", folder / "home"
     temporary, sockets = folder / "tmp", folder / "sockets"
@@ -77,7 +78,7 @@ def container_environment(
     sockets.mkdir(mode=0o700)
     machine.install(programs)
     install(programs)
-    install_python(programs, home=home, requirements=requirements)
+    install_python(programs, home=home, requirements=_toolkits() + requirements)
     inherited = {name: value for name, value in os.environ.items() if name in NETWORK}
     if not holds("pytorch_index"):
         inherited |= dict.fromkeys(("https_proxy", "HTTPS_PROXY"), NOWHERE)
@@ -91,6 +92,11 @@ def container_environment(
         "TMPDIR": str(temporary),
         SOCKETS: str(sockets),
     }
+
+
+def _toolkits() -> str:
+    """Return what the toolkit of a build requires."""
+    return (PACKAGES / "requirements.txt").read_text()
 
 
 def _kept() -> dict[str, str]:

@@ -23,7 +23,7 @@ from triton_rehearsal.triton.machine import Machine
 if TYPE_CHECKING:
     from triton_aws import EmbeddedAws
 
-_REQUIREMENTS = re.compile(r"(models/[^/]+/)?requirements\.txt")
+_REQUIREMENTS = re.compile(r"models/[^/]+/requirements\.txt")
 LOG_GROUP = "/aws/sagemaker/ProcessingJobs"
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/byoc-metadata.html, read 2026-11-22.

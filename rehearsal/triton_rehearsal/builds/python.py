@@ -1,7 +1,7 @@
 """The python3 of a rehearsed build: as in the image, no virtual environment, with what pip would install.
 
 It is the interpreter that the rehearsal's own environment was made with, so that pip can install for the user
-as the deployed job has it do. What requirements.txt names is there already, by links to the rehearsal's own
+as the deployed job has it do. What its requirements name is there already, by links to the rehearsal's own
 packages, and so is what those require; nothing else of the rehearsal is. pip leaves links alone: they are in
 none of the folders that it removes packages from.
 """
@@ -37,7 +37,7 @@ def install_python(programs: Path, *, home: Path, requirements: str) -> None:
     Args:
         programs: The folder for PATH.
         home: The folder that HOME and PYTHONUSERBASE name.
-        requirements: The text of the requirements.txt of the build's source.
+        requirements: The requirements of the toolkit and of the models.
     """
     programs.mkdir(parents=True, exist_ok=True)
     for name in NAMES:

@@ -17,7 +17,7 @@ from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import LEVELS, Hardware, Precision, major
 
-AUTOCAST_REQUIREMENTS = "model_builds/locks/requirements-autocast.txt"
+INSTALL_AUTOCAST = "python -m triton_models.builds.locked autocast"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +124,8 @@ def check_precision(release: Release, precision: Precision) -> None:
         raise FleetError.of(
             what=f"precision {precision!r} needs AutoCast, and the package nvidia-modelopt is missing",
             where=f"precision={precision!r} of the declaration, with release {release.name}",
-            expected="the packages of requirements-autocast.txt in this Python",
+            expected="the packages of AutoCast in this Python",
             why=f"TensorRT {release.tensorrt} has no precision flag",
-            fix=f"run pip install --no-deps -r {AUTOCAST_REQUIREMENTS}, or build with a release before 26.06",
+            fix=f"run {INSTALL_AUTOCAST}, or build with a release before 26.06",
             rule="plan-precision",
         )

@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from triton_models.builds import locked
-from triton_models.declare.reading import MODELS
 from triton_models.probe.account import codebuild, trouble
 from triton_models.probe.account.costs import CPU_BUILD
 from triton_models.probe.account.journal import Entry
@@ -132,7 +131,7 @@ def _of_build(work: Work, build: Any) -> Iterator[Verdict]:
 
 def _wheel() -> str:
     """Return a pattern for the pinned PyTorch for the CPU in the index; for any version if none is pinned."""
-    version = locked.torch_version(MODELS.parent) or "[^<]*"
+    version = locked.torch_version() or "[^<]*"
     return f">torch-{version}+cpu[^<]*"
 
 

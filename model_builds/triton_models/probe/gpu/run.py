@@ -13,7 +13,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.tensorrt.machine import is_model
-from triton_models.declare.reading import MODELS, load_builds, model_names
+from triton_models.declare.reading import load_builds, model_names, models_folder
 from triton_models.deliver.worker import Worker
 from triton_models.facts.instances import GPUS, Gpu
 from triton_models.facts.instances import gpu as gpu_named
@@ -123,7 +123,7 @@ def _names(arguments: argparse.Namespace) -> tuple[str, ...]:
     if arguments.names:
         load_builds(arguments.names, arguments.models)
         return tuple(dict.fromkeys(arguments.names))
-    if arguments.models is None and not MODELS.is_dir():
+    if arguments.models is None and not models_folder().is_dir():
         return ()
     return tuple(model_names(arguments.models))
 

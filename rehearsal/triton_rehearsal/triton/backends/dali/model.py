@@ -110,7 +110,7 @@ def find_dali(packages: Path) -> Any:
     except ImportError as error:
         message = (
             f"the rehearsal runs a DALI pipeline with DALI's Python package, and cannot import it ({error}). "
-            "Install it: pip install --no-deps -r model_builds/locks/requirements-dali.txt"
+            "Install it: python -m triton_models.builds.locked dali"
         )
         raise pb_utils.TritonModelException(message) from error
     return Pipeline
