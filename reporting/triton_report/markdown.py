@@ -295,7 +295,9 @@ def _text(value: Any, stack: str, assembly: Assembly) -> str | None:
 
 
 def _first_difference(old: str, new: str) -> int:
-    return next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+    """The beginning of the first word that differs, so that a digest is shown from its beginning."""
+    at = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+    return len(old[:at].rstrip("0123456789abcdef"))
 
 
 def _span(text: str | None, difference: int = 0) -> str:
