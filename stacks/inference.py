@@ -6,19 +6,8 @@ from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from stacks.config import FleetConfig
-from stacks.updates import deployment
-from triton_fleet import (
-    CpuUtilization,
-    GpuUtilization,
-    InvocationsPerGpu,
-    InvocationsPerInstance,
-    ModelLibrary,
-    MultiModelFleet,
-    ScalingTarget,
-    WarmUpRequest,
-)
-from triton_models.facts.instances import instance_type
+from triton_fleet import ModelLibrary, MultiModelFleet
+from triton_fleet.app import FleetConfig
 
 
 class InferenceStack(Stack):
@@ -54,11 +43,11 @@ class InferenceStack(Stack):
             inference_ami=config.inference_ami or None,
             min_capacity=config.min_capacity,
             max_capacity=config.max_capacity,
-            targets=_targets(config),
-            deployment=deployment(config),
+            targets=config.targets,
+            deployment=config.update_strategy,
             rollback_alarms=config.rollback_alarms,
             thresholds=config.thresholds,
-            warm_up=_warm_up(config),
+            warm_up=config.warm_up_requests,
             retired_models=config.retired_models,
             alarm_topic=self._topic(config.alarm_topic),
             alarm_email=config.alarm_email or None,
@@ -96,22 +85,3 @@ class InferenceStack(Stack):
 
     def _topic(self, arn: str) -> sns.ITopic | None:
         return sns.Topic.from_topic_arn(self, "AlarmTopic", arn) if arn else None
-
-
-def _targets(config: FleetConfig) -> list[ScalingTarget]:
-    """The values that auto scaling keeps, by the hardware."""
-    if instance_type(config.instance_type).gpu is not None:
-        return [
-            InvocationsPerGpu(per_minute=config.invocations_per_gpu_per_minute),
-            GpuUtilization(percent=config.gpu_utilization_percent),
-        ]
-    requests = config.invocations_per_instance_per_minute
-    busy = CpuUtilization(percent=config.cpu_utilization_percent)
-    return [busy] if requests is None else [InvocationsPerInstance(per_minute=requests), busy]
-
-
-def _warm_up(config: FleetConfig) -> list[WarmUpRequest] | None:
-    """The requests of the configuration; None for those of the declarations."""
-    if isinstance(config.warm_up, str):
-        return None
-    return [WarmUpRequest(model=model, body=body) for model, body in config.warm_up.items()]

@@ -10,8 +10,8 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from stacks.config import EVERY_MODEL, FleetConfig
 from triton_fleet import ModelLibrary, OnDemandMachine
+from triton_fleet.app import FleetConfig
 
 SOURCE = Path(__file__).parent.parent / "model_builds"
 
@@ -41,7 +41,7 @@ class ModelsStack(Stack):
             self,
             "Default",  # adds nothing to the names of what is in it
             source=SOURCE if config.models else None,
-            models=None if config.models == (EVERY_MODEL,) else config.models,
+            models=config.built_models,
             instance_type=config.instance_type,
             release=config.release,
             cpu_image=config.cpu_image,

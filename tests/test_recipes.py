@@ -10,7 +10,7 @@ import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
 
-from stacks.context import fleet_config
+from triton_fleet.app.context import fleet_config
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "recipes.md").read_text()
 SECTIONS = re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", PAGE, flags=re.DOTALL | re.MULTILINE)

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
-from stacks.context import fleet_config
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
-from stacks.policy import PACKS
+from triton_fleet.app.context import fleet_config
+from triton_fleet.app.synthesis import PACKS
 from triton_fleet.fleet import model_library, multi_model_fleet
 from triton_fleet.fleet.accepted_findings import Acceptance
 

@@ -10,8 +10,9 @@ import pytest
 from aws_cdk import App
 from fleet_app import CONTEXT, ROOT, run_app
 
-from app import main
+from app import declare as declare_stacks
 from tests.constructs.declared import declare
+from triton_fleet.app import synthesize
 from triton_fleet.builds.inputs import RANDOM_WEIGHTS
 from triton_fleet.fleet.multi_model_fleet import SILENT_ALARMS
 
@@ -108,9 +109,12 @@ def test_every_mistake_is_reported_on_stderr_and_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("app.App", partial(App, context=CONTEXT | context, outdir=str(tmp_path / "out")))
+    monkeypatch.setattr(
+        "triton_fleet.app.synthesis.App",
+        partial(App, context=CONTEXT | context, outdir=str(tmp_path / "out")),
+    )
 
-    assert main() == 1
+    assert synthesize(declare_stacks) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("error: ") == len(reported)

@@ -11,8 +11,8 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 from fleet_app import CONTEXT, FleetApp, fleet_app, run_app
 
-from stacks.context import fleet_config
 from triton_fleet import FleetError
+from triton_fleet.app.context import fleet_config
 from triton_models.base.errors import Problem
 from triton_models.facts.instances import INSTANCE_TYPES
 

@@ -6,9 +6,9 @@ import pytest
 from aws_cdk import App
 from fleet_app import CONTEXT
 
-from stacks.config import FleetConfig
-from stacks.context import fleet_config
 from triton_fleet import CapacitySize
+from triton_fleet.app.config import FleetConfig
+from triton_fleet.app.context import fleet_config
 from triton_models.base.errors import FleetError, Problem
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:alarms"

@@ -12,8 +12,8 @@ from aws_cdk import aws_logs as logs
 from fleet_app import UPDATES, FleetApp, accepted_apart, findings, new_fleet
 from vpc_fleet import vpc_fleet
 
-from stacks.policy import PACKS, attach, synthesise
 from triton_fleet import FleetError
+from triton_fleet.app.synthesis import PACKS, attach, write_templates
 from triton_fleet.fleet.accepted_findings import accept
 
 T4 = "ml.g4dn.xlarge"  # CodeBuild does not rent it: models are built in Processing jobs
@@ -68,7 +68,7 @@ def test_an_app_can_be_held_to_every_pack_at_each_synthesis() -> None:
     fleet = new_fleet()
     attach(fleet.app, packs=PACKS)
 
-    synthesise(fleet.app)
+    write_templates(fleet.app)
 
 
 def test_a_finding_of_a_pack_for_a_standard_stops_the_synthesis() -> None:
@@ -77,7 +77,7 @@ def test_a_finding_of_a_pack_for_a_standard_stops_the_synthesis() -> None:
     logs.LogGroup(fleet.models, "Forgotten")
 
     with pytest.raises(FleetError) as raised:
-        synthesise(fleet.app)
+        write_templates(fleet.app)
     assert {problem.rule for problem in raised.value.problems} == {
         f"{pack}-CloudWatchLogGroupEncrypted" for pack in ("NIST.800.53.R5", "HIPAA.Security", "PCI.DSS.321")
     }

@@ -8,10 +8,10 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_ec2 as ec2
 from fleet_app import CONTEXT, FleetApp
 
-from stacks.context import fleet_config
 from stacks.inference import InferenceStack
 from stacks.models import ModelsStack
 from triton_fleet import EndpointAlarms, ModelRepository, MultiModelEndpoint
+from triton_fleet.app.context import fleet_config
 from triton_fleet.fleet import multi_model_fleet
 from triton_fleet.fleet.accepted_findings import in_alarms, in_endpoint
 from triton_fleet.hosting.network import EndpointNetwork

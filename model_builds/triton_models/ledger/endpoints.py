@@ -277,7 +277,7 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html "
         "asks for cloudwatch:DescribeAlarms of 'your IAM execution role'",
-        depends=("RollbackAlarms", "GreenFleetAlarms", "stacks.updates"),
+        depends=("RollbackAlarms", "GreenFleetAlarms", "triton_fleet.app.config"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`, then again with -c min_capacity=2: the update completes",
         if_false="Deploy with -c rollback_alarms=false, and give the permission to the role that the error "
@@ -289,7 +289,7 @@ ROWS = (
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html: an "
         "old fleet that trips the alarm ends the deployment",
-        depends=("RollbackAlarms", "stacks.updates"),
+        depends=("RollbackAlarms", "triton_fleet.app.config"),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch set-alarm-state` on a rollback alarm, then an update",
         if_false="-c rollback_alarms=false is not needed to repair a version that fails",
@@ -300,7 +300,7 @@ ROWS = (
         grade=Grade.ASSUMPTION,
         source="CloudFormation updates DeploymentConfig without replacement; whether UpdateEndpoint takes "
         "the configuration that the endpoint has is not documented",
-        depends=("stacks.updates",),
+        depends=("triton_fleet.app.config",),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`, then again with -c deployment_wait_minutes=5",
         if_false="Change the strategy together with something else of the endpoint",

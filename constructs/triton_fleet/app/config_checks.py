@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from stacks.config import EVERY_MODEL, FleetConfig
-from stacks.updates import update_problems
+from triton_fleet.app.config import EVERY_MODEL, FleetConfig
+from triton_fleet.app.updates import update_problems
 from triton_fleet.arguments.checks import key_arn, number_range, secret_arn, topic_arn
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_fleet.builds.checks import MOST_BUILDS, build_weights

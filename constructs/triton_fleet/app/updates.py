@@ -1,15 +1,11 @@
-"""Updates of the fleet, as the configuration says: the strategy, its waits, and what is wrong with them."""
+"""The checks of updates: the strategy, its waits, and the thresholds that roll one back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import MappingProxyType
 
-from aws_cdk import Duration
-
-from stacks.config import FleetConfig
-from triton_fleet import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
+from triton_fleet.app.config import ALL_AT_ONCE, BY_PART, STRATEGIES, FleetConfig
 from triton_fleet.arguments.checks import number_range
 from triton_fleet.hosting.deployment_checks import DEPLOYMENT_PORTION
 from triton_fleet.operations.checks import alarm_threshold, warm_up_request
@@ -23,25 +19,6 @@ WARM_UP_WITHOUT_WAIT = Check(id="warm-up-without-wait", source=FROM_ARGUMENTS)
 
 
 _LONGEST_WAIT_MINUTES = 60
-
-_BY_PART: Mapping[str, Callable[[Duration, CapacitySize], Deployment]] = MappingProxyType(
-    {
-        "canary": lambda wait, part: Canary(wait=wait, size=part),
-        "linear": lambda wait, part: Linear(wait=wait, step=part),
-        "rolling": lambda wait, part: Rolling(wait=wait, batch=part),
-    }
-)
-_PARTS = MappingProxyType({"canary": Canary().size, "linear": Linear().step, "rolling": Rolling().batch})
-_ALL_AT_ONCE = "all_at_once"
-STRATEGIES = (_ALL_AT_ONCE, *_BY_PART)
-
-
-def deployment(config: FleetConfig) -> Deployment:
-    """The strategy for moving the endpoint to a new configuration."""
-    wait = Duration.minutes(config.deployment_wait_minutes)
-    if config.deployment == _ALL_AT_ONCE:
-        return AllAtOnce(wait=wait)
-    return _BY_PART[config.deployment](wait, config.deployment_size or _PARTS[config.deployment])
 
 
 def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iterator[Problem]:
@@ -63,10 +40,10 @@ def update_problems(config: FleetConfig, *, where: Callable[[str], str]) -> Iter
     yield from wrong_wait
     if config.deployment not in STRATEGIES:
         yield from _unknown(config.deployment, where=where("deployment"))
-    elif config.deployment == _ALL_AT_ONCE and config.deployment_size is not None:
+    elif config.deployment == ALL_AT_ONCE and config.deployment_size is not None:
         yield from _size_of_all(where=where("deployment_size"))
     elif not wrong_wait:
-        for problem in deployment(config)._problems(where="", capacity=config.min_capacity):
+        for problem in config.update_strategy._problems(where="", capacity=config.min_capacity):
             key = "deployment_size" if problem.rule == DEPLOYMENT_PORTION.id else "deployment_wait_minutes"
             yield replace(problem, where=where(key))
     for key in ("server_error_percent", "model_error_percent"):
@@ -96,15 +73,15 @@ def _unknown(given: str, *, where: str) -> Iterator[Problem]:
         where=where,
         expected=f"one of {', '.join(STRATEGIES)}",
         why="SageMaker has no other way to update an endpoint",
-        fix=did_you_mean(given, STRATEGIES, otherwise=f"use {_ALL_AT_ONCE}"),
+        fix=did_you_mean(given, STRATEGIES, otherwise=f"use {ALL_AT_ONCE}"),
     )
 
 
 def _size_of_all(*, where: str) -> Iterator[Problem]:
     yield DEPLOYMENT_SIZE.problem(
-        what=f"deployment_size with the deployment {_ALL_AT_ONCE}",
+        what=f"deployment_size with the deployment {ALL_AT_ONCE}",
         where=where,
-        expected=f"no size, or one of {', '.join(_BY_PART)}",
+        expected=f"no size, or one of {', '.join(BY_PART)}",
         why="the size would be ignored: all instances change at once",
         fix="remove deployment_size, or choose a strategy that divides the fleet",
     )

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from aws_cdk import Duration
 
-from triton_fleet import CapacitySize, Thresholds
+from triton_fleet.hosting.deployment import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
+from triton_fleet.operations.thresholds import Thresholds
+from triton_fleet.operations.warm_up import WarmUpRequest
+from triton_fleet.scaling.target import ScalingTarget
+from triton_fleet.scaling.tracking import (
+    CpuUtilization,
+    GpuUtilization,
+    InvocationsPerGpu,
+    InvocationsPerInstance,
+)
 from triton_models.facts.instances import DEFAULT_INSTANCE_TYPE
+from triton_models.facts.instances import instance_type as find_instance_type
 from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY
 from triton_models.facts.releases import DEFAULT_RELEASE
 
@@ -19,6 +30,19 @@ DECLARED: Literal["declared"] = "declared"
 
 Requests: TypeAlias = Mapping[str, str] | Literal["declared"]
 """The body of a request for each model, or where those come from."""
+
+BY_PART: Mapping[str, Callable[[Duration, CapacitySize], Deployment]] = MappingProxyType(
+    {
+        "canary": lambda wait, part: Canary(wait=wait, size=part),
+        "linear": lambda wait, part: Linear(wait=wait, step=part),
+        "rolling": lambda wait, part: Rolling(wait=wait, batch=part),
+    }
+)
+"""The strategies of updates that divide the fleet."""
+
+_PARTS = MappingProxyType({"canary": Canary().size, "linear": Linear().step, "rolling": Rolling().batch})
+ALL_AT_ONCE = "all_at_once"
+STRATEGIES = (ALL_AT_ONCE, *BY_PART)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,3 +162,35 @@ class FleetConfig:
             latency_p99=Duration.millis(self.latency_p99_ms),
             minimum_requests=self.minimum_requests,
         )
+
+    @property
+    def update_strategy(self) -> Deployment:
+        """The strategy for moving the endpoint to a new configuration."""
+        wait = Duration.minutes(self.deployment_wait_minutes)
+        if self.deployment == ALL_AT_ONCE:
+            return AllAtOnce(wait=wait)
+        return BY_PART[self.deployment](wait, self.deployment_size or _PARTS[self.deployment])
+
+    @property
+    def targets(self) -> list[ScalingTarget]:
+        """The values that auto scaling keeps, which depend on the hardware."""
+        if find_instance_type(self.instance_type).gpu is not None:
+            return [
+                InvocationsPerGpu(per_minute=self.invocations_per_gpu_per_minute),
+                GpuUtilization(percent=self.gpu_utilization_percent),
+            ]
+        requests = self.invocations_per_instance_per_minute
+        busy = CpuUtilization(percent=self.cpu_utilization_percent)
+        return [busy] if requests is None else [InvocationsPerInstance(per_minute=requests), busy]
+
+    @property
+    def warm_up_requests(self) -> list[WarmUpRequest] | None:
+        """The requests that load models; None for those of the declarations."""
+        if isinstance(self.warm_up, str):
+            return None
+        return [WarmUpRequest(model=model, body=body) for model, body in self.warm_up.items()]
+
+    @property
+    def built_models(self) -> tuple[str, ...] | None:
+        """The models that the build job makes; None for every declared model."""
+        return None if self.models == (EVERY_MODEL,) else self.models

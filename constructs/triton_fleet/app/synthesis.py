@@ -1,8 +1,9 @@
-"""The checks that every synthesis runs."""
+"""The synthesis of an app: its configuration, its stacks, and the checks that every synthesis runs."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -11,10 +12,11 @@ from typing import Any
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks, HIPAASecurityChecks, NagPack, NIST80053R5Checks, PCIDSS321Checks
 
-from triton_fleet.arguments.late import defer
-from triton_models.base.errors import Problem, raise_if_any
+from triton_fleet.app.config import FleetConfig
+from triton_fleet.app.context import fleet_config
+from triton_fleet.arguments.late import defer, late_problems
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 
-# The packs of cdk-nag that the fleet is held to. The ids of a pack's findings begin with its name here.
 PACKS: Mapping[str, Callable[..., NagPack]] = MappingProxyType(
     {
         "AwsSolutions": AwsSolutionsChecks,
@@ -23,6 +25,31 @@ PACKS: Mapping[str, Callable[..., NagPack]] = MappingProxyType(
         "PCI.DSS.321": PCIDSS321Checks,
     }
 )
+"""The packs of cdk-nag by name, with which the ids of a pack's findings begin."""
+
+
+def synthesize(
+    declare: Callable[[App, FleetConfig], object], *, packs: Iterable[str] = ("AwsSolutions",)
+) -> int:
+    """Run an app: read the configuration, declare the stacks, check them, and write the templates.
+
+    Args:
+        declare: Declares the stacks of a configuration in the app.
+        packs: The packs of cdk-nag that the stacks must pass: see `attach`.
+
+    Returns:
+        0, or 1 after an invalid configuration or findings of the checks, which are printed to stderr.
+    """
+    app = App(stack_traces=False)  # of a Python app they name temporary folders, and differ every time
+    try:
+        declare(app, fleet_config(app.node))
+        attach(app, packs=packs)
+        write_templates(app)
+    except FleetError as error:
+        problems = dict.fromkeys((*error.problems, *late_problems(app)))
+        sys.stderr.writelines(f"error: {problem}\n" for problem in problems)
+        return 1
+    return 0
 
 
 def attach(app: App, *, packs: Iterable[str] = ("AwsSolutions",)) -> None:
@@ -37,7 +64,7 @@ def attach(app: App, *, packs: Iterable[str] = ("AwsSolutions",)) -> None:
     Validations.of(app).add_plugins(*(PACKS[name](app, verbose=True) for name in packs))
 
 
-def synthesise(app: App) -> None:
+def write_templates(app: App) -> None:
     """Write the templates, unless a check finds something wrong with them.
 
     Under the CDK's command line the findings are left to that, which reads the same report.
