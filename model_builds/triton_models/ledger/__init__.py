@@ -1,7 +1,7 @@
 """The ledger: every belief about AWS, Triton, TensorRT or an image that was not observed here.
 
-A `Belief` has an id, a grade, a source, what depends on it, and the probe or command that decides it. Each
-module holds the beliefs about one subject. docs/ledger.md is made from them, and `fleet probe` decides
+A `Belief` has an id, a grade, a source, a list of dependents, and the probe or command that decides it. Each
+module holds the beliefs about one subject. docs/ledger.md is generated from them, and `fleet probe` decides
 them.
 
 Imports: base.
@@ -37,7 +37,7 @@ BELIEFS: Mapping[str, Belief] = MappingProxyType({row.id: row for rows in SUBJEC
 
 
 def belief(wanted: str) -> Belief:
-    """The belief of that id.
+    """Return the belief with that id.
 
     Raises:
         FleetError: The ledger has no such belief.

@@ -1,4 +1,4 @@
-"""Beliefs about accounts: images, quotas, prices, permissions, and how S3 answers."""
+"""Beliefs about accounts: images, quotas, prices, permissions, and the behavior of S3."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ ROWS = (
     Belief(
         id="s3-refuses-taken-key",
         belief="S3 compares the SHA-256 of objects and parts, and refuses CompleteMultipartUpload with "
-        "If-None-Match where an object is",
+        "If-None-Match if the object exists",
         grade=Grade.AWS_DOCUMENTATION,
-        source="AWS's documents about conditional writes and checksums",
+        source="AWS's documentation of conditional writes and checksums",
         depends=("triton_models.repository.s3", "triton_models.repository.upload"),
         decided_by=DecidedBy.ACCOUNT,
         command="`fleet publish` of an artifact over 64 MB, twice at once",
-        if_false="Ask for the object's checksum before and after it is written",
+        if_false="Compare the object's checksum before and after writing it",
     ),
     Belief(
         id="head-bucket-returns-region",
@@ -30,7 +30,7 @@ ROWS = (
         id="list-bucket-by-prefix",
         belief="A role with ListBucket for the prefix alone is enough for SageMaker and for `fleet publish`",
         grade=Grade.ASSUMPTION,
-        source="AWS's examples have the condition; HeadBucket and a list without the slash are denied",
+        source="AWS's examples have the condition; HeadBucket and listing without the slash are denied",
         depends=("ModelRepository",),
         decided_by=DecidedBy.ACCOUNT,
         command="a deployment, and `fleet publish`",
@@ -56,22 +56,22 @@ ROWS = (
         id="gpu-image-without-gpu",
         belief="The image for GPUs starts and serves on instance types without one",
         grade=Grade.ASSUMPTION,
-        source="NVIDIA documents it for tritonserver; SageMaker's start script was not tried so",
+        source="NVIDIA documents it for tritonserver; SageMaker's start script was not tested",
         depends=("TritonImage",),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.c7i.2xlarge`, then invoke a model",
-        if_false="Deploy with `-c cpu_image=true`: endpoint and builds take the `-cpu` image",
+        if_false="Deploy with `-c cpu_image=true`, so that endpoint and builds use the `-cpu` image",
     ),
     Belief(
         id="cpu-images-exist",
         belief="The `-cpu` images exist in every region of the image table",
         grade=Grade.PUBLIC_RECORD,
-        source="sagemaker-core's suffix; deep-learning-containers' pages list GPU images only from 23.12 on",
+        source="sagemaker-core's suffix; deep-learning-containers' pages list only GPU images since 23.12",
         depends=("TritonImage",),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws ecr describe-images --registry-id ... --repository-name sagemaker-tritonserver "
         "--image-ids imageTag=25.09-py3-cpu`",
-        if_false="Nothing: CPUs are served with the image for GPUs, unless cpu_image is asked for",
+        if_false="Nothing: CPU instances use the GPU image unless cpu_image is set",
     ),
     Belief(
         id="newer-releases-published",
@@ -86,18 +86,18 @@ ROWS = (
     ),
     Belief(
         id="prices",
-        belief="Instances cost what the price table says, of which some rows are third parties'",
+        belief="Instances cost as much as the price table says; some of its rows are from third parties",
         grade=Grade.PUBLIC_RECORD,
         source="AWS's price list, and publications named in the table",
         depends=("triton_models.facts.prices", "triton_models.facts.cost"),
         decided_by=DecidedBy.ACCOUNT,
-        command="compare `model_builds/triton_models/facts/prices.py` with the price list that it names",
+        command="compare `model_builds/triton_models/facts/prices.py` with the price list named there",
         if_false="Correct triton_models/facts/prices.py",
     ),
     Belief(
         id="quota-names",
-        belief="SageMaker's quotas have the names that AWS documents, and CodeBuild's the codes that others "
-        "have listed; SageMaker's codes are looked up by name",
+        belief="SageMaker's quotas have the names that AWS documents, and CodeBuild's have the codes that "
+        "others have listed; SageMaker's codes are looked up by name",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/general/latest/gr/sagemaker.html has names without codes; "
         "CodeBuild's codes are in public listings of list-service-quotas; both read on 2026-11-22",
@@ -120,22 +120,22 @@ ROWS = (
         depends=("triton_models.facts.quota_needs",),
         decided_by=DecidedBy.BY_HAND,
         command="`fleet check-quotas` in a new account",
-        if_false="Correct what README says about quotas",
+        if_false="Correct the statement about quotas in README",
     ),
     Belief(
         id="retain-except-on-create",
-        belief="CloudFormation removes a resource of DeletionPolicy RetainExceptOnCreate when its stack's "
-        "creation fails",
+        belief="CloudFormation removes a resource with DeletionPolicy RetainExceptOnCreate if the creation "
+        "of its stack fails",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html",
         depends=("ModelRepository",),
         decided_by=DecidedBy.ACCOUNT,
-        command="a first deployment that fails: neither bucket nor key is left",
+        command="a first deployment that fails: neither bucket nor key remains",
         if_false="Remove both by hand; the README says how",
     ),
     Belief(
         id="endpoint-logs-after-rollback",
-        belief="An endpoint's log group outlives the rollback that deletes the endpoint, where no stack "
+        belief="An endpoint's log group outlives the rollback that deletes the endpoint, unless a stack "
         "owns it",
         grade=Grade.AWS_DOCUMENTATION,
         source="SageMaker creates the group /aws/sagemaker/Endpoints/NAME itself",
@@ -148,7 +148,7 @@ ROWS = (
         id="pull-request-comment",
         belief="The workflow comments on a pull request",
         grade=Grade.SOURCE_READ,
-        source="Held against GitHub's schema, not run",
+        source="Validated against GitHub's schema, but not run",
         depends=("triton_report.command",),
         decided_by=DecidedBy.BY_HAND,
         command="a pull request on GitHub: `.github/workflows/pull-request.yml`",
@@ -156,25 +156,25 @@ ROWS = (
     ),
     Belief(
         id="permissions-enough",
-        belief="The permissions of every role are enough",
+        belief="The permissions of every role are sufficient",
         grade=Grade.SOURCE_READ,
-        source="Policies are created and not enforced here",
+        source="Policies are created but not enforced here",
         depends=("triton_fleet.endpoint.execution_role", "triton_fleet.builds.codebuild"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`, a build, and an invocation",
         if_false="Add the permission that the error names",
-        no_probe="the roles are the app's own, and have to be deployed with it",
+        no_probe="the roles belong to the app, and must be deployed with it",
     ),
     Belief(
         id="topic-same-region",
-        belief="PutMetricAlarm refuses a topic of another region",
+        belief="PutMetricAlarm refuses a topic in another region",
         grade=Grade.PUBLIC_RECORD,
         source="cds-snc/notification-terraform pull request 128 (2021-01-06): 'Invalid region ca-central-1 "
         "specified. Only us-west-2 is supported'",
         depends=("topic-arn",),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch put-metric-alarm` with another region's topic",
-        if_false="Check if such a topic is notified; if so, drop the check of the region in the rule "
+        if_false="Check if such a topic is notified; if so, remove the check of the region from the rule "
         "topic-arn",
     ),
     Belief(
@@ -189,18 +189,18 @@ ROWS = (
     ),
     Belief(
         id="rollback-of-custom-resources",
-        belief="In a rollback a custom resource that was replaced gets no Update, and the new one a Delete",
+        belief="In a rollback, a replaced custom resource gets no Update, and the new one gets a Delete",
         grade=Grade.PUBLIC_RECORD,
         source="AWS's knowledge center about Lambda-backed custom resources: the Delete has the new physical "
-        "id; aws-cdk issue 17040: an Update comes back where the id was kept",
+        "id; aws-cdk issue 17040: another Update follows if the id did not change",
         depends=("NamesReady", "EndpointWarmUp", "DeploymentBuild"),
         decided_by=DecidedBy.ACCOUNT,
-        command="a deployment to another release whose endpoint does not start",
+        command="a deployment of another release whose endpoint does not start",
         if_false="Let the functions answer at once while the stack rolls back",
     ),
     Belief(
         id="old-endpoint-removed-last",
-        belief="CloudFormation removes a replaced resource, such as an endpoint, in its clean-up, after "
+        belief="CloudFormation removes a replaced resource, such as an endpoint, during its clean-up, after "
         "everything else",
         grade=Grade.AWS_DOCUMENTATION,
         source="AWS's page about update behaviors of stack resources",
@@ -211,11 +211,11 @@ ROWS = (
     ),
     Belief(
         id="registry-answers-any-account",
-        belief="AWS's registries of images answer BatchGetImage to any account",
+        belief="AWS's image registries answer BatchGetImage for any account",
         grade=Grade.PUBLIC_RECORD,
-        source="Pulls of AWS's deep learning containers need no more than a token of the caller's registry",
+        source="Pulling AWS's deep learning containers only needs a token of the caller's registry",
         depends=("triton_models.probe.account.images",),
         decided_by=DecidedBy.ACCOUNT,
-        if_false="Ask by a pull in a build",
+        if_false="Pull the images in a build instead",
     ),
 )

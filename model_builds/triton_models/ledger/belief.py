@@ -1,4 +1,4 @@
-"""A belief: something that was read or assumed, and not observed here."""
+"""A belief: a fact that was read or assumed, but not observed here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Grade(str, Enum):
-    """The strength of a belief's evidence, the strongest first."""
+    """The strength of a belief's evidence, strongest first."""
 
     OBSERVED = "observed"
     AWS_DOCUMENTATION = "AWS documentation"
@@ -17,7 +17,7 @@ class Grade(str, Enum):
 
 
 class DecidedBy(str, Enum):
-    """The place where a belief is decided."""
+    """The means of deciding a belief."""
 
     GPU = "gpu"
     ACCOUNT = "account"
@@ -28,19 +28,19 @@ class DecidedBy(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belief:
-    """A fact about AWS, Triton, TensorRT or an image that something here rests on.
+    """A fact about AWS, Triton, TensorRT or an image that this project depends on.
 
     Attributes:
-        id: Its name, in kebab-case; it never changes.
-        belief: What is believed, in one sentence without a full stop at its end.
-        grade: How well it is founded. A transcript of a probe raises it in the documentation.
-        source: Where it was read, or why it is assumed.
-        depends: What rests on it: ids of rules, names of classes, or dotted names of modules, of names in
-            them, or of tests.
-        decided_by: Where it is decided.
-        command: How to decide it by hand. May be empty where a probe of `fleet probe` decides it.
-        if_false: What to do if it is false.
-        no_probe: Why no probe decides it, where a GPU or an account could.
+        id: A stable name in kebab-case.
+        belief: The fact, in one sentence without a full stop at the end.
+        grade: The strength of the evidence. In the documentation, a transcript of a probe raises it.
+        source: The origin of the fact, or the reason for assuming it.
+        depends: The dependents: ids of rules, names of classes, or dotted names of modules, of names in
+            modules, or of tests.
+        decided_by: The means of deciding it.
+        command: The steps to decide it by hand. May be empty if a probe of `fleet probe` decides it.
+        if_false: The change to make if it is false.
+        no_probe: The reason for not having a probe, if a GPU or an account could decide it.
     """
 
     id: str

@@ -9,12 +9,12 @@ ROWS = (
         id="build-host-driver",
         belief="The hosts of CodeBuild's GPU builds have a driver that runs the CUDA of release 25.09",
         grade=Grade.ASSUMPTION,
-        source="Undocumented; deep-learning-containers 30c2a4767c saw 580.159 on such a fleet in 2026-07; "
-        "project-asgard/asgard#508 saw CUDA 11.4 in 2023",
+        source="Undocumented; deep-learning-containers 30c2a4767c reports 580.159 on such a fleet in "
+        "2026-07; project-asgard/asgard#508 reports CUDA 11.4 in 2023",
         depends=("driver-too-old", "triton_models.facts.releases.CUDA_MAJORS", "ModelBuildProject"),
         decided_by=DecidedBy.ACCOUNT,
         command="a build whose buildspec is `nvidia-smi --query-gpu=name,driver_version --format=csv`",
-        if_false="Builds use CUDA's forward compatibility; where it fails, build and serve with 25.04",
+        if_false="Builds use CUDA's forward compatibility; if it fails, build and serve with 25.04",
     ),
     Belief(
         id="processing-host-driver",
@@ -24,24 +24,24 @@ ROWS = (
         depends=("driver-too-old", "triton_models.facts.releases.CUDA_MAJORS", "ProcessingJob"),
         decided_by=DecidedBy.ACCOUNT,
         command="a Processing job that runs `nvidia-smi --query-gpu=name,driver_version --format=csv`",
-        if_false="Builds use CUDA's forward compatibility; where it fails, build and serve with 25.04",
+        if_false="Builds use CUDA's forward compatibility; if it fails, build and serve with 25.04",
     ),
     Belief(
         id="forward-compatibility",
         belief="On a host with an older driver, CUDA starts with /usr/local/cuda/compat/lib.real first on "
-        "LD_LIBRARY_PATH, where libcuda's cuInit says so",
+        "LD_LIBRARY_PATH, if libcuda's cuInit confirms it",
         grade=Grade.SOURCE_READ,
         source="NVIDIA's CUDA compatibility guide, for data-center GPUs; /etc/shinit_v2 of its images, which "
-        "every bash reads by BASH_ENV, does the same",
+        "every bash reads through BASH_ENV, does the same",
         depends=("triton_models.builds.tensorrt.driver", "driver-too-old"),
         decided_by=DecidedBy.BY_HAND,
         command="a build for release 25.09 on a host whose driver is older than 580; its log says "
         "`CUDA runs by`",
-        if_false="Let triton_models/builds/tensorrt/driver.py refuse every older driver",
+        if_false="Refuse every older driver in triton_models/builds/tensorrt/driver.py",
     ),
     Belief(
         id="build-gets-gpu-and-image",
-        belief="The build job gets an A10G, can pull the image from AWS's registry and finds trtexec in it",
+        belief="The build job gets an A10G, can pull the image from AWS's registry, and finds trtexec in it",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-compute-types.html",
         depends=(
@@ -65,9 +65,9 @@ ROWS = (
     ),
     Belief(
         id="processing-builds",
-        belief="A Processing job builds where CodeBuild has no such GPU",
+        belief="A Processing job can build if CodeBuild does not have the GPU",
         grade=Grade.AWS_DOCUMENTATION,
-        source="The request is held against botocore's model, and its entry point and starter run here",
+        source="The request is validated with botocore's model, and its entry point and starter run here",
         depends=(
             "ProcessingJob",
             "tests.constructs.test_processing_builds",
@@ -76,22 +76,22 @@ ROWS = (
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g4dn.xlarge`, then start-build",
         if_false="Use ReservedMachines, or build by hand on such an instance",
-        no_probe="the app's own build project has to be deployed; `processing-host` runs such a job",
+        no_probe="the app's build project must be deployed; `processing-host` runs a similar job",
     ),
     Belief(
         id="reserved-builds",
-        belief="A reserved CodeBuild fleet builds",
+        belief="A reserved CodeBuild fleet can build",
         grade=Grade.AWS_DOCUMENTATION,
-        source="The request is held against botocore's model",
+        source="The request is validated with botocore's model",
         depends=("ReservedMachines", "tests.constructs.test_reserved_builds"),
         decided_by=DecidedBy.ACCOUNT,
         command="a stack with `machine=ReservedMachines()`, then start-build",
         if_false="Use a Processing job",
-        no_probe="a reserved fleet of GPU machines is paid for from its creation on",
+        no_probe="a reserved fleet of GPU machines is billed from its creation",
     ),
     Belief(
         id="build-runs-in-step-functions",
-        belief="CodeBuild's error names in Step Functions, the text of a build's fault, an empty list of "
+        belief="CodeBuild's error names in Step Functions, the message of a failed build, an empty list of "
         "items and the Map's permissions are as `BuildRuns` expects",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/step-functions/latest/dg/connect-codebuild.html",
@@ -99,7 +99,7 @@ ROWS = (
         decided_by=DecidedBy.ACCOUNT,
         command="`aws stepfunctions start-execution --state-machine-arn <BuildRunsArn>`",
         if_false="Correct triton_fleet/builds/run_states.py",
-        no_probe="the definition is the app's own, and has to be deployed with it",
+        no_probe="the definition belongs to the app, and must be deployed with it",
     ),
     Belief(
         id="start-build-without-quota",
@@ -109,7 +109,7 @@ ROWS = (
         depends=("DeploymentBuild", "service-quotas"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all` in a new account",
-        if_false="Ask `fleet check-quotas` before a deployment",
+        if_false="Run `fleet check-quotas` before a deployment",
     ),
     Belief(
         id="processing-reads-token",
@@ -120,7 +120,7 @@ ROWS = (
         decided_by=DecidedBy.ACCOUNT,
         command="`aws codebuild start-build --project-name <BuildProjectName>`, with `hub_token`",
         if_false="Read the job's log: the error names the permission",
-        no_probe="the role is the app's own; the secret that it reads is the user's",
+        no_probe="the role belongs to the app, and the secret to the user",
     ),
     Belief(
         id="timing-cache-in-s3",
@@ -131,12 +131,12 @@ ROWS = (
         decided_by=DecidedBy.ACCOUNT,
         command="two builds; the log has no line 'timing cache … cannot be'",
         if_false="Add the permission that the log names",
-        no_probe="the role is the app's own, and has to be deployed with it",
+        no_probe="the role belongs to the app, and must be deployed with it",
     ),
     Belief(
         id="result-names-log",
-        belief="CodeBuild says a build's log stream in CODEBUILD_LOG_PATH, so that a result names the log "
-        "of a model that failed",
+        belief="CODEBUILD_LOG_PATH has the log stream of a build, so results can name the log of a failed "
+        "model",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/codebuild/latest/userguide/build-env-ref-env-vars.html",
         depends=("triton_models.deliver.logs",),
@@ -146,7 +146,7 @@ ROWS = (
     ),
     Belief(
         id="processing-job-log",
-        belief="A Processing job reads its name in /opt/ml/config/processingjobconfig.json, and its log "
+        belief="A Processing job can read its name from /opt/ml/config/processingjobconfig.json, and its log "
         "streams begin with that name",
         grade=Grade.PUBLIC_RECORD,
         source="Examples; AWS's pages were not read",
@@ -163,23 +163,24 @@ ROWS = (
         depends=("triton_fleet.builds.codebuild",),
         decided_by=DecidedBy.ACCOUNT,
         command="any build",
-        if_false="Grant what the error names in builds/codebuild.py",
+        if_false="Grant the permission that the error names in builds/codebuild.py",
     ),
     Belief(
         id="s3-source-key",
-        belief="CodeBuild reads an S3 source from a bucket with a key of the account's own with kms:Decrypt",
+        belief="CodeBuild only needs kms:Decrypt to read an S3 source from a bucket with a customer managed "
+        "key",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/codebuild/latest/userguide/setting-up-service-role.html",
         depends=("triton_fleet.builds.codebuild",),
         decided_by=DecidedBy.ACCOUNT,
-        command="a build where `cdk bootstrap` has made a key for its bucket",
-        if_false="Grant what the error names in builds/codebuild.py",
-        no_probe="a key stays for a week after its deletion, and is billed by the month",
+        command="a build where `cdk bootstrap` has created a key for its bucket",
+        if_false="Grant the permission that the error names in builds/codebuild.py",
+        no_probe="a key remains for a week after its deletion, and is billed per month",
     ),
     Belief(
         id="build-role-propagation",
-        belief="A role that was just created can start the deployment's build within the grace that its "
-        "function gives",
+        belief="A new role can start the deployment's build within the grace period of the deployment's "
+        "function",
         grade=Grade.ASSUMPTION,
         source="IAM is eventually consistent",
         depends=(
@@ -193,20 +194,20 @@ ROWS = (
     ),
     Belief(
         id="step-functions-rule-name",
-        belief="A role that may write the rule StepFunctionsGetEventForCodeBuildStartBuildRule alone is "
-        "enough for a state machine that waits for builds",
+        belief="A state machine that waits for builds only needs permission to write the rule "
+        "StepFunctionsGetEventForCodeBuildStartBuildRule",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/step-functions/latest/dg/connect-codebuild.html; without it "
-        "CreateStateMachine answers 'is not authorized to create managed-rule', as in "
+        "CreateStateMachine fails with 'is not authorized to create managed-rule', as in "
         "terraform-aws-step-functions issue 41",
         depends=("BuildRuns",),
         decided_by=DecidedBy.ACCOUNT,
         command="an execution of the state machine",
-        if_false="Name the rule that the error names",
+        if_false="Allow the rule that the error names",
     ),
     Belief(
         id="exit-message",
-        belief="SageMaker returns what a Processing job writes to /opt/ml/output/message, up to 1 KB",
+        belief="SageMaker returns the content of a Processing job's /opt/ml/output/message, up to 1 KB",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeProcessingJob.html",
         depends=("triton_models.probe.account.builds",),
@@ -215,13 +216,13 @@ ROWS = (
     ),
     Belief(
         id="pytorch-index",
-        belief="Builds in AWS reach PyTorch's own index, and it offers the pinned version for the CPU",
+        belief="Builds in AWS can reach PyTorch's package index, which has the pinned version for the CPU",
         grade=Grade.PUBLIC_RECORD,
         source="https://download.pytorch.org/whl/cpu lists every release of PyTorch",
         depends=("triton_models.builds.locked",),
         decided_by=DecidedBy.ACCOUNT,
-        command="the log of a build: pip names no package of CUDA",
-        if_false="Nothing breaks: builds install PyPI's wheel, 3 GB more",
+        command="the log of a build: pip installs no CUDA packages",
+        if_false="Nothing breaks: builds install PyPI's wheel, which is 3 GB larger",
     ),
     Belief(
         id="codebuild-image-python",

@@ -7,22 +7,22 @@ from triton_models.ledger.belief import Belief, DecidedBy, Grade
 ROWS = (
     Belief(
         id="executable-bits-kept",
-        belief="SageMaker unpacks an environment's `bin/python3` as executable",
+        belief="SageMaker unpacks an environment's `bin/python3` as an executable file",
         grade=Grade.ASSUMPTION,
-        source="AWS's documents do not say; the rehearsal's unpacker keeps the bits",
+        source="AWS does not document it; the rehearsal's unpacker keeps the bits",
         depends=("triton_models.environments.slim", "triton_rehearsal.hosting.unpack"),
         decided_by=DecidedBy.ACCOUNT,
-        command="`t5_translation` for release 25.09, then invoke it",
+        command="publish `t5_translation` for release 25.09, then invoke it",
         if_false="Pack environments as archives, which the backend unpacks itself",
     ),
     Belief(
         id="unpacker-takes-stored-blocks",
-        belief="SageMaker's own unpacker reads gzip streams of stored blocks",
+        belief="SageMaker's unpacker reads gzip streams with stored blocks",
         grade=Grade.ASSUMPTION,
-        source="Every reader tried here does",
+        source="Every reader tested here does",
         depends=("triton_models.pack.deflate",),
         decided_by=DecidedBy.ACCOUNT,
-        command="any deployment: `fleet pack` writes no others for weights",
+        command="any deployment: `fleet pack` only writes stored blocks for weights",
         if_false="Compress every artifact",
     ),
     Belief(
@@ -34,12 +34,12 @@ ROWS = (
         decided_by=DecidedBy.ACCOUNT,
         command="an endpoint with `core_dumps`, and a backend that crashes",
         if_false="Add the permission that the event names",
-        no_probe="the server has to crash, which ends what the other probes on the endpoint ask",
+        no_probe="the server must crash, which also ends the other probes on the endpoint",
     ),
     Belief(
         id="error-wording",
-        belief="SageMaker words its errors, and chooses status codes, as AWS's documents and Triton's "
-        "sources say",
+        belief="SageMaker's error messages and status codes match AWS's documentation and Triton's source "
+        "code",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html; "
         "sagemaker_server.cc of server",
@@ -50,25 +50,24 @@ ROWS = (
     ),
     Belief(
         id="unknown-model-passed-on",
-        belief="SageMaker passes on Triton's 400 'Request for unknown model', which can follow a load for "
-        "an instant, as ModelError with the original status 400",
+        belief="SageMaker passes on Triton's 400 'Request for unknown model', which can occur for an instant "
+        "after a load, as ModelError with the original status 400",
         grade=Grade.ASSUMPTION,
-        source="Triton's answer was seen here; AWS documents OriginalStatusCode, not this case",
+        source="Triton's answer was seen here; AWS documents OriginalStatusCode, but not this case",
         depends=("triton_models.client.failures", "triton_models.client.Client"),
         decided_by=DecidedBy.ACCOUNT,
-        command="requests to one model while others are loaded and evicted; look for calls of the client "
-        "with more than one attempt",
+        command="requests to one model while others are loaded and evicted; look for client calls with more "
+        "than one attempt",
         if_false="Correct _UNKNOWN_MODEL in triton_models/client/failures.py",
-        no_probe="it takes hundreds of loads under traffic to see it once",
+        no_probe="it needs hundreds of loads under traffic to occur once",
     ),
     Belief(
         id="refused-input-text",
-        belief="A model that is loaded and refuses its input is answered with ModelError, whose "
-        "OriginalMessage begins as Triton's error of an inference does; that of a model that does not load "
-        "begins otherwise",
+        belief="If a loaded model refuses its input, SageMaker returns a ModelError whose OriginalMessage "
+        "begins like Triton's inference errors; if a model does not load, it begins differently",
         grade=Grade.SOURCE_READ,
         source="infer_request.cc and ensemble_scheduler.cc of core, pb_stub.cc of python_backend and "
-        "http_server.cc of server; AWS does not document whether OriginalMessage is the container's own text",
+        "http_server.cc of server; AWS does not document if OriginalMessage is the container's own message",
         depends=(
             "triton_fleet.functions.code.warm_up.REFUSED_INPUT",
             "EndpointWarmUp",
@@ -80,37 +79,37 @@ ROWS = (
     ),
     Belief(
         id="start-script-variables",
-        belief="The start script of AWS's image passes SAGEMAKER_TRITON_* on to the server as NVIDIA's does",
+        belief="The start script of AWS's image passes SAGEMAKER_TRITON_* on to the server, like NVIDIA's",
         grade=Grade.SOURCE_READ,
         source="docker/sagemaker/serve of server at r24.12 to r26.06, read on 2026-11-22",
         depends=("TritonServer", "triton_rehearsal.triton.container"),
         decided_by=DecidedBy.ACCOUNT,
-        if_false="Give the options as extra_arguments of TritonServer",
+        if_false="Pass the options as extra_arguments of TritonServer",
     ),
     Belief(
         id="log-agent-creates-group",
-        belief="The host's log agent asks for CreateLogGroup first, and logs nothing without that "
-        "permission, though the group exists",
+        belief="The host's log agent first calls CreateLogGroup, and logs nothing without that permission, "
+        "even if the group exists",
         grade=Grade.ASSUMPTION,
         source="AWS's examples of roles have the permission",
         depends=("triton_fleet.endpoint.execution_role",),
         decided_by=DecidedBy.ACCOUNT,
-        if_false="Leave logs:CreateLogGroup out of the execution role",
+        if_false="Remove logs:CreateLogGroup from the execution role",
     ),
     Belief(
         id="eviction-order",
-        belief="SageMaker unloads the least recently used models first when the container answers 507, and "
+        belief="If the container answers 507, SageMaker unloads the least recently used models first, then "
         "loads again",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html",
         depends=("triton_rehearsal.hosting.instance",),
         decided_by=DecidedBy.ACCOUNT,
-        command="more models than fit, in turns; LoadedModelCount and ModelCacheHit",
+        command="invoke more models than fit, in turn, and watch LoadedModelCount and ModelCacheHit",
         if_false="Correct rehearsal/triton_rehearsal/hosting/instance.py",
     ),
     Belief(
         id="shared-memory-64-mb",
-        belief="SageMaker gives a container 64 MB of /dev/shm, which nothing changes",
+        belief="SageMaker gives a container 64 MB of /dev/shm, which cannot be changed",
         grade=Grade.PUBLIC_RECORD,
         source="sagemaker-python-sdk#2801, amazon-sagemaker-examples#3506, server#4675",
         depends=("python-shared-memory", "triton_models.facts.shared_memory", "TritonServer"),
@@ -122,7 +121,7 @@ ROWS = (
         id="payload-limit",
         belief="InvokeEndpoint accepts 6 MB; some of AWS's pages say 25 MB",
         grade=Grade.AWS_DOCUMENTATION,
-        source="The SageMaker runtime API's model; deploy-model-options.html differs",
+        source="The model of the SageMaker runtime API; deploy-model-options.html differs",
         depends=("payload", "triton_models.facts.payload"),
         decided_by=DecidedBy.ACCOUNT,
         command="a request of 7 MB",
@@ -130,28 +129,28 @@ ROWS = (
     ),
     Belief(
         id="not-ready-answer",
-        belief="A model that is not loaded within 60 s is answered with ModelNotReadyException (429), while "
-        "its load goes on for up to 360 s",
+        belief="If a model is not loaded within 60 s, SageMaker returns ModelNotReadyException (429), and "
+        "continues to load for up to 360 s",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
         depends=("triton_models.client.Client", "triton_rehearsal.hosting.runtime_api"),
         decided_by=DecidedBy.ACCOUNT,
         command="invoke a model that takes two minutes to load",
-        if_false="Correct how long the client waits",
+        if_false="Correct the waiting time of the client",
     ),
     Belief(
         id="object-overwritten",
-        belief="An instance does not fetch an object again that changes under its key",
+        belief="An instance does not download an object again if it changes under its key",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/add-models-to-endpoint.html",
         depends=("artifact-name", "triton_rehearsal.hosting.instance"),
         decided_by=DecidedBy.ACCOUNT,
         command="overwrite an artifact, and invoke it",
-        if_false="Nothing: an object is never overwritten",
+        if_false="Nothing: objects are never overwritten",
     ),
     Belief(
         id="session-not-pinned",
-        belief="No Triton container answers with a session id, so nothing pins a sequence to an instance",
+        belief="No Triton container returns a session id, so nothing pins a sequence to an instance",
         grade=Grade.SOURCE_READ,
         source="src, docker and docs of server at r26.08 do not name the header",
         depends=("triton-fleet:sequences-spread",),

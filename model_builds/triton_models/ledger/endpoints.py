@@ -1,4 +1,4 @@
-"""Beliefs about SageMaker's endpoints: what can be created, its hosts, and how it is changed."""
+"""Beliefs about SageMaker's endpoints: valid configurations, hosts, and updates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROWS = (
         id="model-on-empty-prefix",
         belief="CreateModel accepts a multi-model repository whose prefix has no object yet",
         grade=Grade.ASSUMPTION,
-        source="AWS's documents are silent; sagemaker-python-sdk#1144 creates an object to be safe",
+        source="AWS does not document it; sagemaker-python-sdk#1144 creates an object to be safe",
         depends=("ModelRepository", "EndpointStart"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all` in a new account",
@@ -17,20 +17,20 @@ ROWS = (
     ),
     Belief(
         id="stacks-deploy",
-        belief="The stacks deploy to an account",
+        belief="The stacks can be deployed to an account",
         grade=Grade.ASSUMPTION,
         source="The embedded AWS, cfn-lint, botocore's models and cdk-nag accept them",
         depends=("stacks.models", "stacks.inference"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`",
-        if_false="Read the failed resource's reason with --no-rollback",
-        no_probe="the app's own stacks have to be deployed, which `fleet probe` does not have",
+        if_false="Deploy with --no-rollback, and read the failed resource's reason",
+        no_probe="the app's own stacks must be deployed, which `fleet probe` does not have",
     ),
     Belief(
         id="ami-with-multi-model",
         belief="A GPU multi-model endpoint accepts InferenceAmiVersion, and release 25.09 starts on it",
         grade=Grade.ASSUMPTION,
-        source="AWS's documents neither list nor exclude it for multi-model endpoints",
+        source="AWS's documentation neither lists nor excludes it for multi-model endpoints",
         depends=("triton_models.facts.host_amis", "MultiModelEndpoint", "host-ami"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`; then `aws sagemaker describe-endpoint --endpoint-name "
@@ -39,11 +39,11 @@ ROWS = (
     ),
     Belief(
         id="ami-fits-instance-family",
-        belief="CreateEndpointConfig accepts al2023-ami-sagemaker-inference-gpu-4-1 with ml.g5 and "
-        "ml.g4dn of one GPU, and al2-ami-sagemaker-inference-gpu-3-1 as well",
+        belief="CreateEndpointConfig accepts al2023-ami-sagemaker-inference-gpu-4-1 and "
+        "al2-ami-sagemaker-inference-gpu-3-1 for ml.g5 and ml.g4dn with one GPU",
         grade=Grade.PUBLIC_RECORD,
-        source="REPORTS in triton_models/facts/host_amis.py: works on g4dn and on g5 of one GPU; "
-        "deep-learning-containers 2ec0bc190f (2026-07-15) says that g5.12xlarge is refused",
+        source="REPORTS in triton_models/facts/host_amis.py: it works on g4dn, and on g5 with one GPU; "
+        "deep-learning-containers 2ec0bc190f (2026-07-15) reports that g5.12xlarge is refused",
         depends=("triton_models.facts.host_amis.REPORTS", "host-ami"),
         decided_by=DecidedBy.ACCOUNT,
         command="an endpoint of each pair; CreateEndpointConfig answers 'Invalid combination' otherwise",
@@ -63,37 +63,38 @@ ROWS = (
     ),
     Belief(
         id="ami-too-old-symptom",
-        belief="A container whose CUDA major the AMI's driver does not run hangs in Creating or fails, "
-        "without logs",
+        belief="An endpoint whose AMI's driver does not support the CUDA major version of the container "
+        "hangs in Creating or fails, without logs",
         grade=Grade.PUBLIC_RECORD,
         source="deep-learning-containers issue 4990 and pull request 6187 (2026-06-05)",
         depends=("triton_models.facts.host_amis", "host-ami"),
         decided_by=DecidedBy.BY_HAND,
         command="an endpoint of release 25.09 on the default AMI",
-        if_false="Say in docs/traps.md what is seen instead",
+        if_false="Correct the symptom in docs/traps.md",
     ),
     Belief(
         id="cuda-12-on-newest-ami",
-        belief="A container of CUDA 12 does not start under al2023-ami-sagemaker-inference-gpu-4-1",
+        belief="A container with CUDA 12 does not start under al2023-ami-sagemaker-inference-gpu-4-1",
         grade=Grade.PUBLIC_RECORD,
-        source="The records differ. deep-learning-containers pull request 6187 (2026-06-05): a container of "
-        "CUDA 12.9 hangs in Creating. sagemaker-genai-hosting-examples, FLUX.2 on ml.g7e: the AMI is needed "
-        "'for CUDA 12.9 compatibility'. NVIDIA's CUDA compatibility guide: drivers from 580 on run CUDA 12",
+        source="The records differ. deep-learning-containers pull request 6187 (2026-06-05): a container "
+        "with CUDA 12.9 hangs in Creating. sagemaker-genai-hosting-examples, FLUX.2 on ml.g7e: the AMI is "
+        "needed 'for CUDA 12.9 compatibility'. NVIDIA's CUDA compatibility guide: drivers from 580 on run "
+        "CUDA 12",
         depends=("host-ami", "triton_models.facts.host_amis.HOST_AMIS"),
         decided_by=DecidedBy.ACCOUNT,
         command="an endpoint of release 25.04 with `inference_ami` al2023-ami-sagemaker-inference-gpu-4-1",
-        if_false="Let the rule host-ami accept an AMI of a newer CUDA major",
-        no_probe="an endpoint that hangs in Creating is what is expected: it cannot be deleted, and is "
+        if_false="Accept an AMI with a newer CUDA major version in the rule host-ami",
+        no_probe="the expected result is an endpoint that hangs in Creating, cannot be deleted, and is "
         "billed",
     ),
     Belief(
         id="gpu-ami-on-cpu-refused",
         belief="SageMaker refuses a host image for GPUs on an instance type without a GPU",
         grade=Grade.ASSUMPTION,
-        source="AWS lists these images for GPU families alone",
+        source="AWS lists these images only for GPU families",
         depends=("host-ami",),
         decided_by=DecidedBy.ACCOUNT,
-        if_false="Drop that part of the rule host-ami",
+        if_false="Remove that part of the rule host-ami",
     ),
     Belief(
         id="multi-model-instance-types",
@@ -101,7 +102,7 @@ ROWS = (
         "one GPU, and on CPU types",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html; "
-        "sagemaker-python-sdk issue 1323 has the words of a refusal",
+        "sagemaker-python-sdk issue 1323 quotes a refusal",
         depends=("multi-model-type", "multi-model-one-gpu", "triton_models.facts.instances.INSTANCE_TYPES"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g4dn.xlarge`",
@@ -112,7 +113,7 @@ ROWS = (
         belief="CreateEndpointConfig may accept a multi-model endpoint on ml.g6 or ml.g6e, which AWS does "
         "not list",
         grade=Grade.ASSUMPTION,
-        source="AWS's list ends at g5; sagemaker-python-sdk#1323 shows that the service keeps a list",
+        source="AWS's list ends at g5; sagemaker-python-sdk#1323 shows that the service has a list",
         depends=("triton-fleet:multi-model-undocumented",),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g6.2xlarge`",
@@ -120,75 +121,74 @@ ROWS = (
     ),
     Belief(
         id="g7-driver",
-        belief="ml.g7 needs driver 595, which no AMI of today has, and serves with the host of "
-        "SageMaker's choice",
+        belief="ml.g7 needs driver 595, which no current AMI has, and serves with the host that SageMaker "
+        "chooses",
         grade=Grade.PUBLIC_RECORD,
         source="NVIDIA/aicr#2743 and amazon-eks-ami#2768",
         depends=("triton_models.facts.host_amis.OLDEST_DRIVERS", "host-ami"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g7.2xlarge`",
-        if_false="Name the AMI that works in the table",
-        no_probe="it needs a quota of its own, and an endpoint at several USD an hour",
+        if_false="Add the AMI that works to the table",
+        no_probe="it needs a separate quota, and an endpoint for several USD per hour",
     ),
     Belief(
         id="start-takes-twelve-minutes",
-        belief="A GPU instance takes 12 to 15 minutes from its request to serving, with an image of 27.7 GB",
+        belief="With an image of 27.7 GB, a GPU instance serves 12 to 15 minutes after it is requested",
         grade=Grade.PUBLIC_RECORD,
         source="Measured by the authors of strands-decider-triton",
         depends=("Cooldowns", "EndpointScaling"),
         decided_by=DecidedBy.ACCOUNT,
         command="the time from CreateEndpoint to InService of `npx cdk deploy --all`",
-        if_false="Correct the default cooldown after scaling out",
+        if_false="Correct the default cooldown after scale-out",
     ),
     Belief(
         id="lack-of-capacity",
-        belief="SageMaker reports a lack of capacity about half an hour after it was asked for an instance",
+        belief="SageMaker reports a lack of capacity about half an hour after the request for an instance",
         grade=Grade.PUBLIC_RECORD,
         source="31 minutes, measured by the authors of strands-decider-triton",
         depends=("triton_fleet.hosting.deployment", "Deployment"),
         decided_by=DecidedBy.BY_HAND,
-        command="the time from CreateEndpoint to Failed, where a region is short of the instance type",
+        command="the time from CreateEndpoint to Failed, in a region that lacks the instance type",
         if_false="Correct the default of maximum_time in triton_fleet/hosting/deployment.py",
     ),
     Belief(
         id="endpoint-arn-lower-case",
-        belief="SageMaker writes an endpoint's name in its ARN in lower case, and IAM compares with that",
+        belief="The name in an endpoint's ARN is in lower case, and IAM compares with that",
         grade=Grade.PUBLIC_RECORD,
         source="philschmid/cdk-samples issue 2",
         depends=("ImportedEndpoint", "EndpointAlias"),
         decided_by=DecidedBy.ACCOUNT,
-        if_false="Write names as they are, in triton_fleet/endpoint/imported.py and scaling/alias.py",
+        if_false="Keep the case of names in triton_fleet/endpoint/imported.py and scaling/alias.py",
     ),
     Belief(
         id="network-services",
-        belief="Image pulls, logs and metrics of a hosted model pass the VPC that its endpoint is attached "
-        "to",
+        belief="Image pulls, logs and metrics of a hosted model go through the VPC that its endpoint is "
+        "attached to",
         grade=Grade.ASSUMPTION,
-        source="AWS documents that models do, and says nothing of the rest",
+        source="AWS documents it for downloads of models, but not for the rest",
         depends=("EndpointNetwork", "triton_fleet.hosting.network.VpcService"),
         decided_by=DecidedBy.ACCOUNT,
-        command="an endpoint in isolated subnets with create_vpc_endpoints=[VpcService.S3]: it starts, or "
-        "not",
-        if_false="Create the VPC endpoint for S3 alone: each of the others is billed by the hour",
+        command="an endpoint in isolated subnets with create_vpc_endpoints=[VpcService.S3]: see if it starts",
+        if_false="Create only the VPC endpoint for S3: each of the others is billed per hour",
         no_probe="a VPC with subnets, routes and VPC endpoints is more than a probe should create",
     ),
     Belief(
         id="instance-type-change",
-        belief="A changed instance_type deploys without an interruption: the new endpoint, its scaling, the "
-        "alias, then the end of the old one",
+        belief="A changed instance_type is deployed without interruption: first the new endpoint, then its "
+        "scaling, then the alias, and finally the removal of the old endpoint",
         grade=Grade.ASSUMPTION,
         source="CloudFormation's order of creation and removal; the embedded AWS shows it",
         depends=("EndpointAlias", "tests.rehearsal.test_instance_type_change"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g5.4xlarge` under load",
         if_false="Deploy the new type next to the old one as a second stack, and move the alias by hand",
-        no_probe="the app's own stacks have to be deployed, on two endpoints",
+        no_probe="the app's own stacks must be deployed, with two endpoints",
     ),
     Belief(
         id="old-endpoint-deletion",
-        belief="Requests that are running when the old endpoint is deleted are answered",
+        belief="Requests that are in progress when the old endpoint is deleted are still answered",
         grade=Grade.ASSUMPTION,
-        source="AWS's documents do not say",
+        source="AWS does not document it",
         depends=("EndpointAlias",),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all -c instance_type=ml.g5.4xlarge` under load",
@@ -196,19 +196,19 @@ ROWS = (
     ),
     Belief(
         id="update-with-scaling-refused",
-        belief="UpdateEndpoint refuses another instance type for a variant that is a registered scalable "
-        "target",
+        belief="UpdateEndpoint refuses to change the instance type of a variant that is a registered "
+        "scalable target",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html; aws-cdk#29626",
         depends=("alias-endpoint-name", "EndpointAlias"),
         decided_by=DecidedBy.ACCOUNT,
         command="a fixed endpoint name and `npx cdk deploy --all -c instance_type=ml.g5.4xlarge`",
-        if_false="Nothing: the alias way works in either case",
+        if_false="Nothing: the alias works in either case",
     ),
     Belief(
         id="bake-announcement",
-        belief="SageMaker announces each bake with the endpoint's name as it was given, and the warm-up "
-        "loads the models",
+        belief="SageMaker sends an event for each bake, with the endpoint's name as it was given, and the "
+        "warm-up loads the models",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html",
         depends=("EndpointWarmUp",),
@@ -218,19 +218,19 @@ ROWS = (
     ),
     Belief(
         id="artifact-wait",
-        belief="An hour's wait for an artifact passes through its five invocations",
+        belief="An hour's wait for an artifact works across its five invocations",
         grade=Grade.SOURCE_READ,
         source="CDK's provider framework",
         depends=("ArtifactReady",),
         decided_by=DecidedBy.ACCOUNT,
-        command="a `SingleModelEndpoint`, and publishing after 50 minutes",
-        if_false="Shorten the wait to what one invocation can do",
-        no_probe="it takes the hour that it is about",
+        command="deploy a `SingleModelEndpoint`, and publish its artifact after 50 minutes",
+        if_false="Shorten the wait to the limit of one invocation",
+        no_probe="it takes an hour",
     ),
     Belief(
         id="async-to-zero",
-        belief="An asynchronous endpoint scales to zero instances and back; in a VPC its requests and "
-        "answers pass the narrow S3 endpoint",
+        belief="An asynchronous endpoint scales to zero instances and back; in a VPC, the restricted S3 "
+        "endpoint allows its requests and answers",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html",
         depends=("AsyncInference", "EndpointNetwork"),
@@ -238,21 +238,21 @@ ROWS = (
         command="`aws sagemaker-runtime invoke-endpoint-async`, then `aws application-autoscaling "
         "describe-scaling-activities --service-namespace sagemaker`",
         if_false="Keep one instance; widen the S3 endpoint's policy",
-        no_probe="it needs a VPC, and an endpoint of its own that idles until it is scaled in",
+        no_probe="it needs a VPC, and a separate endpoint that is idle until it scales in",
     ),
     Belief(
         id="undocumented-features",
         belief="A multi-model endpoint accepts detailed observability and least-outstanding-requests routing",
         grade=Grade.ASSUMPTION,
-        source="AWS's documents leave it open",
+        source="AWS does not document it",
         depends=("Routing", "multi-model-excludes"),
         decided_by=DecidedBy.ACCOUNT,
         command="a deployment with each",
-        if_false="Refuse the one that is refused",
+        if_false="Refuse the option that SageMaker refuses",
     ),
     Belief(
         id="instance-pools-single-model",
-        belief="Instance pools are for single-model endpoints and inference components alone",
+        belief="Instance pools only work with single-model endpoints and inference components",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-heterogeneous.html",
         depends=("InstancePool", "instance-pools"),
@@ -262,48 +262,49 @@ ROWS = (
     ),
     Belief(
         id="data-capture-excluded",
-        belief="Data capture, shadow variants and several variants are refused with multi-model endpoints",
+        belief="SageMaker refuses data capture, shadow variants and several variants on multi-model "
+        "endpoints",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/model-deploy-feature-matrix.html",
         depends=("multi-model-excludes", "DataCapture"),
         decided_by=DecidedBy.ACCOUNT,
         command="CreateEndpointConfig with each",
-        if_false="Allow what is accepted",
+        if_false="Allow the options that SageMaker accepts",
     ),
     Belief(
         id="alarms-read-with-execution-role",
-        belief="SageMaker reads the alarms of an update with the endpoint's execution role, or asks for no "
+        belief="SageMaker reads the alarms of an update with the endpoint's execution role, or needs no "
         "permission at all",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html "
-        "asks for cloudwatch:DescribeAlarms of 'your IAM execution role'",
+        "requires cloudwatch:DescribeAlarms for 'your IAM execution role'",
         depends=("RollbackAlarms", "GreenFleetAlarms", "triton_fleet.app.config"),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`, then again with -c min_capacity=2: the update completes",
-        if_false="Deploy with -c rollback_alarms=false, and give the permission to the role that the error "
+        if_false="Deploy with -c rollback_alarms=false, and grant the permission to the role that the error "
         "names",
     ),
     Belief(
         id="alarm-before-update-ends-it",
-        belief="An update is rolled back for an alarm that is already in ALARM when the wait begins",
+        belief="SageMaker rolls an update back if an alarm is already in ALARM when the wait begins",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/deployment-guardrails-configuration.html: an "
         "old fleet that trips the alarm ends the deployment",
         depends=("RollbackAlarms", "triton_fleet.app.config"),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch set-alarm-state` on a rollback alarm, then an update",
-        if_false="-c rollback_alarms=false is not needed to repair a version that fails",
+        if_false="Remove the advice in docs/recipes.md to deploy a fix with -c rollback_alarms=false",
     ),
     Belief(
         id="deployment-config-alone",
-        belief="An update that changes nothing but the deployment strategy or its alarms succeeds",
+        belief="An update that only changes the deployment strategy or its alarms succeeds",
         grade=Grade.ASSUMPTION,
-        source="CloudFormation updates DeploymentConfig without replacement; whether UpdateEndpoint takes "
-        "the configuration that the endpoint has is not documented",
+        source="CloudFormation updates DeploymentConfig without replacement; AWS does not document if "
+        "UpdateEndpoint accepts the endpoint's current configuration",
         depends=("triton_fleet.app.config",),
         decided_by=DecidedBy.ACCOUNT,
         command="`npx cdk deploy --all`, then again with -c deployment_wait_minutes=5",
-        if_false="Change the strategy together with something else of the endpoint",
+        if_false="Change the strategy together with another property of the endpoint",
     ),
     Belief(
         id="guardrails-with-multi-model",
@@ -323,17 +324,17 @@ ROWS = (
         depends=("local-storage-no-volume",),
         decided_by=DecidedBy.ACCOUNT,
         command="CreateEndpointConfig with VolumeSizeInGB on ml.g5.2xlarge",
-        if_false="Drop the rule",
+        if_false="Remove the rule",
     ),
     Belief(
         id="endpoint-creating-not-deletable",
-        belief="SageMaker refuses to delete an endpoint while it is created or updated",
+        belief="SageMaker refuses to delete an endpoint while it is being created or updated",
         grade=Grade.PUBLIC_RECORD,
         source="awslabs/stable-diffusion-aws-extension#342; amazon-sagemaker-examples issue 3432 and pull "
         "request 3188",
         depends=("triton_models.probe.account.resources",),
         decided_by=DecidedBy.ACCOUNT,
-        command="`aws sagemaker delete-endpoint` of an endpoint that is Creating",
+        command="`aws sagemaker delete-endpoint` for an endpoint that is Creating",
         if_false="Shorten the wait of `fleet probe account` after Ctrl-C",
     ),
 )

@@ -7,29 +7,30 @@ from triton_models.ledger.belief import Belief, DecidedBy, Grade
 ROWS = (
     Belief(
         id="tensorrt-per-release",
-        belief="The image of a release has the TensorRT that the release table names, to the last number",
+        belief="The image of a release has exactly the TensorRT version in the release table",
         grade=Grade.PUBLIC_RECORD,
         source="NVIDIA's release notes and docs/introduction/compatibility.md of server; an assumption for "
-        "26.05 and 26.06, where upstream_container_version in build.py is 26.04 and 26.05, an image earlier",
+        "26.05 and 26.06, where upstream_container_version in build.py is one image earlier, 26.04 and 26.05",
         depends=("triton_models.facts.releases.RELEASES", "tensorrt-version", "plan-version"),
         decided_by=DecidedBy.GPU,
         command="`dpkg -l | grep -i libnvinfer` in the image",
-        if_false="Correct the row in triton_models/facts/releases.py, and compile plans built before again",
+        if_false="Correct the row in triton_models/facts/releases.py, and recompile existing plans",
     ),
     Belief(
         id="cuda-per-release",
-        belief="The image of a release has the CUDA that the release table names",
+        belief="The image of a release has the CUDA version in the release table",
         grade=Grade.PUBLIC_RECORD,
         source="NVIDIA's release notes",
         depends=("triton_models.facts.releases.RELEASES", "triton_models.facts.releases.CUDA_MAJORS"),
         decided_by=DecidedBy.GPU,
         command="`echo $CUDA_VERSION` in the image",
-        if_false="Correct the row in triton_models/facts/releases.py; a new major changes the host AMI too",
+        if_false="Correct the row in triton_models/facts/releases.py; a new major version also changes the "
+        "host AMI",
     ),
     Belief(
         id="cuda-min-driver",
-        belief="A host driver of the release table's min_driver or newer runs the CUDA of the release, in "
-        "every minor version, without NVIDIA's forward compatibility",
+        belief="A host driver that is at least the release table's min_driver runs every minor version of "
+        "the release's CUDA, without NVIDIA's forward compatibility",
         grade=Grade.PUBLIC_RECORD,
         source="CUDA toolkit release notes, table of minor version compatibility",
         depends=("triton_models.facts.releases.CUDA_MAJORS",),
@@ -39,7 +40,8 @@ ROWS = (
     ),
     Belief(
         id="nvidia-smi-names",
-        belief="nvidia-smi names a GPU with the words of its name in the GPU table, such as NVIDIA A10G",
+        belief="nvidia-smi's name for a GPU contains the words of its name in the GPU table, such as NVIDIA "
+        "A10G",
         grade=Grade.PUBLIC_RECORD,
         source="Logs in public issues",
         depends=("gpu-absent", "triton_models.builds.tensorrt.machine.find_compiler"),
@@ -50,7 +52,7 @@ ROWS = (
     ),
     Belief(
         id="gpu-compute-capability",
-        belief="A GPU has the compute capability that the GPU table names",
+        belief="A GPU has the compute capability in the GPU table",
         grade=Grade.PUBLIC_RECORD,
         source="https://developer.nvidia.com/cuda-gpus",
         depends=(
@@ -65,7 +67,7 @@ ROWS = (
     ),
     Belief(
         id="gpu-memory",
-        belief="A GPU has at least the memory that the GPU table names, as AWS reports it",
+        belief="A GPU has at least the memory in the GPU table, as AWS reports it",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html",
         depends=("triton_models.facts.instances.GPUS",),
@@ -75,7 +77,7 @@ ROWS = (
     ),
     Belief(
         id="trtexec-options",
-        belief="The trtexec of a release has every option of our command lines",
+        belief="The trtexec of a release supports every option of our command lines",
         grade=Grade.SOURCE_READ,
         source="samples/common/sampleOptions.cpp of NVIDIA/TensorRT, v8.6.1 to v11.1",
         depends=("triton_models.builds.tensorrt.options.WAYS", "tests.models.test_trtexec_options"),
@@ -87,7 +89,7 @@ ROWS = (
     ),
     Belief(
         id="trtexec-banner",
-        belief="The first line of every run of trtexec says its TensorRT, as machine.py reads it",
+        belief="The first line of trtexec's output has the TensorRT version, as machine.py reads it",
         grade=Grade.SOURCE_READ,
         source="samples/common/logging.h of NVIDIA/TensorRT",
         depends=("triton_models.builds.tensorrt.machine", "tensorrt-version"),
@@ -99,7 +101,7 @@ ROWS = (
         id="plan-compiles",
         belief="A TensorRT plan of the MiniLM encoder compiles, and build.json records its version and GPU",
         grade=Grade.SOURCE_READ,
-        source="trtexec's source; a scripted trtexec here",
+        source="trtexec's source code; a scripted trtexec here",
         depends=("triton_models.builds.tensorrt.compiler.Compiler",),
         decided_by=DecidedBy.GPU,
         command="in the image: `cd model_builds && python3 -m triton_models.builds.locked build && python3 "
@@ -108,9 +110,9 @@ ROWS = (
     ),
     Belief(
         id="plan-equals-reference",
-        belief="The plan of the MiniLM encoder loads in the real TensorRT backend and equals the reference",
+        belief="The plan of the MiniLM encoder loads in the real TensorRT backend and matches the reference",
         grade=Grade.ASSUMPTION,
-        source="ONNX Runtime under TensorRT's name equals it here",
+        source="ONNX Runtime as the stand-in for TensorRT matches it here",
         depends=("triton_rehearsal.triton.backends.tensorrt", "outside-tolerance"),
         decided_by=DecidedBy.GPU,
         command="`fleet verify /tmp/build/minilm` in the image",
@@ -118,40 +120,40 @@ ROWS = (
     ),
     Belief(
         id="plan-header-layout",
-        belief="The first bytes of a plan say its TensorRT, as `fleet check` reads them",
+        belief="The first bytes of a plan have its TensorRT version, as `fleet check` reads them",
         grade=Grade.SOURCE_READ,
-        source="trtexec's source",
+        source="trtexec's source code",
         depends=("triton_models.artifact.plan_header", "plan-version", "not-a-plan"),
         decided_by=DecidedBy.GPU,
         command="`trtexec --onnx=m.onnx --saveEngine=m.plan`, then `fleet check` with that release and with "
-        "another, and loading it in both",
-        if_false="Correct plan_header.py, or rely on build.json alone",
+        "another one, and load the plan in both",
+        if_false="Correct plan_header.py, or rely only on build.json",
     ),
     Belief(
         id="plan-version-refused",
-        belief="TensorRT refuses a plan of another version, down to the patch, unless it was made version "
-        "compatible",
+        belief="TensorRT refuses a plan of another version, including the patch number, unless the plan is "
+        "version compatible",
         grade=Grade.PUBLIC_RECORD,
         source="server issues 7613 and 7221; TensorRT's documentation",
         depends=("plan-version", "plan-fits-endpoint", "artifact-fits-endpoint"),
         decided_by=DecidedBy.GPU,
-        command="a plan built in the image of 25.04, loaded in that of 25.09",
+        command="build a plan in the image of 25.04, and load it in the image of 25.09",
         if_false="Relax the rules to the parts of the version that matter",
     ),
     Belief(
         id="plan-capability-refused",
-        belief="TensorRT refuses a plan of another compute capability, and warns within one where the GPU "
-        "model differs",
+        belief="TensorRT refuses a plan for another compute capability, and warns if only the GPU model "
+        "differs",
         grade=Grade.SOURCE_READ,
         source="TensorRT's documentation of engine compatibility; error 'incompatible device'",
         depends=("plan-gpu", "plan-fits-endpoint", "build-gpu-is-serving-gpu", "instance-pools"),
         decided_by=DecidedBy.BY_HAND,
-        command="a plan built on a T4, loaded on an A10G; one built on an L4, loaded on an L40S",
-        if_false="Correct the rules, and what the stand-in for TensorRT refuses",
+        command="build a plan on a T4 and load it on an A10G; build one on an L4 and load it on an L40S",
+        if_false="Correct the rules, and the stand-in for TensorRT",
     ),
     Belief(
         id="bert-fp16-tolerance",
-        belief="The FP16 plan of `bert_tensorrt` is within its tolerance of 0.05 of its source",
+        belief="The FP16 plan of `bert_tensorrt` differs from its source by at most its tolerance, 0.05",
         grade=Grade.ASSUMPTION,
         source="FP16 on a CPU: 0.007 with two seeded layers (tests.models.test_bert_tensorrt)",
         depends=("outside-tolerance",),
@@ -164,27 +166,27 @@ ROWS = (
         id="timing-cache-used",
         belief="A second build of a network uses TensorRT's timing cache",
         grade=Grade.SOURCE_READ,
-        source="trtexec's source: 'Loaded N bytes of timing cache'",
+        source="trtexec's source code: 'Loaded N bytes of timing cache'",
         depends=("triton_models.builds.tensorrt.timing_cache.TimingCache",),
         decided_by=DecidedBy.GPU,
         command="the same twice with `--timing-cache /tmp/times`, then 'Loaded N bytes' in "
         "`/tmp/build/.logs`",
-        if_false="Compare the file's name and TensorRT's reason in the log",
+        if_false="Check the file's name and TensorRT's reason in the log",
     ),
     Belief(
         id="unknown-operator-message",
-        belief="trtexec's message about an unknown operator is recognized, as the rule `plan-operator`",
+        belief="trtexec's message about an unknown operator is recognized and reported as `plan-operator`",
         grade=Grade.SOURCE_READ,
-        source="parsers of onnx-tensorrt",
+        source="The parsers of onnx-tensorrt",
         depends=("plan-operator", "triton_models.builds.tensorrt.complaints"),
         decided_by=DecidedBy.GPU,
-        command="build a network with a made-up operator: the rule is `plan-operator`",
+        command="build a network with an invented operator: the rule is `plan-operator`",
         if_false="Add the message to triton_models/builds/tensorrt/complaints.py",
     ),
     Belief(
         id="tensorrt-8-opset",
-        belief="TensorRT 8.6, of releases before 24.05, reads ONNX up to opset 17, and takes a ReduceMean of "
-        "opset 18 for one over all axes without an error",
+        belief="TensorRT 8.6, in releases before 24.05, reads ONNX up to opset 17, and reads a ReduceMean of "
+        "opset 18 as one over all axes, without an error",
         grade=Grade.SOURCE_READ,
         source="docs/operators.md and builtin_op_importers.cpp of onnx-tensorrt, release/8.6-GA",
         depends=("triton_models.facts.releases.Release", "plan-opset"),
@@ -195,8 +197,8 @@ ROWS = (
     ),
     Belief(
         id="tensorrt-int64",
-        belief="Plans have INT64 inputs and outputs from TensorRT 10 on, release 24.05; before, INT64 inputs "
-        "of an ONNX file become INT32",
+        belief="Plans can have INT64 inputs and outputs since TensorRT 10, release 24.05; with older "
+        "versions, INT64 inputs of an ONNX file become INT32",
         grade=Grade.PUBLIC_RECORD,
         source="server issue 7307",
         depends=("plan-int64", "triton_models.facts.releases.RELEASES"),
@@ -206,14 +208,14 @@ ROWS = (
     ),
     Belief(
         id="merged-artifact-loads",
-        belief="A merged artifact loads on both of its GPUs: Triton picks the plan of cc_model_filenames",
+        belief="A merged artifact loads on both of its GPUs: Triton chooses the plan by cc_model_filenames",
         grade=Grade.SOURCE_READ,
         source="model_state.cc of tensorrt_backend",
         depends=("triton_models.builds.merge",),
         decided_by=DecidedBy.BY_HAND,
         command="`fleet merge a10g/minilm t4/minilm -o merged`, then `fleet verify merged/minilm` on "
         "each GPU",
-        if_false="Publish an artifact for each GPU",
+        if_false="Publish a separate artifact for each GPU",
     ),
     Belief(
         id="deliver-on-gpu",
@@ -227,8 +229,8 @@ ROWS = (
     ),
     Belief(
         id="cold-start-figures",
-        belief="A cold start takes 1.61 s tuned and 4.4 s untuned, and the forms compare as the post's table "
-        "says",
+        belief="A cold start takes 1.61 s tuned and 4.4 s untuned, and the other forms compare as in the "
+        "post's table",
         grade=Grade.PUBLIC_RECORD,
         source="AWS's post about ResNet-50 on multi-model endpoints",
         depends=("triton_rehearsal.compare",),
@@ -239,7 +241,8 @@ ROWS = (
     ),
     Belief(
         id="every-model-verifies",
-        belief="Every declared model builds, checks and verifies on the release's GPU within its tolerance",
+        belief="Every declared model can be built on a GPU, passes the checks, and verifies within its "
+        "tolerance",
         grade=Grade.ASSUMPTION,
         source="Emulated on a CPU: TF32, chroma upsampling, FP16",
         depends=("outside-tolerance", "not-served", "build-failed"),
@@ -251,7 +254,7 @@ ROWS = (
         id="ampere-plus",
         belief="A plan with --hardwareCompatibilityLevel=ampere+ loads on compute capability 8.0 and newer",
         grade=Grade.SOURCE_READ,
-        source="Options of trtexec, v10.9 to v11.1",
+        source="trtexec's options, v10.9 to v11.1",
         depends=(
             "triton_models.artifact.targets.ArtifactTarget",
             "plan-gpu",
@@ -260,12 +263,12 @@ ROWS = (
         ),
         decided_by=DecidedBy.GPU,
         command="trtexec with the option on an A10G, then load the plan on an L4",
-        if_false="Drop the target ampere+",
-        no_probe="a plan of one GPU has to be loaded on another: the probe would need two machines",
+        if_false="Remove the target ampere+",
+        no_probe="a plan from one GPU must be loaded on another, so a probe needs two machines",
     ),
     Belief(
         id="same-compute-capability-turing",
-        belief="From TensorRT 10.9 on a plan with --hardwareCompatibilityLevel=sameComputeCapability "
+        belief="Since TensorRT 10.9, a plan with --hardwareCompatibilityLevel=sameComputeCapability "
         "compiles on Turing (T4), the oldest GPU for which NVIDIA offers the level",
         grade=Grade.PUBLIC_RECORD,
         source="TensorRT's release notes of 10.9.0 add the level; its headers offer it for 'Turing and later "
@@ -273,17 +276,17 @@ ROWS = (
         depends=("triton_models.facts.tensorrt.LEVELS", "plan-hardware"),
         decided_by=DecidedBy.GPU,
         command="trtexec with the option on a T4, in the image of 25.04 or newer",
-        if_false="Raise the level's first compute capability in triton_models/builds/tensorrt/options.py",
+        if_false="Raise the level's first compute capability in triton_models/facts/tensorrt.py",
     ),
     Belief(
         id="nvjpeg-hardware-fancy",
         belief="The hardware decoders of A100 and H100 follow jpeg_fancy_upsampling",
         grade=Grade.ASSUMPTION,
-        source="DALI's documents name no exception",
+        source="DALI's documentation names no exceptions",
         depends=("triton_models.builds.export.dali",),
         decided_by=DecidedBy.GPU,
         command="`fleet verify build/dali_inception` on a p4d or p5 instance",
         if_false="Set hw_decoder_load=0",
-        no_probe="`fleet probe gpu --only decoding` shows it, but on such a GPU alone",
+        no_probe="`fleet probe gpu --only decoding` shows it, but only on such a GPU",
     ),
 )

@@ -1,4 +1,4 @@
-"""Beliefs about what is in Triton's images."""
+"""Beliefs about the contents of Triton's images."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ROWS = (
         depends=("triton_models.builds.tensorrt.machine.IMAGE_TRTEXEC", "trtexec-missing"),
         decided_by=DecidedBy.GPU,
         command="`ls -l /usr/src/tensorrt/bin/trtexec` in the image",
-        if_false="Change IMAGE_TRTEXEC, or install the TensorRT package that has it in the build job",
+        if_false="Change IMAGE_TRTEXEC, or install the TensorRT package with trtexec in the build job",
     ),
     Belief(
         id="server-in-image",
-        belief="The images have the server at /opt/tritonserver/bin/tritonserver, and on their PATH",
+        belief="The images have the server at /opt/tritonserver/bin/tritonserver, which is on their PATH",
         grade=Grade.SOURCE_READ,
         source="build.py of server at r25.09",
         depends=("triton_models.facts.image_contents.IMAGE_SERVER", "no-tritonserver"),
@@ -27,7 +27,7 @@ ROWS = (
     ),
     Belief(
         id="python-per-release",
-        belief="python3 of a release's image is the Python that the release table names",
+        belief="python3 in a release's image has the version in the release table",
         grade=Grade.PUBLIC_RECORD,
         source="NVIDIA's release notes and docs/introduction/compatibility.md of server",
         depends=("triton_models.facts.releases.RELEASES", "environment-python", "package-python"),
@@ -37,59 +37,59 @@ ROWS = (
     ),
     Belief(
         id="image-python-path",
-        belief="The image sets PYTHONPATH=/opt/tritonserver/backends/dali/wheel/dali, which reaches Python "
-        "models",
+        belief="The image sets PYTHONPATH=/opt/tritonserver/backends/dali/wheel/dali, which also applies to "
+        "Python models",
         grade=Grade.SOURCE_READ,
-        source="build.py of server at r25.09; the stub's pybind11 has Python read it, 2.10 with the Python "
-        "3.10 of older images, 2.12 from 24.12 on (pybind11 pull request 4473)",
+        source="build.py of server at r25.09; the stub's pybind11 makes Python read it: 2.10 with the Python "
+        "3.10 of older images, 2.12 since 24.12 (pybind11 pull request 4473)",
         depends=("triton_models.verify.program", "triton_models.environments.packages"),
         decided_by=DecidedBy.GPU,
         command="`echo $PYTHONPATH` in the image",
-        if_false="Let the environment that `fleet verify` passes on equal the image's again",
+        if_false="Correct the environment that `fleet verify` passes on, so that it equals the image's",
     ),
     Belief(
         id="pip-for-the-user",
-        belief="pip of the image installs for its user, in addition to the system's packages, with PIP_USER "
-        "and PIP_BREAK_SYSTEM_PACKAGES, and PYTHONNOUSERSITE hides that from the server's models",
+        belief="With PIP_USER and PIP_BREAK_SYSTEM_PACKAGES, the image's pip installs packages for its user, "
+        "in addition to the system's, and PYTHONNOUSERSITE hides them from the server's models",
         grade=Grade.PUBLIC_RECORD,
         source="pip's documentation; PEP 668; the images of 24.12 and newer have Ubuntu 24.04's Python 3.12",
         depends=("triton_fleet.builds.commands", "triton_models.environments.slim"),
         decided_by=DecidedBy.BY_HAND,
-        command="any build: its log has no error of pip, and `fleet verify` finds no package of the build's",
-        if_false="Let the buildspec make a virtual environment with --system-site-packages",
+        command="any build: its log has no error of pip, and `fleet verify` finds no package of the build",
+        if_false="Create a virtual environment with --system-site-packages in the buildspec",
     ),
     Belief(
         id="image-variables",
-        belief="The image says its TensorRT in TRT_VERSION, which the stand-in for TensorRT reads",
+        belief="The image has its TensorRT version in TRT_VERSION, which the stand-in for TensorRT reads",
         grade=Grade.PUBLIC_RECORD,
-        source="The history of nvcr.io/nvidia/pytorch:25.10-py3, whose base the Triton image has",
+        source="The history of nvcr.io/nvidia/pytorch:25.10-py3, which has the same base as the Triton image",
         depends=("triton_rehearsal.triton.machine",),
         decided_by=DecidedBy.GPU,
         command="`echo $TRT_VERSION` in the image",
-        if_false="Give the stand-in the version in another way",
+        if_false="Pass the version to the stand-in in another way",
     ),
     Belief(
         id="numpy-location",
-        belief="The NumPy of the image's python3 is below its PYTHONPATH, DALI's folder, which outranks "
-        "packages next to a model",
+        belief="The NumPy of the image's python3 is below its PYTHONPATH, DALI's folder, which takes "
+        "precedence over packages next to a model",
         grade=Grade.SOURCE_READ,
         source="build.py of server at r25.09; pb_stub.cc appends a model's folder to sys.path",
         depends=("triton_models.environments.packages", "environment-numpy"),
         decided_by=DecidedBy.GPU,
         command='`python3 -c "import numpy; print(numpy.__version__, numpy.__file__)"` in the image',
-        if_false="Correct triton_models/environments/packages.py, and which NumPy a model may bring",
+        if_false="Correct triton_models/environments/packages.py, and the rules for a model's own NumPy",
     ),
     Belief(
         id="python-modules-in-image",
-        belief="Python of the images imports NumPy, DALI from 24.05 on, and from 24.12 on what server's "
-        "python/openai requires; no other package is relied on",
+        belief="Python in the images can import NumPy, DALI since 24.05, and since 24.12 the requirements "
+        "of server's python/openai; no other package is relied on",
         grade=Grade.SOURCE_READ,
         source="build.py of server at r23.12 to r26.05",
         depends=("triton_models.facts.image_contents.python_packages", "python-import"),
         decided_by=DecidedBy.BY_HAND,
         command="`python3 -m pip list` in the image",
-        if_false="Correct the table in triton_models/facts/image_contents.py; until then custom_image_adds "
-        "names the module",
+        if_false="Correct the table in triton_models/facts/image_contents.py; until then, name the module in "
+        "custom_image_adds",
     ),
     Belief(
         id="numpy-per-release",
@@ -103,18 +103,18 @@ ROWS = (
     ),
     Belief(
         id="dali-in-image",
-        belief="Python of the image imports nvidia.dali of the version that the table names",
+        belief="Python in the image can import nvidia.dali, with the version in the table",
         grade=Grade.SOURCE_READ,
         source="build.py of server at the release branches, and DALI's backend",
         depends=("dali-version", "triton_models.builds.export.dali"),
         decided_by=DecidedBy.GPU,
         command='`python3 -c "import nvidia.dali; print(nvidia.dali.__version__)"` in the image',
-        if_false="Correct the table of DALI versions, and where the build looks for it",
+        if_false="Correct the table of DALI versions, and the folder that the build searches",
     ),
     Belief(
         id="backends-in-image",
         belief="The images have the backends dali, fil, identity, onnxruntime, openvino, python, pytorch, "
-        "repeat, square and tensorrt, and no other; before 25.03 tensorflow as well",
+        "repeat, square and tensorrt, and no others; before 25.03 also tensorflow",
         grade=Grade.SOURCE_READ,
         source="enable_all in build.py of server at r23.12 to r26.06; for AWS's image, issue 4047 of "
         "aws/deep-learning-containers",
@@ -126,12 +126,12 @@ ROWS = (
         ),
         decided_by=DecidedBy.GPU,
         command="`ls /opt/tritonserver/backends/*` in the image",
-        if_false="Correct the table in triton_models/facts/image_contents.py; until then custom_image_adds "
-        "of a declaration names what the image has",
+        if_false="Correct the table in triton_models/facts/image_contents.py; until then, name the image's "
+        "other backends in custom_image_adds of a declaration",
     ),
     Belief(
         id="backends-in-cpu-image",
-        belief="AWS's `-cpu` image lacks the TensorRT backend; whether it has DALI's is not known",
+        belief="AWS's `-cpu` image lacks the TensorRT backend, and may lack DALI's",
         grade=Grade.ASSUMPTION,
         source='"CPU-Only Build" in docs/customization_guide/build.md of server, which leaves both out',
         depends=("triton_models.facts.image_contents.backends", "backend-unknown"),
@@ -141,7 +141,7 @@ ROWS = (
     ),
     Belief(
         id="aws-image-is-nvidias",
-        belief="AWS's image of a release has what NVIDIA's image has, but for its start script",
+        belief="AWS's image of a release has the contents of NVIDIA's image, except for the start script",
         grade=Grade.PUBLIC_RECORD,
         source="aws/deep-learning-containers issue 4047; AWS documents "
         "SAGEMAKER_TRITON_PUBLISH_METRICS_TO_CLOUDWATCH, which docker/sagemaker/serve of server does not "
@@ -153,11 +153,11 @@ ROWS = (
         ),
         decided_by=DecidedBy.BY_HAND,
         command="`fleet probe gpu` in AWS's image and in NVIDIA's; compare the transcripts",
-        if_false="Correct the tables, and name the image in the transcripts",
+        if_false="Correct the tables, and record the image in the transcripts",
     ),
     Belief(
         id="agents-in-image",
-        belief="The only agent of the model repository in the images is checksum",
+        belief="The only repository agent in the images is checksum",
         grade=Grade.SOURCE_READ,
         source="enable_all in build.py of server at r23.12 to r26.06",
         depends=("triton_models.facts.image_contents.REPOSITORY_AGENTS", "repository-agent"),
@@ -169,15 +169,15 @@ ROWS = (
         id="image-names-release",
         belief="Triton's images set NVIDIA_TRITON_SERVER_VERSION to their release",
         grade=Grade.SOURCE_READ,
-        source="QA scripts of server, which run in the images, read it",
+        source="server's QA scripts, which run in the images, read it",
         depends=("triton_models.probe.gpu.machine.IMAGE_VARIABLE", "other-release"),
         decided_by=DecidedBy.GPU,
         command="`echo $NVIDIA_TRITON_SERVER_VERSION` in the image",
-        if_false="Name the release with --release, and set the variable before `fleet probe gpu`",
+        if_false="Pass --release, and set the variable before `fleet probe gpu`",
     ),
     Belief(
         id="onnxruntime-per-release",
-        belief="The ONNX Runtime backend of a release has the version that the release table names",
+        belief="The ONNX Runtime backend of a release has the version in the release table",
         grade=Grade.PUBLIC_RECORD,
         source="docs/introduction/compatibility.md of server, and build.py of the branches before 24.04",
         depends=("triton_models.facts.releases.RELEASES", "triton_models.builds.export.onnx", "onnx-version"),
@@ -188,24 +188,24 @@ ROWS = (
     ),
     Belief(
         id="forward-compatibility-in-image",
-        belief="The images bring a newer user-mode driver in /usr/local/cuda/compat/lib.real, for hosts "
-        "whose driver is older than their CUDA",
+        belief="The images contain a newer user-mode driver in /usr/local/cuda/compat/lib.real, for hosts "
+        "whose driver is too old for the images' CUDA",
         grade=Grade.PUBLIC_RECORD,
         source="https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html, and logs of "
         "the images' entry point",
         depends=("triton_models.builds.tensorrt.driver.IMAGE_COMPAT", "driver-too-old"),
         decided_by=DecidedBy.GPU,
         command="`ls /usr/local/cuda/compat/lib.real` in the image",
-        if_false="Correct IMAGE_COMPAT; a host with an older driver cannot build for this release otherwise",
+        if_false="Correct IMAGE_COMPAT; otherwise hosts with an older driver cannot build for this release",
     ),
     Belief(
         id="python-model-numpy",
-        belief="A Python model imports the NumPy of the image's python3: PYTHONPATH reaches the stub",
+        belief="A Python model imports the NumPy of the image's python3: the stub inherits PYTHONPATH",
         grade=Grade.SOURCE_READ,
         source="pb_stub.cc of python_backend starts the image's interpreter with the server's variables",
         depends=("triton_models.environments.packages", "triton_models.verify.program", "environment-numpy"),
         decided_by=DecidedBy.GPU,
         command="print numpy.__file__ in a Python model, in the image",
-        if_false="Correct what the rules about environments and packages say of NumPy",
+        if_false="Correct the rules about NumPy in environments and packages",
     ),
 )

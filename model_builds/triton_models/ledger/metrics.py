@@ -18,11 +18,11 @@ ROWS = (
     ),
     Belief(
         id="gpu-metrics-sum",
-        belief="GPUUtilization and GPUMemoryUtilization go to 100 for each GPU of an instance, added up, "
-        "and have EndpointName and VariantName as dimensions",
+        belief="GPUUtilization and GPUMemoryUtilization are sums over the GPUs of an instance, up to 100 for "
+        "each GPU, with the dimensions EndpointName and VariantName",
         grade=Grade.AWS_DOCUMENTATION,
         source="https://docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html; the page about "
-        "scaling multi-model endpoints names ModelName",
+        "scaling multi-model endpoints has ModelName instead",
         depends=("scaling-target-reachable", "unknown-metric", "triton_fleet.metrics.facts"),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch list-metrics --namespace /aws/sagemaker/Endpoints`, after a deployment "
@@ -46,7 +46,7 @@ ROWS = (
         id="high-resolution-concurrency",
         belief="High-resolution concurrency metrics exist for multi-model endpoints",
         grade=Grade.ASSUMPTION,
-        source="AWS's documents name them without saying for which endpoints",
+        source="AWS's documentation names them, but not the kinds of endpoints that have them",
         depends=("ConcurrentRequests", "scaling-target-published"),
         decided_by=DecidedBy.ACCOUNT,
         command="`aws cloudwatch list-metrics --metric-name ConcurrentRequestsPerModel`",
@@ -70,7 +70,7 @@ ROWS = (
         depends=("EndpointScaling", "Canary", "Linear"),
         decided_by=DecidedBy.ACCOUNT,
         command="describe-scaling-activities during an update under load",
-        if_false="Say in the documentation that fleets scale during updates",
+        if_false="Document that fleets scale during updates",
     ),
     Belief(
         id="retained-instance-count",
@@ -84,10 +84,11 @@ ROWS = (
     ),
     Belief(
         id="metric-publication-interval",
-        belief="SageMaker publishes utilization in the interval of MetricsConfig on a multi-model endpoint",
+        belief="SageMaker publishes a multi-model endpoint's utilization at the interval of MetricsConfig",
         grade=Grade.AWS_DOCUMENTATION,
-        source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html names no "
-        "kind of endpoint; monitoring-cloudwatch-enhanced-metrics.html says both 'single-model endpoints "
+        source="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_MetricsConfig.html does not "
+        "name a kind of endpoint; monitoring-cloudwatch-enhanced-metrics.html says both 'single-model "
+        "endpoints "
         "and inference components' and 'all real-time endpoints'; read on 2026-11-22",
         depends=("metric-interval",),
         decided_by=DecidedBy.ACCOUNT,

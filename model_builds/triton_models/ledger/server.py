@@ -1,4 +1,4 @@
-"""Beliefs about how Triton's server and its backends behave."""
+"""Beliefs about the behavior of Triton's server and its backends."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ ROWS = (
     Belief(
         id="dali-gpu-decoding",
         belief="With jpeg_fancy_upsampling, DALI's GPU decoder keeps `dali_inception` within its tolerance "
-        "of what the CPU decodes",
+        "of the CPU's result",
         grade=Grade.SOURCE_READ,
         source="test_fancy_upsampling in NVIDIA/DALI's dali/test/python/decoder; emulated on a CPU",
         depends=("triton_models.builds.export.dali", "outside-tolerance"),
         decided_by=DecidedBy.GPU,
         command="in the image of 25.09: `fleet build dali_inception dali_inception:tensorrt --gpu A10G -o "
         "build && fleet verify build/dali_inception build/dali_inception_tensorrt`",
-        if_false="Give the GPU a tolerance of its own",
+        if_false="Declare a separate tolerance for the GPU",
     ),
     Belief(
         id="onnxruntime-cuda-parameters",
-        belief="Four CUDA options of ONNX Runtime take effect as parameters alone: onnxruntime_backend "
-        "overwrites those of gpu_execution_accelerator; from 24.06 on it passes every other option on",
+        belief="Four CUDA options of ONNX Runtime only take effect as parameters: onnxruntime_backend "
+        "overwrites those of gpu_execution_accelerator; since 24.06 it passes all other options on",
         grade=Grade.SOURCE_READ,
         source="src/onnxruntime.cc of onnxruntime_backend at r23.12 to r26.06",
         depends=("triton_models.declare.backends",),
         decided_by=DecidedBy.BY_HAND,
         command="`fleet build resnet50 --gpu A10G` on a GPU, then the server's log with `--log-verbose=1`",
-        if_false="Write them where they take effect, as the log says",
+        if_false="Write them where they take effect according to the log",
     ),
     Belief(
         id="onnxruntime-tf32",
-        belief="ONNX Runtime computes FP32 models in TF32 on Ampere and newer unless use_tf32 is 0, and "
-        "within tolerance once it is; before 24.06 NVIDIA_TF32_OVERRIDE=0 does the same",
+        belief="ONNX Runtime computes FP32 models in TF32 on Ampere and newer unless use_tf32 is 0, which "
+        "keeps them within tolerance; before 24.06 NVIDIA_TF32_OVERRIDE=0 does the same",
         grade=Grade.SOURCE_READ,
         source="use_tf32 = 1 in OrtCUDAProviderOptionsV2; onnxruntime_backend at r23.12 to r26.06",
         depends=(
@@ -46,8 +46,8 @@ ROWS = (
     ),
     Belief(
         id="libtorch-tf32",
-        belief="On Ampere and newer LibTorch computes a traced convolution in FP32 if the trace says so, and "
-        "matrix products in FP32 always: the image does not set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        belief="On Ampere and newer, LibTorch computes a traced convolution in FP32 if the trace says so, "
+        "and matrix products always in FP32: the image does not set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
         grade=Grade.SOURCE_READ,
         source="aten::_convolution of PyTorch 2.13; build.py of server at r25.09",
         depends=("triton_models.builds.export.torchscript", "torchscript-export", "outside-tolerance"),
@@ -58,8 +58,8 @@ ROWS = (
     ),
     Belief(
         id="t5-on-cuda",
-        belief="T5 runs with t5-small's own weights, its environment's CUDA provider, and the way in which "
-        "releases from 25.08 start an environment",
+        belief="T5 runs with t5-small's own weights, the CUDA provider of its environment, and the way that "
+        "releases since 25.08 start an environment",
         grade=Grade.SOURCE_READ,
         source="python_backend at r25.08",
         depends=("environment-wheels", "packed-environment", "triton_models.environments.slim"),
@@ -70,20 +70,20 @@ ROWS = (
     ),
     Belief(
         id="tensorflow-graph",
-        belief="The frozen TensorFlow graph of post 001 is served by release 24.09",
+        belief="Release 24.09 can serve the frozen TensorFlow graph of post 001",
         grade=Grade.PUBLIC_RECORD,
-        source="NVIDIA's release notes; the TensorFlow backend is gone from 25.03 on",
+        source="NVIDIA's release notes; 25.03 removed the TensorFlow backend",
         depends=("backend-removed",),
         decided_by=DecidedBy.BY_HAND,
-        command="release 24.09, `INCEPTION_GRAPH=<file>`: `fleet build dali_inception:tensorflow --release "
-        "24.09 --gpu A10G -o build`",
+        command="in the image of 24.09: `INCEPTION_GRAPH=<file> fleet build dali_inception:tensorflow "
+        "--release 24.09 --gpu A10G -o build`",
         if_false="Convert the graph to ONNX",
     ),
     Belief(
         id="libtorch-loads-newer-files",
-        belief="The LibTorch of each release loads a TorchScript file of PyTorch 2.13",
+        belief="The LibTorch of each release can load a TorchScript file of PyTorch 2.13",
         grade=Grade.ASSUMPTION,
-        source="PyTorch keeps its format compatible; nothing says for how long",
+        source="PyTorch keeps its format compatible, but does not document for how long",
         depends=("triton_models.builds.export.torchscript", "torchscript-export"),
         decided_by=DecidedBy.GPU,
         command="in the image: `fleet build resnet50:torchscript -o build && fleet verify "
@@ -95,7 +95,7 @@ ROWS = (
         belief="KIND_AUTO puts a TensorRT encoder on the GPU, and Python steps declared for the CPU "
         "stay there",
         grade=Grade.SOURCE_READ,
-        source="core's instance groups",
+        source="The instance groups of core",
         depends=("triton_models.config.pbtxt",),
         decided_by=DecidedBy.GPU,
         command="the server's log of minilm: '(GPU device 0)' and '(CPU device 0)'",
@@ -103,18 +103,18 @@ ROWS = (
     ),
     Belief(
         id="stub-names-checked",
-        belief="From release 25.08 on the Python backend refuses names with characters of a shell, of models "
-        "and of their instances",
+        belief="Since release 25.08, the Python backend refuses names of models and instances that contain "
+        "special characters of a shell",
         grade=Grade.SOURCE_READ,
         source="INVALID_CHARS in src/pb_utils.h of python_backend at r25.08 to r26.07",
         depends=("python-name",),
         decided_by=DecidedBy.BY_HAND,
-        command="In the image of 25.09: load a Python model called `a!`",
+        command="in the image of 25.09: load a Python model called `a!`",
         if_false="Remove the rule python-name",
     ),
     Belief(
         id="unload-stalls",
-        belief="From 25.12 on an unload stalls every invocation of the instance; before it does not",
+        belief="Since 25.12, an unload stalls every invocation on the instance; it did not before",
         grade=Grade.SOURCE_READ,
         source="sagemaker_server.cc of server, pull request 8571; 24.10 was run here",
         depends=("triton-fleet:unload-stall",),
@@ -130,33 +130,33 @@ ROWS = (
         depends=("triton_models.facts.releases.RELEASES", "artifact-name"),
         decided_by=DecidedBy.BY_HAND,
         command="in the image of 26.05: load a model as folder/a.tar.gz over the SageMaker port",
-        if_false="Nothing: keys have no folder",
+        if_false="Nothing: keys have no folders",
     ),
     Belief(
         id="out-of-memory-texts",
-        belief="The server answers 507 if an error has one of its words about memory, and 400 otherwise, "
-        "for a limit of GPU memory as well",
+        belief="The server answers 507 if an error contains one of its words about memory, and 400 "
+        "otherwise, including for limits of GPU memory",
         grade=Grade.SOURCE_READ,
         source="sagemaker_server.cc of server; 24.10 was run here without a GPU",
         depends=("multi-model-argument", "bad-declaration", "triton_rehearsal.triton.contract"),
         decided_by=DecidedBy.BY_HAND,
         command="fill a GPU with models over the SageMaker port, and read the status",
-        if_false="Correct the rules, and what the stand-ins answer",
+        if_false="Correct the rules, and the answers of the stand-ins",
     ),
     Belief(
         id="releases-after-24-10",
-        belief="What `fleet check` says about releases after 24.10 holds, as Triton's branches read",
+        belief="The rules of `fleet check` are correct for releases after 24.10",
         grade=Grade.SOURCE_READ,
         source="The branches r24.11 to r26.06 of server, core and the backends",
         depends=("triton_models.check.check", "tests.triton_models.test_check_against_triton"),
         decided_by=DecidedBy.BY_HAND,
         command="`make fuzz` with the server of a newer image on the PATH",
-        if_false="Correct the rule that disagrees",
+        if_false="Correct the rule that differs",
     ),
     Belief(
         id="server-log-lines",
-        belief="Every release logs loads, failed loads and unloads in the lines that alarms and queries look "
-        "for",
+        belief="Every release logs loads, failed loads and unloads with the lines that alarms and queries "
+        "search for",
         grade=Grade.SOURCE_READ,
         source="model_lifecycle.cc of core and sagemaker_server.cc of server at r24.12 to r26.06, read on "
         "2026-11-22; the lines of 24.10 were seen here",
@@ -168,12 +168,12 @@ ROWS = (
     ),
     Belief(
         id="weights-from-hub",
-        belief="Weights by `hf://` address are fetched and fit the networks",
+        belief="Weights with an `hf://` address can be downloaded, and fit the networks",
         grade=Grade.ASSUMPTION,
-        source="Fetched from a hub of the tests here",
+        source="The tests here download from their own hub",
         depends=("triton_models.declare.weights", "weights"),
         decided_by=DecidedBy.HUB,
         command="`ROBERTA_WEIGHTS=hf://FacebookAI/roberta-base@<commit> fleet build roberta_onnx`",
-        if_false="Read the error: it names the file, its address and what was expected",
+        if_false="Read the error, which names the file, its address and the expected content",
     ),
 )
