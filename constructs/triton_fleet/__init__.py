@@ -23,7 +23,7 @@ from triton_fleet.hosting.core_dumps import CoreDumps
 from triton_fleet.hosting.deployment import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
 from triton_fleet.hosting.network import EndpointNetwork, VpcService
 from triton_fleet.hosting.s3_folder import S3Folder
-from triton_fleet.hosting.server import TritonMetrics, TritonServer
+from triton_fleet.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
 from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
 from triton_fleet.images.image import CustomImage
 from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
@@ -38,7 +38,7 @@ from triton_fleet.repository.model_repository import ModelRepository
 from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_fleet.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.scaling.schedules import ScheduledCapacity
-from triton_fleet.scaling.steps import ScalingStep, StepScaling
+from triton_fleet.scaling.steps import ScalingDirection, ScalingStep, StepScaling
 from triton_fleet.scaling.suspended_scaling import SuspendedScaling
 from triton_fleet.scaling.target import Cooldowns, ScalingTarget
 from triton_fleet.scaling.tracking import (
@@ -87,6 +87,7 @@ __all__ = [
     "GpuUtilization",
     "GreenFleetAlarms",
     "ImportedEndpoint",
+    "InferenceType",
     "InstancePool",
     "InvocationsPerGpu",
     "InvocationsPerInstance",
@@ -99,12 +100,14 @@ __all__ = [
     "MultiModelEndpoint",
     "MultiModelFleet",
     "OnDemandMachine",
+    "PingMode",
     "ProcessingJob",
     "ReservedMachines",
     "RollbackAlarms",
     "Rolling",
     "Routing",
     "S3Folder",
+    "ScalingDirection",
     "ScalingStep",
     "ScalingTarget",
     "ScheduledCapacity",

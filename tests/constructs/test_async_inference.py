@@ -29,6 +29,7 @@ from triton_fleet import (
     InvocationsPerInstance,
     ModelRepository,
     S3Folder,
+    ScalingDirection,
     ScalingStep,
     ScheduledCapacity,
     SingleModelEndpoint,
@@ -300,7 +301,7 @@ def test_a_step_may_set_a_fleet_with_a_queue_to_nothing(
         name="Idle",
         metric=endpoint.metric_cpu_utilization(),
         steps=[ScalingStep(at=5, change=0)],
-        direction="in",
+        direction=ScalingDirection.IN,
         adjustment=AdjustmentType.EXACT_CAPACITY,
     )
     EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=0, steps=[idle])

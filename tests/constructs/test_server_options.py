@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aws_cdk import CfnParameter, Size, Stack
 
-from triton_fleet import TritonMetrics, TritonServer
+from triton_fleet import InferenceType, PingMode, TritonMetrics, TritonServer
 
 
 def test_auto_complete_can_be_left_to_triton() -> None:
@@ -27,7 +27,7 @@ def test_shared_memory_and_logging_are_passed_on_as_the_start_script_reads_them(
         log_verbose=True,
         shared_memory=Size.mebibytes(4),
         shared_memory_growth=Size.bytes(2),
-        ping_mode="ready",
+        ping_mode=PingMode.READY,
     )
 
     assert dict(server._environment()) | {"SAGEMAKER_TRITON_ADDITIONAL_ARGS": ""} == {
@@ -84,7 +84,7 @@ def test_options_that_are_left_alone_are_left_to_the_container() -> None:
         ({"log_error": True}, "LOG_ERROR", "true"),
         ({"request_threads": 16}, "THREAD_COUNT", "16"),
         ({"buffer_manager_threads": 0}, "BUFFER_MANAGER_THREAD_COUNT", "0"),
-        ({"inference_type": "generate"}, "INFERENCE_TYPE", "generate"),
+        ({"inference_type": InferenceType.GENERATE}, "INFERENCE_TYPE", "generate"),
         ({"allow_grpc": True}, "ALLOW_GRPC", "true"),
         ({"allow_grpc": True, "grpc_port": 8011}, "GRPC_PORT", "8011"),
         # The script passes the value on as that of --model-namespacing, so false is off.

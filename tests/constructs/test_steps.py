@@ -12,7 +12,7 @@ from synthesised import Resources
 
 from tests.reported import reported
 from triton_fleet import EndpointScaling, FleetError, GpuUtilization, MultiModelEndpoint
-from triton_fleet.scaling.steps import ScalingStep, StepScaling
+from triton_fleet.scaling.steps import ScalingDirection, ScalingStep, StepScaling
 
 OUT = (ScalingStep(at=500, change=1), ScalingStep(at=2000, change=4), ScalingStep(at=1000, change=2))
 IN = (ScalingStep(at=100, change=-1), ScalingStep(at=20, change=-3))
@@ -56,7 +56,7 @@ def test_steps_upwards_add_the_more_the_further_the_metric_is_off(policy: Policy
 
 
 def test_steps_downwards_remove_the_more_the_further_the_metric_is_below(policy: Policy) -> None:
-    configuration = policy(steps=IN, direction="in")["StepScalingPolicyConfiguration"]
+    configuration = policy(steps=IN, direction=ScalingDirection.IN)["StepScalingPolicyConfiguration"]
 
     assert configuration["Cooldown"] == 600
     assert configuration["StepAdjustments"] == [
@@ -68,8 +68,8 @@ def test_steps_downwards_remove_the_more_the_further_the_metric_is_below(policy:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"direction": "out", "steps": OUT}, ("GreaterThanOrEqualToThreshold", 500)),
-        ({"direction": "in", "steps": IN}, ("LessThanOrEqualToThreshold", 100)),
+        ({"direction": ScalingDirection.OUT, "steps": OUT}, ("GreaterThanOrEqualToThreshold", 500)),
+        ({"direction": ScalingDirection.IN, "steps": IN}, ("LessThanOrEqualToThreshold", 100)),
     ],
 )
 def test_an_alarm_at_the_first_step_runs_the_policy(
@@ -104,7 +104,7 @@ def test_steps_and_targets_work_side_by_side(
     stack: Stack, endpoint: MultiModelEndpoint, resources: Resources
 ) -> None:
     out = StepScaling(name="Slow", metric=latency(endpoint), steps=OUT)
-    down = StepScaling(name="Idle", metric=latency(endpoint), steps=IN, direction="in")
+    down = StepScaling(name="Idle", metric=latency(endpoint), steps=IN, direction=ScalingDirection.IN)
     EndpointScaling(stack, "Scaling", endpoint=endpoint, steps=[out, down])
 
     names = {each["PolicyName"] for each in resources("AWS::ApplicationAutoScaling::ScalingPolicy")}
@@ -115,7 +115,7 @@ def test_steps_and_targets_work_side_by_side(
     ("change", "rule"),
     [
         ({"steps": []}, "scaling-steps"),
-        ({"direction": "in"}, "scaling-steps"),
+        ({"direction": ScalingDirection.IN}, "scaling-steps"),
         (
             {"steps": [ScalingStep(at=5, change=0)], "adjustment": AdjustmentType.EXACT_CAPACITY},
             "scaling-steps",
@@ -133,8 +133,8 @@ def test_steps_that_cannot_work_are_refused(policy: Policy, change: dict[str, An
     assert problems[0].where.endswith("steps of Fleet/Scaling")
 
 
-@pytest.mark.parametrize("direction", ["out", "in"])
-def test_an_exact_number_may_be_set_in_either_direction(policy: Policy, direction: str) -> None:
+@pytest.mark.parametrize("direction", ScalingDirection)
+def test_an_exact_number_may_be_set_in_either_direction(policy: Policy, direction: ScalingDirection) -> None:
     found = policy(
         steps=[ScalingStep(at=5, change=1)], direction=direction, adjustment=AdjustmentType.EXACT_CAPACITY
     )

@@ -1,7 +1,7 @@
 """The app of a fleet: from the settings in `cdk.json` to templates that pass every check.
 
 `config` is the configuration, with a description of each key. `context` reads it from the CDK's context,
-`config_checks` and `updates` check it. `synthesis` runs the app: it writes the templates, or prints all
+`problems` and `updates` check it. `synthesis` runs the app: it writes the templates, or prints all
 mistakes.
 
     import sys

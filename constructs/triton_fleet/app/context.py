@@ -18,7 +18,7 @@ from constructs import Node
 
 from triton_fleet import CapacitySize
 from triton_fleet.app.config import DECLARED, FleetConfig, Requests
-from triton_fleet.app.config_checks import problems
+from triton_fleet.app.problems import problems
 from triton_fleet.arguments.collector import ProblemCollector
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem

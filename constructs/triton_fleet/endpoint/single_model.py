@@ -26,7 +26,7 @@ from triton_fleet.hosting.async_inference import AsyncInference
 from triton_fleet.hosting.capture import DataCapture
 from triton_fleet.hosting.deployment import Deployment
 from triton_fleet.hosting.network import EndpointNetwork
-from triton_fleet.hosting.server import TritonServer
+from triton_fleet.hosting.server import PingMode, TritonServer
 from triton_fleet.hosting.values import hosting_problems
 from triton_fleet.hosting.variants import Variant, production_variant
 from triton_fleet.images.image import CustomImage, TritonImage
@@ -147,7 +147,7 @@ class SingleModelEndpoint(Endpoint):
                 endpoint_name=endpoint_name,
                 repository=repository,
                 release=release,
-                server=server or TritonServer(ping_mode="ready"),
+                server=server or TritonServer(ping_mode=PingMode.READY),
                 environment=environment,
                 image=image,
                 cpu_image=cpu_image,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from enum import Enum
 
 from aws_cdk import Size, Tokenization
 
@@ -34,6 +34,26 @@ _MIB = Size.mebibytes(1)
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html, read 2026-11-21.
 _LONGEST_VALUE = 1024
 _LAST_PORT = 65535
+
+
+class PingMode(str, Enum):
+    """The condition under which the container reports itself as healthy."""
+
+    LIVE = "live"
+    """The server runs."""
+    READY = "ready"
+    """No model failed to load, and none is being loaded."""
+
+
+class InferenceType(str, Enum):
+    """The kind of requests of a single-model endpoint."""
+
+    INFER = "infer"
+    """A tensor request."""
+    GENERATE = "generate"
+    """A request of Triton's generate extension of language models, with the answer at once."""
+    GENERATE_STREAM = "generate_stream"
+    """A request of the generate extension, with the answer as a stream."""
 
 
 @typed_fields
@@ -83,9 +103,9 @@ class TritonServer:
     * SAGEMAKER_TRITON_TENSORFLOW_VERSION: the TensorFlow backend is gone since release 25.03.
 
     Attributes:
-        ping_mode: What /ping reports. "live": the server runs. "ready": no load failed and none is under way;
-            on a multi-model endpoint one broken model would then take the instance out of service.
-            Set although the start script means "live" too: the script forgets to export it.
+        ping_mode: The condition under which /ping reports a healthy container. With READY, one broken model
+            takes an instance of a multi-model endpoint out of service. Set although LIVE is the start
+            script's default too: the script forgets to export it.
         log_verbose: Log every step of every request: about 4 KB a request, and half the throughput of small
             models. The container's own default is true.
         log_info: Log loads and unloads. None is Triton's default, on: the lines say which models a fleet
@@ -104,9 +124,8 @@ class TritonServer:
             thread of the model instance: more help with large tensors on a machine with idle cores.
         metrics: Publish Triton's own metrics to CloudWatch. None by default: they are billed by model, and a
             fleet has thousands.
-        inference_type: The kind of requests of a single-model endpoint: a tensor request ("infer"), or one
-            for Triton's generate extension of language models, with the answer at once or as a stream. None
-            is Triton's default, "infer". For releases from 25.03 on; a multi-model endpoint ignores it.
+        inference_type: The kind of requests of a single-model endpoint; None for Triton's default, INFER.
+            For releases from 25.03 on; a multi-model endpoint ignores it.
         allow_grpc: Open Triton's gRPC interface inside the container, for models that call other models
             through it. SageMaker itself speaks HTTP only. Off, as in the container.
         grpc_port: The port of that. None is Triton's default, 8001.
@@ -118,7 +137,7 @@ class TritonServer:
             and the last of two equal ones wins.
     """
 
-    ping_mode: Literal["live", "ready"] = "live"
+    ping_mode: PingMode = PingMode.LIVE
     log_verbose: bool = False
     log_info: bool | None = None
     log_warning: bool | None = None
@@ -129,7 +148,7 @@ class TritonServer:
     request_threads: int | None = None
     buffer_manager_threads: int | None = None
     metrics: TritonMetrics | None = None
-    inference_type: Literal["infer", "generate", "generate_stream"] | None = None
+    inference_type: InferenceType | None = None
     allow_grpc: bool = False
     grpc_port: int | None = None
     model_namespacing: bool | None = None
@@ -142,7 +161,7 @@ class TritonServer:
             log_group: The log group that metrics are written to.
         """
         environment = {
-            "SAGEMAKER_TRITON_PING_MODE": self.ping_mode,
+            "SAGEMAKER_TRITON_PING_MODE": self.ping_mode.value,
             "SAGEMAKER_TRITON_LOG_VERBOSE": _text(self.log_verbose),
             "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": _text(self.shared_memory.to_bytes()),
             "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": _text(self.shared_memory_growth.to_bytes()),
@@ -191,7 +210,7 @@ class TritonServer:
             "SAGEMAKER_TRITON_LOG_ERROR": self.log_error,
             "SAGEMAKER_TRITON_THREAD_COUNT": self.request_threads,
             "SAGEMAKER_TRITON_BUFFER_MANAGER_THREAD_COUNT": self.buffer_manager_threads,
-            "SAGEMAKER_TRITON_INFERENCE_TYPE": self.inference_type,
+            "SAGEMAKER_TRITON_INFERENCE_TYPE": self.inference_type.value if self.inference_type else None,
             "SAGEMAKER_TRITON_ALLOW_GRPC": self.allow_grpc or None,
             "SAGEMAKER_TRITON_GRPC_PORT": self.grpc_port,
             "SAGEMAKER_TRITON_DISABLE_MODEL_NAMESPACING": self.model_namespacing,

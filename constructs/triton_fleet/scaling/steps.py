@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
-from typing import Literal
 
 import jsii
 from aws_cdk import Duration
@@ -27,10 +27,17 @@ from triton_fleet.scaling.checks import scaling_number, scaling_number_now
 from triton_fleet.scaling.target import Cooldowns
 from triton_models.base.errors import Problem
 
-Direction = Literal["out", "in"]
-
 _Configuration = autoscaling.CfnScalingPolicy.StepScalingPolicyConfigurationProperty
 _Adjustment = autoscaling.CfnScalingPolicy.StepAdjustmentProperty
+
+
+class ScalingDirection(Enum):
+    """The direction of a step scaling policy."""
+
+    OUT = "out"
+    """For values at and above the steps."""
+    IN = "in"
+    """For values at and below the steps."""
 
 
 @typed_fields
@@ -57,7 +64,7 @@ class StepScaling:
         name: The construct's id and the last part of the names of policy and alarm.
         metric: The metric to watch, with any statistic, or a `MathExpression`.
         steps: The steps, in any order.
-        direction: "out" for values at and above the steps, "in" for values at and below them.
+        direction: The side of the steps on which values count.
         adjustment: The kind of change: a number of instances more or less, a percentage of the existing ones,
             or the new number.
         minimum_change: With percentages: the fewest instances to add or remove; None for one.
@@ -70,7 +77,7 @@ class StepScaling:
     name: str
     metric: cloudwatch.IMetric
     steps: Sequence[ScalingStep]
-    direction: Direction = "out"
+    direction: ScalingDirection = ScalingDirection.OUT
     adjustment: autoscaling.AdjustmentType = autoscaling.AdjustmentType.CHANGE_IN_CAPACITY
     minimum_change: int | None = None
     cooldown: Duration | None = None
@@ -80,7 +87,7 @@ class StepScaling:
     @property
     def _grows(self) -> bool:
         """Return whether it adds instances when the metric rises."""
-        return self.direction == "out"
+        return self.direction is ScalingDirection.OUT
 
     @property
     def _adjustment(self) -> str:
