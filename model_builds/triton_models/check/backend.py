@@ -27,14 +27,14 @@ PLATFORM_BACKENDS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# What these backends are paired with. Every other backend takes any platform.
+# The default platforms of backends that have one. Other backends accept any platform.
 _DEFAULT_PLATFORMS = MappingProxyType(
     {"onnxruntime": "onnxruntime_onnx", "pytorch": "pytorch_libtorch", "tensorrt": "tensorrt_plan"}
 )
 
-# The file or folder that a backend opens in a version folder when the configuration names none, from the same
-# source and from each backend's own documentation; read 2026-11-21. Any one of a row will do. A backend that
-# is not listed may need no file at all.
+# The files or folders that a backend opens in a version folder if the configuration does not name one, from
+# the same source and each backend's documentation; read 2026-11-21. One per row is enough. Backends that are
+# not listed may not need a file.
 MODEL_FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "dali": ("model.dali", "dali.py"),
@@ -49,7 +49,7 @@ MODEL_FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-# In the order in which core looks for them: file name, backend, whether a folder of that name is one too.
+# In the order in which core looks for them: file name, backend, True if it may also be a folder.
 _TOLD_BY_FILE = (
     ("model.plan", "tensorrt", False),
     ("model.onnx", "onnxruntime", True),
@@ -59,15 +59,15 @@ _TOLD_BY_FILE = (
     ("model.py", "python", True),
 )
 
-# What fills in inputs and outputs that a configuration leaves out (docs/user_guide/model_configuration.md of
-# triton-inference-server/server, "Auto-Generated Model Configuration", read 2026-11-21). The pytorch backend
-# says of itself that it cannot. A backend of the user's own may.
+# Backends that do not fill in missing inputs and outputs of a configuration: pytorch, by its documentation
+# (docs/user_guide/model_configuration.md of triton-inference-server/server, "Auto-Generated Model
+# Configuration", read 2026-11-21). Custom backends may fill them in.
 _COMPLETES_NOTHING = frozenset({"pytorch"})
 _PYTHON_COMPLETES = b"auto_complete_config"
 
-# These fill in only a side that lists nothing: AutoCompleteConfig of onnxruntime_backend, FixIO of
-# tensorrt_backend and AutoCompleteInputOrOutput of openvino_backend (r25.09, read 2026-11-22). DALI, a
-# model.py and a backend of the user's own may add to what is listed.
+# These backends fill in inputs or outputs only if none are listed: AutoCompleteConfig of onnxruntime_backend,
+# FixIO of tensorrt_backend and AutoCompleteInputOrOutput of openvino_backend (r25.09, read 2026-11-22). DALI,
+# a model.py and custom backends may add to listed ones.
 _COMPLETES_EMPTY_SIDES = frozenset({"onnxruntime", "openvino", "tensorrt"})
 _MAX_MODEL_PY = 1 << 20
 
@@ -77,9 +77,9 @@ class Backend:
     """The backend of a model.
 
     Attributes:
-        name: The backend's name; "" if it is unknown, and for an ensemble.
-        platform: The platform, as given or as it follows from the backend; may be "".
-        filename: The file it opens in a version folder, as given or by default; may be "".
+        name: The backend's name; "" if it is unknown, or for an ensemble.
+        platform: The given platform, or the backend's default; may be "".
+        filename: The given or default name of the file that it opens in a version folder; may be "".
     """
 
     name: str = ""
@@ -87,7 +87,7 @@ class Backend:
     filename: str = ""
 
     def completes(self, layout: Layout, path: str) -> bool:
-        """Return whether it may fill in inputs and outputs that a configuration leaves out."""
+        """Return True if it may fill in missing inputs and outputs of a configuration."""
         if self.name in _COMPLETES_NOTHING or self.platform == "ensemble":
             return False
         if self.name != "python":
@@ -98,18 +98,18 @@ class Backend:
 
     @property
     def adds_tensors(self) -> bool:
-        """Return whether a backend that completes configurations may add to the listed inputs or outputs."""
+        """Return True if a backend that completes configurations may add to listed inputs or outputs."""
         return self.name not in _COMPLETES_EMPTY_SIDES
 
 
 def backend_of(config: ModelConfig, *, folder: str, path: str, layout: Layout) -> Backend:
-    """The backend of a model.
+    """Return the backend of a model.
 
     Args:
-        config: Its configuration.
-        folder: Its directory's name.
-        path: Its directory in the layout.
-        layout: The content around it.
+        config: The model's configuration.
+        folder: The name of its directory.
+        path: The path of its directory in the layout.
+        layout: The layout with its files.
     """
     tensorflow = _tensorflow(config, path, layout)
     if tensorflow is not None:
@@ -121,14 +121,14 @@ def backend_of(config: ModelConfig, *, folder: str, path: str, layout: Layout) -
         platform = "pytorch_libtorch" if plain or config.backend else "torch_aoti"
     platform = platform or _DEFAULT_PLATFORMS.get(name, "")
     if not (name or config.platform or filename) and "." in folder:
-        # The narrowest case: the model's name contains its backend, such as "model.identity".
+        # The last resort: the model's name contains its backend, such as "model.identity".
         name = folder.partition(".")[2]
         filename = f"model.{name}"
     return Backend(name=name, platform=platform, filename=filename or _default_file(name))
 
 
 def _default_file(name: str) -> str:
-    """The one file that core names for a backend; "" if it leaves that to the backend."""
+    """Return the file that core names for a backend; "" if core leaves it to the backend."""
     files = MODEL_FILES.get(name, ())
     return files[0] if len(files) == 1 and name != "vllm" else ""
 
@@ -155,7 +155,7 @@ def _tensorflow(config: ModelConfig, path: str, layout: Layout) -> Backend | Non
 
 
 def _told(config: ModelConfig, path: str, layout: Layout) -> str:
-    """The backend, by the platform, the file's name or the file; "" if it is unknown."""
+    """Return the backend, from the platform, the file name or the file; "" if unknown."""
     for filename, backend, folder_too in _TOLD_BY_FILE:
         if PLATFORM_BACKENDS.get(config.platform) == backend or config.default_model_filename == filename:
             return backend
@@ -168,7 +168,7 @@ def _told(config: ModelConfig, path: str, layout: Layout) -> str:
 
 
 def _in_first_version(layout: Layout, path: str, name: str) -> str:
-    """Return whether the first folder of a model, by name, has a "file" or a "folder" of that name."""
+    """Return "file" or "folder" if a model's first folder, by name, has one with that name; "" otherwise."""
     folders = layout.children(path)
     if not folders:
         return ""

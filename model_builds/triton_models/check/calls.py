@@ -1,8 +1,8 @@
-"""Checks of models that call others themselves, in Triton's words business logic scripting.
+"""Checks of models that call other models, which Triton calls business logic scripting.
 
 SageMaker loads one model of an artifact, or its ensemble with the steps: issues 5452 of server and 3299 of
-aws/deep-learning-containers. Any other model that is called must be loaded by its caller, which
-tests/triton_models/test_check_against_triton.py tries on the bundled server.
+aws/deep-learning-containers. The caller must load every other model that it calls;
+tests/triton_models/test_check_against_triton.py tests this on the bundled server.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _MAX_MODEL_PY = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Code:
-    """The other models that the code of a Python model names.
+    """The other models named in the code of a Python model.
 
     Attributes:
-        path: Its file in the layout.
+        path: The path of the code in the layout.
         calls: The models that it calls, with the line of the first call.
         loads: The models that it loads.
-        loads_others: It also loads models whose names are known only when it runs.
+        loads_others: True if it also loads models whose names are known only at run time.
     """
 
     path: str
@@ -39,7 +39,7 @@ class _Code:
 
 
 def inner_model(subject: Subject) -> Iterator[Problem]:
-    """A model that another one calls is in the artifact, and is loaded."""
+    """Check that every model that another one calls is in the artifact, and is loaded."""
     codes = list(_codes(subject))
     if any(code.loads_others for code in codes):
         return
@@ -76,7 +76,7 @@ def _read(subject: Subject, model: Model, version: int) -> _Code | None:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return None  # loading the model says it better
+        return None  # loading the model gives a better error
     calls: dict[str, int] = {}
     loads: set[str] = set()
     loads_others = False
@@ -98,7 +98,7 @@ def _argument(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def _literal(value: ast.expr | None) -> str:
-    """The text that an argument is; empty if it is known only at run time."""
+    """Return the string in a literal argument; empty if it is known only at run time."""
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
 
 

@@ -1,8 +1,8 @@
 """Find what Triton or SageMaker would refuse or silently get wrong, in milliseconds and without either.
 
-A model is checked for a target: if the release, the GPU or the endpoint is not known, its checks are skipped.
-What only loading can show is not found here: a file that the backend cannot read, a GPU or a library that the
-host lacks, and what a model's own code does.
+A model is checked for a target. If the release, the GPU or the endpoint is unknown, its checks are skipped.
+Problems that only loading can show are not found: a file that the backend cannot read, a GPU or a library
+that the host lacks, and errors in a model's own code.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ CHECKS = (
 
 
 def check_layout(content: Layout, *, target: CheckTarget = MULTI_MODEL) -> list[Problem]:
-    """Everything wrong with what was read; empty if it is accepted.
+    """Return all problems of a layout; empty if it is accepted.
 
     Args:
-        content: What was read.
-        target: What it is checked for. What build.json says is added to it.
+        content: The layout to check.
+        target: The target of the check. Missing facts are taken from build.json.
     """
     return _problems(subject_of(content, target))
 
 
 def check_path(path: Path, *, target: CheckTarget = MULTI_MODEL) -> list[Problem]:
-    """Everything wrong with what is at a path; empty if it is accepted.
+    """Return all problems of a file or directory; empty if it is accepted.
 
     Args:
         path: An artifact root, a bare model directory, a model repository, or a .tar.gz, which is not
             unpacked to disk.
-        target: What it is checked for. For a plain Triton server links are followed wherever they lead, as
-            it does, and the composing models of an ensemble are searched for next to it.
+        target: The target of the check. For a plain Triton server, all links are followed, as the server
+            does, and the composing models of an ensemble are looked up next to it.
     """
     try:
         content = read_layout(path, follow_links=target.endpoint is None)
@@ -86,17 +86,17 @@ def check_path(path: Path, *, target: CheckTarget = MULTI_MODEL) -> list[Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The outcome of `fleet check`: each path with what is wrong with it."""
+    """The outcome of `fleet check`: each path with its problems."""
 
     problems: Mapping[str, tuple[Problem, ...]]
 
     @property
     def exit_code(self) -> int:
-        """0 if every path is accepted."""
+        """0 if every path is accepted, otherwise 1."""
         return 1 if any(self.problems.values()) else 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Each path with its problems."""
+        """Return each path with its problems, as JSON-ready data."""
         return {
             "accepted": self.exit_code == 0,
             "paths": {
@@ -105,7 +105,7 @@ class Checked:
         }
 
     def lines(self) -> Iterator[str]:
-        """The problems in full, then one line for each path."""
+        """Yield the problems in full, and a line per path."""
         for path, found in self.problems.items():
             for problem in found:
                 yield from (str(problem), "")
@@ -114,10 +114,10 @@ class Checked:
 
 
 def run(arguments: argparse.Namespace) -> Checked:
-    """`fleet check PATH... [--release R] [--gpu G | --instance-type T] [--endpoint-kind K]`.
+    """Run `fleet check PATH... [--release R] [--gpu G | --instance-type T] [--endpoint-kind K]`.
 
-    Without --endpoint-kind, what `fleet build` made, packed or not, is checked for the multi-model endpoint
-    that it is made for, and everything else for a plain Triton server.
+    Without --endpoint-kind, artifacts of `fleet build`, packed or not, are checked for a multi-model
+    endpoint, and everything else for a plain Triton server.
     """
     asked = target(
         release=arguments.release,
@@ -151,7 +151,7 @@ def _problems(subject: Subject) -> list[Problem]:
 
 
 def _with_composing_models(subject: Subject, path: Path, target: CheckTarget) -> Subject:
-    """The same with the models next to a bare model directory that its ensemble runs."""
+    """Add the composing models next to a bare model directory with an ensemble."""
     neighbors = path.absolute().parent
     if len(subject.models) != 1 or not path.is_dir() or not (path / CONFIG_FILE).is_file():
         return subject

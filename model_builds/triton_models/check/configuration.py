@@ -1,4 +1,4 @@
-"""Checks of one config.pbtxt: what Triton's core refuses in it, whatever the other models are.
+"""Checks of a single config.pbtxt: everything that Triton's core refuses regardless of other models.
 
 They follow ValidateModelConfig, ValidateIOShape, ValidateModelInput, ValidateModelOutput and ValidateBatchIO
 of Triton core (src/model_config_utils.cc; release 24.10, compared with main of 2026-06-09; read 2026-11-21).
@@ -24,14 +24,14 @@ _CHECKED_PAIRS = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
 _VARIABLE = -1
 _IMAGE_DIMS = 3
 
-# Backends that refuse an output that is listed again, however equal: InitializeExecuteOutputBinding of
+# Backends that refuse a repeated output, even if it is equal: InitializeExecuteOutputBinding of
 # tensorrt_backend (src/instance_state.cc) and AutofillOutputsConfig of dali_backend
-# (src/config_tools/config_tools.cc), which takes outputs by position; r25.09, read 2026-11-22.
+# (src/config_tools/config_tools.cc), which uses outputs by position; r25.09, read 2026-11-22.
 _EACH_OUTPUT_ONCE = frozenset({"dali", "tensorrt"})
 
 
 def model_name(subject: Subject) -> Iterator[Problem]:
-    """A model is called what its directory is."""
+    """Check that a model has the name of its directory."""
     for model, config in subject.parsed():
         own = subject.is_renamed(model) or not model.path or not config.name
         if own or config.name == model.folder:
@@ -39,15 +39,15 @@ def model_name(subject: Subject) -> Iterator[Problem]:
         yield subject.refuse(
             model,
             "name",
-            f"the model in folder {model.folder!r} says its name is {config.name!r}",
+            f"the model in folder {model.folder!r} has the name {config.name!r}",
             expected=f"name: {model.folder!r}, or no name",
-            why='Triton refuses the model, and an ensemble of it: "not available or ambiguous"',
+            why='Triton refuses the model, and ensembles with it: "not available or ambiguous"',
             fix="make folder and name equal, or remove the name",
         )
 
 
 def backend_missing(subject: Subject) -> Iterator[Problem]:
-    """The backend of a model is known, and the platform fits it."""
+    """Check that the backend of a model is known, and matches the platform."""
     for model, config in subject.parsed():
         backend = model.backend
         if backend.platform == "ensemble" or model.is_ensemble:
@@ -67,7 +67,7 @@ def backend_missing(subject: Subject) -> Iterator[Problem]:
 
 
 def max_batch_size(subject: Subject) -> Iterator[Problem]:
-    """The batch size is not negative."""
+    """Check that the batch size is not negative."""
     for model, config in subject.having("max_batch_size"):
         if config.max_batch_size < 0:
             yield subject.refuse(
@@ -80,7 +80,7 @@ def max_batch_size(subject: Subject) -> Iterator[Problem]:
 
 
 def tensors_missing(subject: Subject) -> Iterator[Problem]:
-    """Inputs and outputs are listed."""
+    """Check that inputs and outputs are listed."""
     for model, config in subject.parsed():
         for part, tensors in (("input", config.input), ("output", config.output)):
             if not tensors:
@@ -95,7 +95,7 @@ def tensors_missing(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_twice(subject: Subject) -> Iterator[Problem]:
-    """No two inputs have one name, and no two outputs that differ."""
+    """Check that names of inputs are unique, and that outputs with the same name are equal."""
     for model, config in subject.parsed():
         for part, tensors in (("input", config.input), ("output", config.output)):
             repeatable = part == "output" and model.backend.name not in _EACH_OUTPUT_ONCE
@@ -113,7 +113,7 @@ def tensor_twice(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_name(subject: Subject) -> Iterator[Problem]:
-    """Every tensor has a name."""
+    """Check that every tensor has a name."""
     for model, part, tensor in _tensors(subject):
         if not tensor.name:
             yield subject.refuse(
@@ -126,7 +126,7 @@ def tensor_name(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_type(subject: Subject) -> Iterator[Problem]:
-    """Every tensor has a data type."""
+    """Check that every tensor has a data type."""
     for model, part, tensor in _tensors(subject):
         if tensor.name and not tensor.data_type and not model.completes:
             yield subject.refuse(
@@ -139,7 +139,7 @@ def tensor_type(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_dims(subject: Subject) -> Iterator[Problem]:
-    """Every tensor has a shape."""
+    """Check that every tensor has a valid shape."""
     for model, part, tensor in _tensors(subject):
         wrong = [size for size in (*tensor.dims, *tensor.reshape.shape) if size < 1 and size != _VARIABLE]
         if wrong or not (tensor.dims or model.completes):
@@ -155,7 +155,7 @@ def tensor_dims(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_format(subject: Subject) -> Iterator[Problem]:
-    """An image and a tensor of a special memory layout have three dimensions."""
+    """Check that images and tensors with a special memory layout have three dimensions."""
     for model, part, tensor in _tensors(subject):
         if not tensor.dims or len(tensor.dims) == _IMAGE_DIMS:
             continue
@@ -176,7 +176,7 @@ def tensor_format(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_tensorrt(subject: Subject) -> Iterator[Problem]:
-    """Shape tensors and special memory layouts belong to TensorRT."""
+    """Check that shape tensors and special memory layouts are only used with TensorRT."""
     for model, part, tensor in _tensors(subject):
         if model.backend.platform == "tensorrt_plan" or not (model.backend.name or model.is_ensemble):
             continue
@@ -187,13 +187,13 @@ def tensor_tensorrt(subject: Subject) -> Iterator[Problem]:
                     model,
                     f"{part} {tensor.name!r}: {said}",
                     f"{said} in {of}",
-                    expected="that only with the TensorRT backend",
+                    expected="this field only with the TensorRT backend",
                     fix=f"remove {said}",
                 )
 
 
 def reshape(subject: Subject) -> Iterator[Problem]:
-    """A reshape keeps the number of elements, on both sides of every variable size."""
+    """Check that a reshape keeps the number of elements before, between and after variable sizes."""
     for model, part, tensor in _tensors(subject):
         if not tensor.HasField("reshape") or not tensor.dims:
             continue
@@ -216,7 +216,7 @@ def reshape(subject: Subject) -> Iterator[Problem]:
 
 
 def batch_tensors(subject: Subject) -> Iterator[Problem]:
-    """Tensors that the server makes of a batch name the tensors that they are made of."""
+    """Check that batch inputs and outputs name existing tensors."""
     for model, config in subject.having("batch_input", "batch_output"):
         complete = not model.completes
         for number, entry in enumerate(config.batch_input):
@@ -226,7 +226,7 @@ def batch_tensors(subject: Subject) -> Iterator[Problem]:
 
 
 def _no_backend(subject: Subject, model: Model, config: ModelConfig) -> Problem:
-    """Yield the refusal of Triton's core for a model without a backend. It looks at files last."""
+    """Return the problem of a model without a backend. Like Triton's core, look at files last."""
     platform, filename = config.platform, config.default_model_filename
     what = f"neither backend nor platform for {model.folder!r}"
     why = "Triton cannot derive the backend from the files in the version folder"
@@ -247,17 +247,17 @@ def _no_backend(subject: Subject, model: Model, config: ModelConfig) -> Problem:
 
 
 def _distinct(tensors: Sequence[Any]) -> list[Any]:
-    """The tensors without repetitions of an equal one."""
+    """Return the tensors without repetitions of equal ones."""
     return [tensor for number, tensor in enumerate(tensors) if tensor not in tensors[:number]]
 
 
 def dims_count(dims: Sequence[int]) -> int:
-    """The number of elements as Triton counts it: -1 if a size is variable, 0 for no dims at all."""
+    """Return the number of elements as Triton counts them: -1 if a size is variable, 0 without dims."""
     return -1 if _VARIABLE in dims else math.prod(dims) if dims else 0
 
 
 def _trunks(dims: Sequence[int]) -> list[int]:
-    """The number of elements before, between and after the variable sizes."""
+    """Return the numbers of elements before, between and after variable sizes."""
     counts = [1]
     for size in dims:
         if size == _VARIABLE:

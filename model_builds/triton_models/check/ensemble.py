@@ -26,7 +26,7 @@ _ANY_VERSION = -1
 
 
 def ensemble_fields(subject: Subject) -> Iterator[Problem]:
-    """An ensemble has steps, and nothing that belongs to a model with a backend."""
+    """Check that an ensemble has steps, and no fields of a model with a backend."""
     for model, config in _ensembles(subject):
         unwanted = [
             name
@@ -42,7 +42,7 @@ def ensemble_fields(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 what=f"the ensemble {model.folder!r} has {', '.join(unwanted)}",
                 where=subject.place(model),
-                expected="these only in its composing models",
+                expected="these fields only in its composing models",
                 why="Triton refuses the ensemble",
                 fix="move or remove them",
             )
@@ -68,7 +68,7 @@ def ensemble_fields(subject: Subject) -> Iterator[Problem]:
 
 
 def step_fields(subject: Subject) -> Iterator[Problem]:
-    """Every step names its model, its inputs and its outputs."""
+    """Check that every step names its model, its inputs and its outputs."""
     for model, config in _ensembles(subject):
         for number, step in enumerate(config.ensemble_scheduling.step):
             missing = [name for name in ("model_name", "input_map", "output_map") if not getattr(step, name)]
@@ -83,7 +83,7 @@ def step_fields(subject: Subject) -> Iterator[Problem]:
 
 
 def step_model(subject: Subject) -> Iterator[Problem]:
-    """Every step's model is in the artifact."""
+    """Check that every step's model is in the artifact."""
     folders = [*(model.folder for model in subject.models), *subject.unconfigured()]
     for model, config in _ensembles(subject):
         available = [folder for folder in folders if folder != model.folder]
@@ -102,7 +102,7 @@ def step_model(subject: Subject) -> Iterator[Problem]:
                 expected="the name of a composing model"
                 if itself
                 else f"a folder {step.model_name}/ next to {model.folder}/",
-                why="Triton refuses the ensemble, and what was loaded before stays in GPU memory",
+                why="Triton refuses the ensemble, and models loaded before stay in GPU memory",
                 fix=did_you_mean(
                     step.model_name, sorted(unused), otherwise=f"{otherwise}, or remove the step"
                 ),
@@ -110,7 +110,7 @@ def step_model(subject: Subject) -> Iterator[Problem]:
 
 
 def step_version(subject: Subject) -> Iterator[Problem]:
-    """Every step runs a version that is loaded."""
+    """Check that every step runs a version that is loaded."""
     available = {model.folder: model.available_versions() for model in subject.models}
     for model, config in _ensembles(subject):
         for number, step in enumerate(config.ensemble_scheduling.step):
@@ -120,13 +120,13 @@ def step_version(subject: Subject) -> Iterator[Problem]:
                     what=f"version {step.model_version} of {step.model_name!r} is not loaded",
                     where=subject.place(model, f"step {number}: model_version"),
                     expected=f"-1 for the newest, or one of {', '.join(map(str, versions))}",
-                    why="Triton refuses the ensemble; a step without model_version asks for version 0",
+                    why="Triton refuses the ensemble; a step without model_version runs version 0",
                     fix="write model_version: -1",
                 )
 
 
 def cycle(subject: Subject) -> Iterator[Problem]:
-    """No ensemble runs itself, not even through others."""
+    """Check that no ensemble runs itself, directly or through others."""
     steps = {
         model.folder: [step.model_name for step in config.ensemble_scheduling.step]
         for model, config in _ensembles(subject)
@@ -144,9 +144,9 @@ def cycle(subject: Subject) -> Iterator[Problem]:
 
 
 def decoupled_inputs(subject: Subject) -> Iterator[Problem]:
-    """A step's inputs come from one stream of responses."""
+    """Check that a step's inputs come from a single stream of responses."""
     if subject.target.endpoint == MULTI_MODEL_ENDPOINT:
-        return  # which does not support decoupled models
+        return  # these endpoints do not support decoupled models
     configs = {model.folder: config for model, config in subject.parsed()}
     for model, config in _ensembles(subject):
         labels = _stream_labels(config, configs, seen=(model.folder,))
@@ -161,7 +161,7 @@ def decoupled_inputs(subject: Subject) -> Iterator[Problem]:
 
 
 def step_tensor(subject: Subject) -> Iterator[Problem]:
-    """Every tensor that a step maps exists in its model."""
+    """Check that every tensor that a step maps exists in its model."""
     for model, number, step, other, config in _steps(subject):
         for part, mapped, tensors in (
             ("input", step.input_map, config.input),
@@ -181,7 +181,7 @@ def step_tensor(subject: Subject) -> Iterator[Problem]:
                     yield Problem(
                         what=f"{step.model_name!r} has no {part} {name!r}",
                         where=subject.place(model, f"step {number}, {part}_map"),
-                        expected=f"one of {', '.join(names)} as key" if names else f"an {part} that it has",
+                        expected=f"one of {', '.join(names)} as key" if names else f"an existing {part}",
                         why="Triton refuses the ensemble",
                         fix=did_you_mean(
                             name, names, otherwise=f"use a name from {step.model_name}/{CONFIG_FILE}"
@@ -190,7 +190,7 @@ def step_tensor(subject: Subject) -> Iterator[Problem]:
 
 
 def step_input(subject: Subject) -> Iterator[Problem]:
-    """Every input that a step's model requires is mapped."""
+    """Check that every input that a step's model requires is mapped."""
     for model, number, step, _, config in _steps(subject):
         for tensor in config.input:
             if not tensor.optional and tensor.name not in step.input_map:
@@ -204,7 +204,7 @@ def step_input(subject: Subject) -> Iterator[Problem]:
 
 
 def step_batch_size(subject: Subject) -> Iterator[Problem]:
-    """Every step's model takes the ensemble's largest batch."""
+    """Check that every step's model accepts the ensemble's largest batch."""
     for model, number, step, _, config in _steps(subject):
         largest = model.config.max_batch_size if model.config is not None else 0
         if 0 < config.max_batch_size < largest:
@@ -218,7 +218,7 @@ def step_batch_size(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_type(subject: Subject) -> Iterator[Problem]:
-    """Producer and consumers of a tensor agree on its data type."""
+    """Check that producer and consumers of a tensor agree on its data type."""
     for model, first, other in _pairs(subject):
         if first.data_type != other.data_type and first.data_type and other.data_type:
             yield Problem(
@@ -232,7 +232,7 @@ def tensor_type(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_shape(subject: Subject) -> Iterator[Problem]:
-    """Producer and consumers of a tensor can agree on its shape."""
+    """Check that producer and consumers of a tensor can agree on its shape."""
     for model, first, other in _pairs(subject):
         if not (_match(first.dims, other.dims) or _match(first.full_dims, other.full_dims)):
             yield Problem(
@@ -246,7 +246,7 @@ def tensor_shape(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_writers(subject: Subject) -> Iterator[Problem]:
-    """Every tensor is written by one step."""
+    """Check that every tensor is written by a single step."""
     for model, config in _ensembles(subject):
         steps = config.ensemble_scheduling.step
         written = Counter(tensor for step in steps for tensor in step.output_map.values())
@@ -262,7 +262,7 @@ def tensor_writers(subject: Subject) -> Iterator[Problem]:
 
 
 def tensor_unconnected(subject: Subject) -> Iterator[Problem]:
-    """Every tensor comes from an input or a step, and goes to a step or an output."""
+    """Check that every tensor comes from an input or a step, and goes to a step or an output."""
     for model, config in _ensembles(subject):
         steps = [step for step in config.ensemble_scheduling.step if step.input_map and step.output_map]
         if not steps:
@@ -293,8 +293,8 @@ def tensor_unconnected(subject: Subject) -> Iterator[Problem]:
             ),
             (
                 (written & ready) - read - outputs,
-                "is written by a step and read by nothing",
-                "remove it of output_map",
+                "is written by a step but never read",
+                "remove it from output_map",
             ),
         )
         for tensors, what, fix in faults:
@@ -309,7 +309,7 @@ def tensor_unconnected(subject: Subject) -> Iterator[Problem]:
 
 
 def _may_get_more(model: Model, listed: Sequence[str]) -> bool:
-    """Return whether the backend of a composing model may fill in tensors beyond the listed ones."""
+    """Return True if the backend of a composing model may add tensors to the listed ones."""
     return model.completes and not model.is_ensemble and (not listed or model.backend.adds_tensors)
 
 
@@ -320,7 +320,7 @@ def _ensembles(subject: Subject) -> Iterator[tuple[Model, ModelConfig]]:
 
 
 def _steps(subject: Subject) -> Iterator[tuple[Model, int, Any, Model, ModelConfig]]:
-    """Every step with its ensemble and number, its model, and that one's configuration if it was parsed."""
+    """Yield every step with its ensemble, number, model and the model's configuration, if all are known."""
     by_folder = {model.folder: (model, config) for model, config in subject.parsed()}
     for model, config in _ensembles(subject):
         for number, step in enumerate(config.ensemble_scheduling.step):
@@ -330,7 +330,7 @@ def _steps(subject: Subject) -> Iterator[tuple[Model, int, Any, Model, ModelConf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Use:
-    """The statement of one model about a tensor of the ensemble."""
+    """The use of an ensemble's tensor by one model."""
 
     tensor: str
     user: str
@@ -344,7 +344,7 @@ class _Use:
 
 
 def _pairs(subject: Subject) -> Iterator[tuple[Model, _Use, _Use]]:
-    """Each tensor's first use with every other: the ensemble's own word first, then the steps in order."""
+    """Yield each tensor's first use with every other; the ensemble's own comes first, then those of steps."""
     uses = _step_uses(subject)
     for model, config in _ensembles(subject):
         first = {use.tensor: use for use in reversed(list(_own_uses(model, config)))}
@@ -358,7 +358,7 @@ def _pairs(subject: Subject) -> Iterator[tuple[Model, _Use, _Use]]:
 def _own_uses(model: Model, config: ModelConfig) -> Iterator[_Use]:
     for tensor in (*config.input, *config.output):
         if not tensor.dims:
-            continue  # refused for that already
+            continue  # another check reports it
         yield _Use(
             tensor=tensor.name,
             user=f"the ensemble {model.folder!r}",
@@ -369,13 +369,13 @@ def _own_uses(model: Model, config: ModelConfig) -> Iterator[_Use]:
 
 
 def _step_uses(subject: Subject) -> dict[str, list[_Use]]:
-    """Return the statements of the steps about tensors, by the ensemble's folder."""
+    """Return the uses of tensors by the steps, by the ensemble's folder."""
     found: dict[str, list[_Use]] = {}
     for model, _, step, _, config in _steps(subject):
         uses = found.setdefault(model.folder, [])
         for mapped, tensors in ((step.input_map, config.input), (step.output_map, config.output)):
             for tensor in tensors:
-                if tensor.name in mapped and tensor.dims:  # without dims it is the backend that knows them
+                if tensor.name in mapped and tensor.dims:  # without dims, only the backend knows them
                     uses.append(
                         _Use(
                             tensor=mapped[tensor.name],
@@ -389,7 +389,7 @@ def _step_uses(subject: Subject) -> dict[str, list[_Use]]:
 
 
 def _way_back(start: str, steps: Mapping[str, Sequence[str]]) -> list[str]:
-    """The shortest way from an ensemble to itself; empty if there is none."""
+    """Return the shortest path from an ensemble to itself; empty if there is none."""
     ways = deque([[start]])
     seen = set()
     while ways:
@@ -414,7 +414,7 @@ class _Streams:
 def _stream_labels(
     config: ModelConfig, configs: Mapping[str, ModelConfig], *, seen: tuple[str, ...]
 ) -> _Streams:
-    """Follow the tensors in the order in which they get a value: each stream of responses has a number."""
+    """Find conflicts by numbering the streams of responses, and following the tensors as they get values."""
     labels = {tensor.name: 0 for tensor in config.input}
     waiting = [step for step in config.ensemble_scheduling.step if step.input_map and step.output_map]
     conflicts: list[str] = []
@@ -451,7 +451,7 @@ def _match(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def _ready(steps: list[Any], inputs: set[str]) -> set[str]:
-    """The tensors that have a value once no further step can run."""
+    """Return the tensors that have a value when no further step can run."""
     ready = set(inputs)
     waiting = list(steps)
     while True:

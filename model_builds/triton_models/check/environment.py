@@ -1,7 +1,7 @@
-"""Checks of the Python environments that models bring: what would not load, or load and answer nothing.
+"""Checks of Python environments in models: those that do not load, and those that give empty answers.
 
 GetPythonEnvironment in src/stub_launcher.cc and src/pb_env.cc of python_backend (main of 2026-07-17, read
-2026-11-21) take a folder as it is, and ask only whether it has bin/activate. The interpreter then looks for
+2026-11-21) use a folder directly, and only check that it has bin/activate. The interpreter then looks for
 python3 on PATH and for pyvenv.cfg next to it (Modules/getpath.py of CPython).
 """
 
@@ -34,8 +34,8 @@ class _Environment:
     """An unpacked environment of an artifact.
 
     Attributes:
-        model: The first model that runs in it.
-        path: Its folder in the layout.
+        model: The first model that uses it.
+        path: The path of its folder in the layout.
         pythons: The versions of Python that it has packages for.
     """
 
@@ -44,18 +44,18 @@ class _Environment:
     pythons: tuple[str, ...]
 
     def packages(self, python: str) -> str:
-        """The folder with the packages for a version of Python."""
+        """Return the folder with the packages for a version of Python."""
         return f"{self.path}/lib/python{python}/site-packages"
 
 
 def environment_outside(subject: Subject) -> Iterator[Problem]:
-    """An environment is in the artifact that names it."""
+    """Check that an environment is inside the artifact that names it."""
     for model, value in _named(subject):
         if _inside(subject, model, value) is None:
             yield subject.refuse(
                 model,
                 f"parameters: {_PARAMETER}",
-                f"the environment {value!r} is outside of the artifact",
+                f"the environment {value!r} is outside the artifact",
                 expected=f"{_MODEL_DIRECTORY}/environment; for steps also {_MODEL_DIRECTORY}/../environment",
                 why="the path does not exist on an endpoint",
                 fix="put the environment into the artifact",
@@ -63,7 +63,7 @@ def environment_outside(subject: Subject) -> Iterator[Problem]:
 
 
 def environment_files(subject: Subject) -> Iterator[Problem]:
-    """Triton and Python recognize an environment by its files."""
+    """Check that an environment has the files by which Triton and Python recognize it."""
     for each in _environments(subject):
         for name, why in (
             ("bin/activate", "Triton refuses the model"),
@@ -81,16 +81,16 @@ def environment_files(subject: Subject) -> Iterator[Problem]:
 
 
 def environment_python(subject: Subject) -> Iterator[Problem]:
-    """An environment is of the release's Python."""
+    """Check that an environment is for the release's Python."""
     release = subject.target.release
     for each in _environments(subject):
         if release is not None and release.python not in each.pythons:
-            had = f"is of Python {', '.join(each.pythons)}" if each.pythons else "has no lib/python3.X"
+            had = f"is for Python {', '.join(each.pythons)}" if each.pythons else "has no lib/python3.X"
             yield _problem(
                 subject,
                 f"{each.path}/lib",
                 f"the environment {each.path!r} {had}",
-                expected=f"Python {release.python}, which release {release.name} runs models with",
+                expected=f"Python {release.python}, with which release {release.name} runs models",
                 why="the model's process does not find its packages",
                 fix=f"build the model again for release {release.name}, or serve it with the release that it "
                 "was built for",
@@ -98,7 +98,7 @@ def environment_python(subject: Subject) -> Iterator[Problem]:
 
 
 def environment_numpy(subject: Subject) -> Iterator[Problem]:
-    """An environment has NumPy, and one that the release can use."""
+    """Check that an environment has a NumPy that the release can use."""
     release = subject.target.release
     below = release.numpy_below if release is not None else None
     for each in _environments(subject):
@@ -127,7 +127,7 @@ def environment_numpy(subject: Subject) -> Iterator[Problem]:
 
 
 def packed_environment(subject: Subject) -> Iterator[Problem]:
-    """An environment that is still packed is complete, of the release's Python, and has a NumPy for it."""
+    """Check that a packed environment is complete, for the release's Python, and has a suitable NumPy."""
     seen: set[str] = set()
     for model, value in _named(subject):
         path = _inside(subject, model, value)
@@ -140,7 +140,7 @@ def packed_environment(subject: Subject) -> Iterator[Problem]:
 
 
 def environment_wheel(subject: Subject) -> Iterator[Problem]:
-    """The packages of an environment are built for the images' platform and Python."""
+    """Check that the packages of an environment are built for the images' platform and Python."""
     for each in _environments(subject):
         for python in _pythons(subject, each):
             folder = each.packages(python)
@@ -157,12 +157,12 @@ def environment_wheel(subject: Subject) -> Iterator[Problem]:
                         f"{name.removesuffix('.dist-info')} is built for {', '.join(tags)}",
                         expected=f"a wheel for Python {python} on Linux x86-64 with glibc",
                         why="the import fails, and the model does not load",
-                        fix="declare the environment as Wheels: pip then fetches wheels for the image",
+                        fix="declare the environment as Wheels, so that pip downloads wheels for the image",
                     )
 
 
 def _named(subject: Subject) -> Iterator[tuple[Model, str]]:
-    """The Python models that name an environment relative to their directory, with what they say."""
+    """Yield the Python models with an environment relative to their directory, and its given path."""
     for model, config in subject.having("parameters"):
         if model.backend.name == "python" and _PARAMETER in config.parameters:
             value = config.parameters[_PARAMETER].string_value
@@ -175,7 +175,7 @@ def _inside(subject: Subject, model: Model, value: str) -> str | None:
 
 
 def _environments(subject: Subject) -> Iterator[_Environment]:
-    """Every unpacked environment, once."""
+    """Yield every unpacked environment once."""
     seen: set[str] = set()
     for model, value in _named(subject):
         path = _inside(subject, model, value)
@@ -187,7 +187,7 @@ def _environments(subject: Subject) -> Iterator[_Environment]:
 
 
 def _pythons(subject: Subject, environment: _Environment) -> tuple[str, ...]:
-    """The Pythons whose packages are looked at: the release's, or each one where it is not known."""
+    """Return the Python versions to check: the release's, or all of them if the release is unknown."""
     release = subject.target.release
     if release is None:
         return environment.pythons
@@ -195,12 +195,12 @@ def _pythons(subject: Subject, environment: _Environment) -> tuple[str, ...]:
 
 
 def _leads_elsewhere(subject: Subject, folder: str) -> bool:
-    """Return whether a .pth file may add more folders with packages."""
+    """Return True if a .pth file may add more folders with packages."""
     return any(path.endswith(".pth") and posixpath.dirname(path) == folder for path in subject.layout.files)
 
 
 def _loads(tag: str, python: str) -> bool:
-    """Return whether a package with a tag can be imported. A local build has the tag linux_x86_64."""
+    """Return True if a package with this tag can be imported. Local builds have the tag linux_x86_64."""
     return tag.count("-") == 2 and loads_in(tag.replace("-linux_", "-manylinux_"), python)  # noqa: PLR2004
 
 

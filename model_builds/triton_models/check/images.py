@@ -1,7 +1,7 @@
-"""Checks of what the image brings: the backends and their libraries, and agents of the model repository.
+"""Checks of parts that the image must have: backends with their libraries, and repository agents.
 
-The server looks for a backend as GetBackendLibraryProperties of Triton core says (src/backend_model.cc), and
-for an agent as CreateAgent does (src/repo_agent.cc); r25.09, read 2026-11-22.
+They follow GetBackendLibraryProperties (src/backend_model.cc) for backends and CreateAgent
+(src/repo_agent.cc) for agents, in Triton core r25.09, read 2026-11-22.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PYTHON_LIBRARY = "model.py"
 
 
 def backend_unknown(subject: Subject) -> Iterator[Problem]:
-    """The image has the backend, or the model brings its library."""
+    """Check that the image has the backend, or the model contains its library."""
     target = subject.target
     known = backends(target.release, cpu=target.gpu_count == 0)
     for model, config in subject.served():
@@ -41,7 +41,7 @@ def backend_unknown(subject: Subject) -> Iterator[Problem]:
         ):
             continue
         if target.endpoint is None and not close_to(name, known, cutoff=CLOSER):
-            continue  # it may be the server's own
+            continue  # it may be a custom backend of that server
         image = f"the image of release {target.release.name}" if target.release else "Triton's images"
         elsewhere = (
             f'put libtriton_{name}.so into the model, or name it in "{CUSTOM_IMAGE_ADDS}" of {BUILD_FILE}'
@@ -57,7 +57,7 @@ def backend_unknown(subject: Subject) -> Iterator[Problem]:
 
 
 def runtime(subject: Subject) -> Iterator[Problem]:
-    """The library that runs the model is one that the container has, or the model brings."""
+    """Check that the image or the model has the library named by `runtime`."""
     for model, config in subject.having("runtime"):
         libraries = BACKEND_LIBRARIES.get(model.backend.name, ())
         if not config.runtime or config.runtime in libraries or not libraries:
@@ -73,7 +73,7 @@ def runtime(subject: Subject) -> Iterator[Problem]:
 
 
 def repository_agent(subject: Subject) -> Iterator[Problem]:
-    """Agents of the model repository are listed, have names, and are there."""
+    """Check that repository agents are listed, have names, and exist."""
     known = REPOSITORY_AGENTS | added(subject.record)
     for model, config in subject.having("model_repository_agents"):
         names = [agent.name for agent in config.model_repository_agents.agents]
@@ -92,7 +92,7 @@ def repository_agent(subject: Subject) -> Iterator[Problem]:
 
 
 def _brings_library(subject: Subject, model: Model, config: ModelConfig) -> bool:
-    """Return whether the backend's library is in the model. A backend in Python can only be in the image."""
+    """Return True if the backend's library is in the model, which is impossible for backends in Python."""
     name = config.runtime or f"libtriton_{model.backend.name}.so"
     folders = [model.path, *(posixpath.join(model.path, str(each)) for each in model.available_versions())]
     return name != _PYTHON_LIBRARY and any(

@@ -1,7 +1,7 @@
-"""Checks of what the code of Python models imports: the image has it, the environment or the model.
+"""Checks of the imports of Python models: the image, the environment or the model must have the modules.
 
-StubSetup in src/pb_stub.cc of python_backend (r25.09, read 2026-11-22) lets a model import what is in its
-version folder and in its directory.
+StubSetup in src/pb_stub.cc of python_backend (r25.09, read 2026-11-22) lets a model import modules from its
+version folder and its directory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IMPORT_ERRORS = frozenset({"BaseException", "Exception", "ImportError", "Module
 
 
 def python_import(subject: Subject) -> Iterator[Problem]:
-    """Yield the imports of model.py that would fail. A portable model runs in the rehearsal's own Python."""
+    """Check that the imports of model.py work. Portable models are skipped: they run in another Python."""
     if subject.record.get("left_out"):
         return
     for model, config in subject.served():
@@ -50,7 +50,7 @@ def python_import(subject: Subject) -> Iterator[Problem]:
 
 
 def imported(code: bytes) -> set[str]:
-    """The top-level modules that code needs: what it imports, except where it handles a failure."""
+    """Return the top-level modules that code imports, except where it handles a failed import."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError):
@@ -70,7 +70,7 @@ def _imports(node: ast.AST) -> Iterator[str]:
 
 
 def _is_guarded(node: ast.AST) -> bool:
-    """Return whether code works without what it imports there."""
+    """Return True if the code works even if the imports in this node fail or do not run."""
     if isinstance(node, ast.Try):
         return any(map(_handles_missing, node.handlers))
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
@@ -83,12 +83,12 @@ def _handles_missing(handler: ast.ExceptHandler) -> bool:
 
 
 def _always(subject: Subject) -> set[str]:
-    """Return the modules that any model can import: those of Python and of the image."""
+    """Return the modules that every model can import: those of Python and of the image."""
     return set(sys.stdlib_module_names) | python_packages(subject.target.release) | added(subject.record)
 
 
 def _environment(subject: Subject, model: Model, config: ModelConfig) -> tuple[str, ...] | None:
-    """The folders of a model's environment with modules; None if they are not to be seen."""
+    """Return the folders with modules in a model's environment; None if the environment is not visible."""
     if _ENVIRONMENT not in config.parameters:
         return ()
     value = config.parameters[_ENVIRONMENT].string_value
@@ -100,7 +100,7 @@ def _environment(subject: Subject, model: Model, config: ModelConfig) -> tuple[s
 
 
 def _missing(subject: Subject, names: set[str], folders: Sequence[str]) -> list[str]:
-    """The modules that are in none of some folders; all are, where a .pth file leads elsewhere."""
+    """Return the modules missing from these folders; none if a .pth file may lead to other folders."""
     files, children = subject.layout.files, subject.layout.children
     absent = {
         name

@@ -1,7 +1,7 @@
 """Checks of instance groups.
 
 They follow NormalizeInstanceGroup and ValidateInstanceGroup of Triton core (src/model_config_utils.cc,
-release 24.10, read 2026-11-21). Which GPUs the host has is known with its instance type.
+release 24.10, read 2026-11-21). The number of GPUs follows from the instance type, if that is given.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from triton_models.config.pbtxt import schema
 
 _SOURCE = "2026-11-21: Triton core 24.10, src/model_config_utils.cc"
 
-# As std::stoi reads it: a number in front is enough.
+# Like std::stoi, which reads a leading number and ignores the rest.
 _INDEX = re.compile(r"\s*([+-]?[0-9]+)")
 _MAX_INDEX = 2**31 - 1
 
-# Of the types that AWS lists for multi-model endpoints; the constructs refuse others (`multi-model-one-gpu`).
+# The types that AWS lists for multi-model endpoints have one; the constructs refuse others
+# (`multi-model-one-gpu`).
 # https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-support.html, read 2026-11-21.
 _MULTI_MODEL_GPUS = 1
 
 
 def instance_kind(subject: Subject) -> Iterator[Problem]:
-    """A group that names GPUs runs on GPUs."""
+    """Check that groups have a valid kind, and name GPUs only if they run on GPUs."""
     kinds = schema().ModelInstanceGroup.Kind
     named = kinds.DESCRIPTOR.values_by_number
     for model, config in subject.served():
@@ -38,7 +39,7 @@ def instance_kind(subject: Subject) -> Iterator[Problem]:
                     where,
                     f"an instance_group of the kind {group.kind}",
                     expected=f"one of {', '.join(kinds.keys())}",
-                    fix="remove kind: the server chooses",
+                    fix="remove kind, so that the server chooses",
                 )
             elif group.gpus and named[group.kind].name in {"KIND_CPU", "KIND_MODEL"}:
                 yield subject.refuse(
@@ -59,7 +60,7 @@ def instance_kind(subject: Subject) -> Iterator[Problem]:
 
 
 def instance_gpu(subject: Subject) -> Iterator[Problem]:
-    """The GPUs that a group names are on the machine, and one that needs a GPU has one."""
+    """Check that the machine has the GPUs that a group names or needs."""
     count = subject.target.gpu_count
     if count is None and subject.target.endpoint == MULTI_MODEL_ENDPOINT:
         count = _MULTI_MODEL_GPUS
@@ -82,11 +83,11 @@ def instance_gpu(subject: Subject) -> Iterator[Problem]:
 
 
 def instance_profile(subject: Subject) -> Iterator[Problem]:
-    """Optimization profiles are numbers, and TensorRT's."""
+    """Check that optimization profiles are numbers, and only used with TensorRT."""
     for model, config in subject.served():
         for number, group in enumerate(config.instance_group):
             wrong = [profile for profile in group.profile if not _is_index(profile)]
-            known = bool(model.backend.name)  # otherwise another check refuses it
+            known = bool(model.backend.name)  # otherwise another check reports it
             foreign = bool(group.profile) and known and model.backend.platform != "tensorrt_plan"
             if foreign or wrong:
                 yield subject.refuse(

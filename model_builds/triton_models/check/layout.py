@@ -1,4 +1,4 @@
-"""Checks of folders and files: what Triton must find in a model directory."""
+"""Checks of folders and files that Triton must find in a model directory."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _LFS_POINTER_BYTES = range(100, 300)  # three short lines: a version, a digest a
 
 
 def no_model(subject: Subject) -> Iterator[Problem]:
-    """There is something to load."""
+    """Check that there is a model to load."""
     if not (subject.models or subject.unconfigured() or _nested(subject)):
         yield Problem(
             what="no model directory",
             where=subject.layout.where,
             expected=f"a folder with {CONFIG_FILE} and a version folder such as 1/",
             why="there is nothing to load",
-            fix="`fleet build NAME` writes one",
+            fix="run `fleet build NAME`, which writes one",
         )
 
 
 def too_deep(subject: Subject) -> Iterator[Problem]:
-    """Model directories are at the top, not below another folder."""
+    """Check that model directories are at the top, not below another folder."""
     nested = _nested(subject)
     if nested and not subject.models:
         yield Problem(
@@ -44,14 +44,14 @@ def too_deep(subject: Subject) -> Iterator[Problem]:
             where=subject.layout.where,
             expected="model directories at the top",
             why="Triton and SageMaker look for models only in the top-level folders",
-            fix=f"give {posixpath.join(subject.layout.where, posixpath.dirname(nested[0]))} instead"
+            fix=f"use {posixpath.join(subject.layout.where, posixpath.dirname(nested[0]))} instead"
             if subject.layout.sources
-            else "pack the folder that holds the model directories",
+            else "pack the folder that contains the model directories",
         )
 
 
 def config_missing(subject: Subject) -> Iterator[Problem]:
-    """Every model directory has a configuration, unless the backend makes one."""
+    """Check that every model directory has a configuration, unless the backend generates one."""
     if subject.target.auto_complete:
         for model in subject.models:
             if (
@@ -77,7 +77,7 @@ def config_missing(subject: Subject) -> Iterator[Problem]:
 
 
 def config_syntax(subject: Subject) -> Iterator[Problem]:
-    """Every configuration can be parsed."""
+    """Check that every configuration can be parsed."""
     yield from subject.unreadable
 
 
@@ -98,7 +98,7 @@ def build_record(subject: Subject) -> Iterator[Problem]:
             known=tuple(RELEASES),
             why="its server may not load the model's plans, environments and backends",
         )
-    # Several leave the GPU open anyway, see `CheckTarget.with_record`.
+    # With several GPUs, the target's GPU is None anyway: see `CheckTarget.with_record`.
     if len(gpus) == 1 and subject.target.gpu is None:
         yield _unknown_in_record(
             subject, "gpu", "GPU", gpus[0], known=tuple(GPUS), why="the serving GPU may not load its plans"
@@ -106,7 +106,7 @@ def build_record(subject: Subject) -> Iterator[Problem]:
 
 
 def version_missing(subject: Subject) -> Iterator[Problem]:
-    """Every model has a version that its policy makes available."""
+    """Check that every model has a version that its policy makes available."""
     for model in subject.models:
         if not (model.available_versions() or model.is_replaced):
             what, expected, fix = _no_version(subject, model)
@@ -121,7 +121,7 @@ def version_missing(subject: Subject) -> Iterator[Problem]:
 
 
 def version_number_size(subject: Subject) -> Iterator[Problem]:
-    """A version's number is one that a server can count to."""
+    """Check that the server can represent the number of every version."""
     for model in subject.models:
         for name in subject.layout.children(model.path):
             number = version_number(name)
@@ -136,7 +136,7 @@ def version_number_size(subject: Subject) -> Iterator[Problem]:
 
 
 def model_file_missing(subject: Subject) -> Iterator[Problem]:
-    """Every available version holds what its backend opens."""
+    """Check that every available version has the file that its backend opens."""
     for model, config in subject.served():
         names = _opened(subject, model)
         # A file for a compute capability replaces the default one on that GPU, so the default may be absent.
@@ -151,7 +151,7 @@ def model_file_missing(subject: Subject) -> Iterator[Problem]:
 
 
 def label_file(subject: Subject) -> Iterator[Problem]:
-    """The files of labels that outputs name are there."""
+    """Check that the label files of outputs exist."""
     for model, config in subject.parsed():
         labeled: set[str] = set()
         for output in config.output:
@@ -164,13 +164,13 @@ def label_file(subject: Subject) -> Iterator[Problem]:
                 yield subject.refuse(
                     model,
                     where,
-                    f"two files of labels for {output.name!r}",
+                    f"two label files for {output.name!r}",
                     expected="one",
                     fix="list the output once",
                 )
             labeled.add(output.name)
             if refuses_outside(subject.target.release, name):
-                continue  # wherever it is: see `release.label_outside`
+                continue  # `release.label_outside` reports it
             if path is not None and path not in subject.layout.files:
                 folder = path in subject.layout.directories
                 yield subject.refuse(
@@ -178,13 +178,13 @@ def label_file(subject: Subject) -> Iterator[Problem]:
                     where,
                     f"{name!r} is a folder" if folder else f"there is no file {name!r}",
                     expected=f"a text file {path}, with one label per line",
-                    why="it ends the server" if folder else "Triton refuses the model",
+                    why="it crashes the server" if folder else "Triton refuses the model",
                     fix="put it next to config.pbtxt, or remove label_filename",
                 )
 
 
 def lfs_pointer(subject: Subject) -> Iterator[Problem]:
-    """A model's file is the file, and not what stands for it in Git."""
+    """Check that a model's file is the file itself, not a Git LFS pointer."""
     for model, config in subject.served():
         names = (*_opened(subject, model), *config.cc_model_filenames.values())
         for version in model.available_versions():
@@ -203,7 +203,7 @@ def lfs_pointer(subject: Subject) -> Iterator[Problem]:
 
 
 def _opened(subject: Subject, model: Model) -> tuple[str, ...]:
-    """The files of which a model's backend opens one in a version folder; empty if it may need none."""
+    """Return the files of which the backend opens one in a version folder; empty if it may need none."""
     config, backend = model.config, model.backend.name
     named = config.default_model_filename if config is not None else ""
     if named:
@@ -230,26 +230,26 @@ def _unknown_in_record(
 
 
 def _no_version(subject: Subject, model: Model) -> tuple[str, str, str]:
-    """Return the mistake in version folders of which none is available, the right form, and the fix."""
+    """Return what is wrong if no version is available, the expected form, and the fix."""
     expected = "a folder with a number as its name, such as 1/, for ensembles as well"
     if model.versions:
         return (
             f"no version of {model.folder!r} is available under its version_policy",
             f"a policy that makes one of {', '.join(map(str, model.versions))} available",
-            "remove version_policy, or name an existing version in it",
+            "remove version_policy, or use an existing version in it",
         )
     for name in subject.layout.children(model.path):
         if len(name) > 1 and name.startswith("0") and name.isascii() and name.isdecimal():
             return (
                 f"no version folder in {model.folder!r}; {name!r} begins with a zero",
                 expected,
-                f"rename {name}/ to {name.lstrip('0') or '0'}/: Triton accepts no leading zero",
+                f"rename {name}/ to {name.lstrip('0') or '0'}/: Triton does not accept a leading zero",
             )
     content = "an empty file .keep" if model.is_ensemble else "the model's file"
     return (
         f"no version folder in {model.folder!r}",
         expected,
-        f"make {posixpath.join(model.path, '1')}/ and put {content} into it",
+        f"create {posixpath.join(model.path, '1')}/ and put {content} into it",
     )
 
 
@@ -274,7 +274,7 @@ def _file_missing(subject: Subject, model: Model, *, folder: str, names: tuple[s
 
 
 def _nested(subject: Subject) -> tuple[str, ...]:
-    """Folders one level down that hold a configuration."""
+    """Return the folders one level down that contain a configuration."""
     if subject.models:
         return ()
     return tuple(

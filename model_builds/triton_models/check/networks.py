@@ -1,8 +1,8 @@
-"""Checks of the files of networks: an ONNX or TorchScript file is what its configuration says, and loads.
+"""Checks of network files: an ONNX or TorchScript file must match its configuration and be loadable.
 
-ValidateInputs, ValidateOutputs and CompareDimsSupported of onnxruntime_backend (src/onnxruntime.cc and
-src/onnxruntime_utils.cc, r25.09) and of pytorch_backend (src/libtorch.cc, r25.09), read 2026-11-22. A file
-that cannot be read is left to the backend; a TorchScript file in an archive is not looked into.
+They follow ValidateInputs, ValidateOutputs and CompareDimsSupported of onnxruntime_backend
+(src/onnxruntime.cc and src/onnxruntime_utils.cc, r25.09) and of pytorch_backend (src/libtorch.cc, r25.09),
+read 2026-11-22. Unreadable files are left to the backend, and TorchScript files in archives are not checked.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from triton_models.config.pbtxt import ModelConfig
 _SOURCE = "2026-11-22: onnxruntime_backend and pytorch_backend r25.09, src/onnxruntime.cc and src/libtorch.cc"
 
 _DEFAULT = {"onnxruntime": "model.onnx", "pytorch": "model.pt"}
-_OF_ARCHIVES = 1 << 29  # bytes of a packed file that is looked into, all of it in memory
-_KEPT = 8  # files whose head is remembered: each check looks at them
+_OF_ARCHIVES = 1 << 29  # maximum bytes of a packed file to check, because it is read into memory
+_KEPT = 8  # number of cached heads, because several checks need them
 _COMPARED = "the backend compares them, and refuses the model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """The file of a network, with the configuration that it is served with."""
+    """The file of a network, with the configuration that serves it."""
 
     subject: Subject
     model: Model
@@ -41,20 +41,20 @@ class _File:
 
     @property
     def place(self) -> str:
-        """The file, as an error names it."""
+        """The name of the file for messages."""
         return self.subject.layout.place(self.path)
 
     def refuse(self, part: str, what: str, *, expected: str, fix: str, why: str = _COMPARED) -> Problem:
-        """A problem with a part of the configuration."""
+        """Return a problem with a part of the configuration."""
         return self.subject.refuse(self.model, part, what, expected=expected, why=why, fix=fix)
 
 
 def onnx_version(subject: Subject) -> Iterator[Problem]:
-    """The release's ONNX Runtime reads an ONNX file's format and operators."""
+    """Check that the release's ONNX Runtime can read an ONNX file's format and operators."""
     release = subject.target.release
     if release is None:
         return
-    reads = f"which ONNX Runtime {release.onnxruntime} of release {release.name} reads"
+    reads = f"the limit of ONNX Runtime {release.onnxruntime} in release {release.name}"
     for file, head in _onnx(subject):
         for what, given, most, fix in (
             ("IR version", head.ir_version, release.onnx_ir_version, "set its ir_version to {}, and save it"),
@@ -62,7 +62,7 @@ def onnx_version(subject: Subject) -> Iterator[Problem]:
         ):
             if given > most:
                 yield Problem(
-                    what=f"an ONNX file of {what} {given}",
+                    what=f"an ONNX file with {what} {given}",
                     where=file.place,
                     expected=f"at most {most}, {reads}",
                     why="ONNX Runtime refuses the file, and the model does not load",
@@ -71,7 +71,7 @@ def onnx_version(subject: Subject) -> Iterator[Problem]:
 
 
 def onnx_tensor(subject: Subject) -> Iterator[Problem]:
-    """The tensors of a configuration are those of its ONNX file."""
+    """Check that a configuration has the tensors of its ONNX file."""
     for file, head in _onnx(subject):
         inputs = head.signature.inputs
         yield from _compared(file, "input", inputs, head.constants)
@@ -88,7 +88,7 @@ def onnx_tensor(subject: Subject) -> Iterator[Problem]:
 
 
 def torchscript_tensor(subject: Subject) -> Iterator[Problem]:
-    """A configuration has as many tensors as a TorchScript file's forward()."""
+    """Check that a configuration has as many tensors as a TorchScript file's forward()."""
     for file in _files(subject, "pytorch"):
         source = subject.layout.sources.get(file.path)
         if source is None or file.model.backend.platform != "pytorch_libtorch":
@@ -105,7 +105,7 @@ def torchscript_tensor(subject: Subject) -> Iterator[Problem]:
         if forward and forward.outputs is not None and len(file.config.output) > forward.outputs:
             yield file.refuse(
                 "output",
-                f"{len(file.config.output)} outputs of a forward() that returns {forward.outputs}",
+                f"{len(file.config.output)} outputs for a forward() that returns {forward.outputs}",
                 expected=f"at most {forward.outputs}",
                 why="every request fails: the network has no such output",
                 fix="list the outputs of forward()",
@@ -154,7 +154,7 @@ def _onnx(subject: Subject) -> Iterator[tuple[_File, OnnxHead]]:
 
 
 def _files(subject: Subject, backend: str) -> Iterator[_File]:
-    """The files that a backend opens, of every version that is served."""
+    """Yield the files that a backend opens, for every version that is served."""
     for model, config in subject.served():
         if model.backend.name != backend:
             continue
@@ -180,12 +180,12 @@ def _read(subject: Subject, path: str) -> OnnxHead | None:
 
 @functools.lru_cache(_KEPT)
 def _read_file(path: Path, *_: int) -> OnnxHead | None:
-    """The head of a file of that size and time of change."""
+    """Return the head of a file; size and modification time are only keys of the cache."""
     return read_onnx_file(path)
 
 
 def _fed_by_triton(config: ModelConfig) -> set[str]:
-    """The inputs of a network that no request brings."""
+    """Return the inputs of a network that are not part of requests."""
     sequences = config.sequence_batching
     return {
         *(name for each in config.batch_input for name in each.target_name),
@@ -195,7 +195,7 @@ def _fed_by_triton(config: ModelConfig) -> set[str]:
 
 
 def _fits(declared: Any, own: NetworkTensor, *, batches: bool) -> bool:
-    """Return whether the dims of a tensor fit the file's. They may fix what the file leaves open."""
+    """Return True if the dims of a tensor fit the file's, whose variable sizes they may fix."""
     if not own.dims or (hasattr(declared, "allow_ragged_batch") and declared.allow_ragged_batch):
         return True
     sizes = [-1, *_dims(declared)] if batches else list(_dims(declared))
@@ -205,7 +205,7 @@ def _fits(declared: Any, own: NetworkTensor, *, batches: bool) -> bool:
 
 
 def _dims(tensor: Any) -> Sequence[int]:
-    """Return the shape that the network gets: behind the reshape, if there is a reshape."""
+    """Return the shape that the network gets: after the reshape, if there is one."""
     return tuple(tensor.reshape.shape if tensor.HasField("reshape") else tensor.dims)
 
 

@@ -1,9 +1,9 @@
-"""Checks of what a backend reads: its parameters, its accelerators and its types.
+"""Checks of settings that backends read: parameters, accelerators and types.
 
 Sources, read 2026-11-21: src/onnxruntime.cc of onnxruntime_backend (24.10 and main), src/tensorrt_utils.cc of
 tensorrt_backend, src/python_be.cc of python_backend and src/libtorch.cc of pytorch_backend (24.10);
 src/metric_model_reporter.cc of Triton core (24.10), and ValidateModelMetrics in its src/model_config_utils.cc
-(main of 2026-06-09). What ends the server was tried on the bundled one.
+(main of 2026-06-09). Settings that crash the server were tested on the bundled one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SOURCE = (
     "2026-11-21: onnxruntime_backend, tensorrt_backend, python_backend and pytorch_backend 24.10, Triton core"
 )
 
-# Parameters of the ONNX Runtime backend that must be a number or yes or no.
+# Parameters of the ONNX Runtime backend that must be numbers or switches.
 _NUMBERS = ("execution_mode", "inter_op_thread_count", "intra_op_thread_count")
 _SWITCHES = ("enable_mem_arena", "enable_mem_pattern")
 _SAID = frozenset({"true", "false", "on", "off", "1", "0"})
@@ -69,12 +69,13 @@ _PRECISIONS = frozenset({"FP32", "FP16", "BF16", "INT8"})
 _GPU_ACCELERATORS = frozenset({"cuda", "tensorrt"})
 _CPU_ACCELERATORS = frozenset({"openvino"})
 
-# Core puts an underscore in front and makes a label of it: src/metric_model_reporter.cc.
+# Core adds an underscore in front and uses the tag as a label: src/metric_model_reporter.cc.
 _METRIC_TAG = re.compile(r"(?!_)[A-Za-z0-9_]*")
 
-# INVALID_CHARS in src/pb_utils.h of python_backend, branches r25.08 to r26.07 and not r25.07, read
-# 2026-11-22. StubLauncher::Launch looks for them in the name of the model and of each instance, which begins
-# with its group's; not in the path of an environment. The region of shared memory is named by the server.
+# INVALID_CHARS in src/pb_utils.h of python_backend, branches r25.08 to r26.07 but not r25.07, read
+# 2026-11-22. StubLauncher::Launch refuses them in the name of the model and of each instance, which begins
+# with the group's name. It does not check the path of an environment, and the server names the region of
+# shared memory.
 _REFUSED_IN_NAMES = frozenset(";|&$`<>()[]{}\\\"'*?~#!")
 _NAMES_CHECKED_SINCE = "25.08"
 
@@ -82,7 +83,7 @@ _MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 
 
 def plan_type(subject: Subject) -> Iterator[Problem]:
-    """A plan's tensors have types that TensorRT has."""
+    """Check that TensorRT supports the types of a plan's tensors."""
     for model, config in subject.served():
         if model.backend.name != "tensorrt":
             continue
@@ -94,12 +95,12 @@ def plan_type(subject: Subject) -> Iterator[Problem]:
                         f"{part} {tensor.name!r}",
                         f"{part} {tensor.name!r} of a plan is {type_name(tensor.data_type)}",
                         expected=f"one of {', '.join(sorted(PLAN_TYPES))}",
-                        fix="write the type that the plan's tensor has",
+                        fix="write the type of the plan's tensor",
                     )
 
 
 def onnxruntime_parameter(subject: Subject) -> Iterator[Problem]:
-    """Parameters of ONNX Runtime can be read."""
+    """Check that parameters of ONNX Runtime have valid values."""
     for model, config in subject.having("parameters"):
         if model.backend.name != "onnxruntime":
             continue
@@ -129,7 +130,7 @@ def onnxruntime_parameter(subject: Subject) -> Iterator[Problem]:
 
 
 def accelerator(subject: Subject) -> Iterator[Problem]:
-    """Accelerators of ONNX Runtime are ones that it has, with parameters that it knows."""
+    """Check that accelerators of ONNX Runtime and their parameters exist."""
     for model, config in subject.having("optimization"):
         if model.backend.name != "onnxruntime":
             continue
@@ -148,7 +149,7 @@ def accelerator(subject: Subject) -> Iterator[Problem]:
 
 
 def python_parameter(subject: Subject) -> Iterator[Problem]:
-    """Parameters of the Python backend can be read, and an environment in the model is there."""
+    """Check that parameters of the Python backend are valid, and that an environment in the model exists."""
     for model, config in subject.having("parameters"):
         if model.backend.name != "python":
             continue
@@ -165,10 +166,10 @@ def python_parameter(subject: Subject) -> Iterator[Problem]:
 
 
 def python_file(subject: Subject) -> Iterator[Problem]:
-    """The file of a Python model is a Python file."""
+    """Check that the file of a Python model is a Python file."""
     for model, config in subject.having("default_model_filename"):
         name = config.default_model_filename
-        # Triton asks only whether the last letter is one of these three.
+        # Triton only checks that the last character is one of these three.
         if model.backend.name == "python" and name[-1] not in ".py":
             yield subject.refuse(
                 model,
@@ -180,7 +181,7 @@ def python_file(subject: Subject) -> Iterator[Problem]:
 
 
 def python_name(subject: Subject) -> Iterator[Problem]:
-    """The names that a Python model's process gets have no character that a shell reads."""
+    """Check that the names passed to a Python model's process have no special characters of a shell."""
     release = subject.target.release
     if release is None or release.name < _NAMES_CHECKED_SINCE:
         return
@@ -195,15 +196,15 @@ def python_name(subject: Subject) -> Iterator[Problem]:
                 yield subject.refuse(
                     model,
                     where,
-                    f"the name {name!r} has {' '.join(refused)}",
+                    f"the name {name!r} contains {' '.join(refused)}",
                     expected=f"a name without {' '.join(sorted(_REFUSED_IN_NAMES))}",
-                    why=f"from release {_NAMES_CHECKED_SINCE} on: Invalid stub name",
+                    why=f"releases since {_NAMES_CHECKED_SINCE} refuse it: Invalid stub name",
                     fix="rename it" if where == "name" else "rename the group, or remove its name",
                 )
 
 
 def pytorch_output(subject: Subject) -> Iterator[Problem]:
-    """A TorchScript model lists its outputs, because the file does not name them."""
+    """Check that a TorchScript model lists its outputs, because the file does not name them."""
     for model, config in subject.served():
         torchscript = model.backend.name == "pytorch" and config.runtime != "model.py"
         if torchscript and not config.output and model.text is not None:
@@ -217,7 +218,7 @@ def pytorch_output(subject: Subject) -> Iterator[Problem]:
 
 
 def metric_tag(subject: Subject) -> Iterator[Problem]:
-    """Metric tags can be labels of metrics."""
+    """Check that metric tags are valid labels of metrics."""
     for model, config in subject.having("metric_tags"):
         for name in sorted(config.metric_tags):
             if not _METRIC_TAG.fullmatch(name):
@@ -232,7 +233,7 @@ def metric_tag(subject: Subject) -> Iterator[Problem]:
 
 
 def model_metrics(subject: Subject) -> Iterator[Problem]:
-    """Metrics that a model changes are named, with the buckets they get."""
+    """Check that metrics changed by a model have a name and buckets."""
     for model, config in subject.having("model_metrics"):
         for control in config.model_metrics.metric_control:
             if not control.metric_identifier.family or not control.histogram_options.buckets:
@@ -251,7 +252,7 @@ def _environment(subject: Subject, model: Model, config: ModelConfig) -> Iterato
         return
     value = config.parameters[name].string_value
     if not value.startswith(_MODEL_DIRECTORY):
-        return  # somewhere on the host
+        return  # outside the model, on the host
     path = subject.inside(model, value.removeprefix(_MODEL_DIRECTORY).lstrip("/") or ".")
     if path is not None and not subject.layout.has(path):
         yield subject.refuse(
@@ -264,7 +265,7 @@ def _environment(subject: Subject, model: Model, config: ModelConfig) -> Iterato
 
 
 def _named(config: ModelConfig) -> Iterator[tuple[int, Any]]:
-    """The instance groups that have names, with their numbers."""
+    """Return the instance groups that have names, with their numbers."""
     return ((number, group) for number, group in enumerate(config.instance_group) if group.name)
 
 

@@ -1,8 +1,8 @@
-"""Checks of a known release and GPU: models that a server of that release cannot load.
+"""Checks for a known release and GPU: models that a server of that release cannot load.
 
-Backends that left: facts of the release notes of 25.03. Fields: protobuf/model_config.proto of
-triton-inference-server/common, branch by branch. Labels outside: src/model.cc of Triton core, branch r26.02.
-All read 2026-11-21. The rest is in `releases`.
+Removed backends: the release notes of 25.03. Fields: protobuf/model_config.proto in each branch of
+triton-inference-server/common. Label files outside a model: src/model.cc of Triton core, branch r26.02.
+All read 2026-11-21. For the rest, see `releases`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from triton_models.facts.releases import RELEASES, REMOVED_BACKENDS, Release
 
 _SOURCE = "2026-11-21: NVIDIA's release notes, model_config.proto of each branch, core/src/model.cc of r26.02"
 
-# Field -> the first release that knows it. An older one refuses the whole file.
+# The first release that knows a field. Older releases refuse the entire file.
 NEW_FIELDS: Mapping[str, str] = MappingProxyType(
     {"model_metrics": "24.11", "ensemble_scheduling.max_inflight_requests": "25.11"}
 )
 _LABELS_STAY_INSIDE = "26.02"
 
-# TensorRT 10 is the first whose plans take and give INT64 (server issue 7307).
+# TensorRT 10 is the first whose plans have INT64 inputs and outputs (server issue 7307).
 _INT64_TENSORRT = 10
 
 
 def backend_removed(subject: Subject) -> Iterator[Problem]:
-    """The release has the backend."""
+    """Check that the release has the backend."""
     release = subject.target.release
     for model, _ in subject.served():
         removed = REMOVED_BACKENDS.get(model.backend.name)
@@ -50,7 +50,7 @@ def backend_removed(subject: Subject) -> Iterator[Problem]:
 
 
 def new_field(subject: Subject) -> Iterator[Problem]:
-    """The release knows every field."""
+    """Check that the release knows every field."""
     release = subject.target.release
     if release is None:
         return
@@ -61,28 +61,28 @@ def new_field(subject: Subject) -> Iterator[Problem]:
                     model,
                     field,
                     f"{field} with release {release.name}",
-                    expected=f"that from release {since} on",
+                    expected=f"this field only in release {since} or newer",
                     why="the release refuses unknown fields",
                     fix="remove it, or serve with a newer release",
                 )
 
 
 def label_outside(subject: Subject) -> Iterator[Problem]:
-    """Files of labels lie in the model's directory."""
+    """Check that label files are in the model's directory."""
     for model, config in subject.parsed():
         for output in config.output:
             if refuses_outside(subject.target.release, output.label_filename):
                 yield subject.refuse(
                     model,
                     f"output {output.name!r}: label_filename",
-                    f"{output.label_filename!r} is outside of the model's directory",
+                    f"{output.label_filename!r} is outside the model's directory",
                     expected="a file inside it",
                     fix="move the file into the model's directory, and change its path",
                 )
 
 
 def refuses_outside(release: Release | None, label_filename: str) -> bool:
-    """Return whether a release refuses a file of labels for its place, even if the file exists."""
+    """Return True if a release refuses a label file because of its path, even if the file exists."""
     if release is None or release.name < _LABELS_STAY_INSIDE:
         return False
     top = posixpath.normpath(label_filename or ".").split("/")[0]
@@ -90,7 +90,7 @@ def refuses_outside(release: Release | None, label_filename: str) -> bool:
 
 
 def plan_version(subject: Subject) -> Iterator[Problem]:
-    """The release's TensorRT loads every plan."""
+    """Check that the release's TensorRT loads every plan."""
     release = subject.target.release
     if release is None:
         return
@@ -101,7 +101,7 @@ def plan_version(subject: Subject) -> Iterator[Problem]:
                 yield Problem(
                     what=f"a plan of TensorRT {header.tensorrt}",
                     where=subject.layout.place(path),
-                    expected=f"TensorRT {release.tensorrt}, which release {release.name} has",
+                    expected=f"TensorRT {release.tensorrt}, the version in release {release.name}",
                     why="a plan loads only in the TensorRT version that compiled it",
                     fix=f"compile it again with release {release.name}, or serve it with the release that it "
                     "was built for",
@@ -109,10 +109,10 @@ def plan_version(subject: Subject) -> Iterator[Problem]:
 
 
 def plan_gpu(subject: Subject) -> Iterator[Problem]:
-    """The plan that a GPU opens was compiled for it.
+    """Check that the plan for a GPU was compiled for it.
 
-    TensorRT refuses a plan of another compute capability. Within one it warns, and the plan may be slower, or
-    fail: that is for a build to choose, with hardware "sameComputeCapability" or "ampere+".
+    TensorRT refuses a plan of another compute capability. With the same one, it warns, and the plan may be
+    slower or fail. A build must opt in, with hardware "sameComputeCapability" or "ampere+".
     """
     gpu = subject.target.gpu
     if gpu is None or not built_gpus(subject.record):
@@ -129,7 +129,7 @@ def plan_gpu(subject: Subject) -> Iterator[Problem]:
                     what=f"a plan compiled on {built}",
                     where=subject.layout.place(path),
                     expected=f"a plan for {gpu.name}, compute capability {gpu.compute_capability}",
-                    why="TensorRT warns of another GPU: the plan may be slower there, or fail"
+                    why="TensorRT warns about plans of another GPU: they may be slower, or fail"
                     if same
                     else "TensorRT refuses a plan of another compute capability",
                     fix=f"build it again: `fleet build NAME --gpu {gpu.name}`",
@@ -137,7 +137,7 @@ def plan_gpu(subject: Subject) -> Iterator[Problem]:
 
 
 def plan_missing(subject: Subject) -> Iterator[Problem]:
-    """An artifact for several GPUs has a plan for the one that serves it."""
+    """Check that an artifact for several GPUs has a plan for the serving GPU."""
     gpus, gpu = built_gpus(subject.record), subject.target.gpu
     if gpu is None or len(gpus) <= 1 or gpu.name in gpus:
         return
@@ -149,14 +149,14 @@ def plan_missing(subject: Subject) -> Iterator[Problem]:
                 model,
                 "cc_model_filenames",
                 f"plans for {', '.join(gpus)}",
-                expected=f"one for {gpu.name}, compute capability {gpu.compute_capability}, as well",
-                why="Triton opens the file of the GPU's compute capability, and there is none",
+                expected=f"also one for {gpu.name}, compute capability {gpu.compute_capability}",
+                why="Triton opens the file for the GPU's compute capability, which does not exist",
                 fix=f"add it: `fleet build NAME --gpu {gpu.name}`, then `fleet merge`",
             )
 
 
 def gpu_removed(subject: Subject) -> Iterator[Problem]:
-    """The release's TensorRT supports the GPU."""
+    """Check that the release's TensorRT supports the GPU."""
     release, gpu = subject.target.release, subject.target.gpu
     if (
         release is None
@@ -172,13 +172,13 @@ def gpu_removed(subject: Subject) -> Iterator[Problem]:
                 f"a plan for {gpu.name}, compute capability {gpu.compute_capability}, in {release.name}",
                 expected=f"a GPU of compute capability {release.min_compute_capability} or newer",
                 why=f"TensorRT {release.tensorrt} no longer supports that generation",
-                fix=f"compile the plan again, and serve the new one: with release {_newest_for(gpu)}, or "
-                f"with {release.name} on a newer GPU",
+                fix=f"compile and serve the plan with release {_newest_for(gpu)}, or with {release.name} on "
+                "a newer GPU",
             )
 
 
 def plan_int64(subject: Subject) -> Iterator[Problem]:
-    """A plan of an old TensorRT has no INT64 tensors."""
+    """Check that plans of an old TensorRT have no INT64 tensors."""
     release = subject.target.release
     if release is None or _number(release.tensorrt)[0] >= _INT64_TENSORRT:
         return
@@ -188,13 +188,13 @@ def plan_int64(subject: Subject) -> Iterator[Problem]:
                 model,
                 f"{part} {tensor.name!r}",
                 f"{part} {tensor.name!r} is TYPE_INT64 with {_tensorrt(release)}",
-                expected="TYPE_INT32: that TensorRT turns 64-bit integers of an ONNX file into 32-bit ones",
+                expected="TYPE_INT32: this TensorRT converts 64-bit integers of an ONNX file to 32-bit ones",
                 fix="write data_type: TYPE_INT32, or compile the plan again with release 24.05 or newer",
             )
 
 
 def _newest_for(gpu: Gpu) -> str:
-    """The newest release whose TensorRT supports a GPU."""
+    """Return the newest release whose TensorRT supports a GPU."""
     fits = [
         release.name
         for release in RELEASES.values()
@@ -204,7 +204,7 @@ def _newest_for(gpu: Gpu) -> str:
 
 
 def _plans(model: Model, config: ModelConfig, gpu: Gpu | None = None) -> Iterator[str]:
-    """Return the paths of a model's plans: all of them, or the one that a GPU opens."""
+    """Yield the paths of a model's plans: all of them, or only the one for a GPU."""
     if model.backend.name != "tensorrt":
         return
     by_capability = config.cc_model_filenames

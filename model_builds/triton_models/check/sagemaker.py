@@ -1,8 +1,8 @@
-"""Checks of SageMaker: what its hosting picks from an artifact, and what it cannot serve.
+"""Checks of an artifact for SageMaker: the choice of the model to serve, and unsupported features.
 
-The multi-model front end of Triton takes the last directory that the file system lists, unless one says it
-is an ensemble (server, src/sagemaker_server.cc of 2026-08-19). So an artifact must leave it no choice. What
-starts the server on a single-model endpoint is docker/sagemaker/serve of the same date.
+The multi-model front end of Triton serves the last directory that the file system lists, unless a directory
+declares an ensemble (server, src/sagemaker_server.cc of 2026-08-19). So an artifact must be unambiguous. On a
+single-model endpoint, docker/sagemaker/serve of the same date starts the server.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triton_models.config.pbtxt import CONFIG_FILE
 
 _SOURCE = "triton-inference-server/server, src/sagemaker_server.cc and docker/sagemaker/serve of 2026-08-19"
 
-# It becomes an object key and SageMaker's TargetModel. Releases from 26.03 refuse a slash there.
+# The name becomes an object key and SageMaker's TargetModel, in which releases since 26.03 refuse a slash.
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 _MULTI = (MULTI_MODEL_ENDPOINT,)
@@ -25,7 +25,7 @@ _SINGLE = (SINGLE_MODEL_ENDPOINT,)
 
 
 def model_name(subject: Subject) -> Iterator[Problem]:
-    """The model's name can be an object key and a target model."""
+    """Check that the model's name is valid as an object key and a target model."""
     if not _MODEL_NAME.fullmatch(subject.layout.model):
         yield Problem(
             what=f"the name {subject.layout.model!r}",
@@ -37,7 +37,7 @@ def model_name(subject: Subject) -> Iterator[Problem]:
 
 
 def several_models(subject: Subject) -> Iterator[Problem]:
-    """One plain model, or one ensemble."""
+    """Check that there is one plain model, or one ensemble."""
     plain = [model.folder for model in subject.models]
     if len(plain) > 1 and not subject.ensembles:
         yield Problem(
@@ -45,12 +45,12 @@ def several_models(subject: Subject) -> Iterator[Problem]:
             where=subject.layout.where,
             expected="exactly one plain model, or one ensemble with its composing models",
             why="SageMaker would serve only the one that the file system lists last",
-            fix="pack each into its own artifact, or make them an ensemble",
+            fix="pack each into its own artifact, or combine them in an ensemble",
         )
 
 
 def several_ensembles(subject: Subject) -> Iterator[Problem]:
-    """One ensemble."""
+    """Check that there is at most one ensemble."""
     names = [model.folder for model in subject.ensembles]
     if len(names) > 1:
         yield Problem(
@@ -63,7 +63,7 @@ def several_ensembles(subject: Subject) -> Iterator[Problem]:
 
 
 def stray_directory(subject: Subject) -> Iterator[Problem]:
-    """Nothing next to a plain model that SageMaker could take for it."""
+    """Check that there is no folder next to a plain model that SageMaker could mistake for it."""
     if subject.ensembles or not subject.models or subject.models[0].path == "":
         return
     known = {model.folder for model in subject.models} | set(subject.unconfigured())
@@ -79,7 +79,7 @@ def stray_directory(subject: Subject) -> Iterator[Problem]:
 
 
 def ensemble_undetected(subject: Subject) -> Iterator[Problem]:
-    """An ensemble is declared so that SageMaker sees it."""
+    """Check that SageMaker recognizes an ensemble."""
     for model in subject.ensembles:
         if not model.looks_like_ensemble:
             yield Problem(
@@ -92,7 +92,7 @@ def ensemble_undetected(subject: Subject) -> Iterator[Problem]:
 
 
 def ensemble_in_comment(subject: Subject) -> Iterator[Problem]:
-    """A plain model's text is not taken for an ensemble's."""
+    """Check that SageMaker does not mistake a plain model for an ensemble."""
     for model, _ in subject.parsed():
         if model.looks_like_ensemble and not model.is_ensemble and len(subject.models) > 1:
             yield Problem(
@@ -105,7 +105,7 @@ def ensemble_in_comment(subject: Subject) -> Iterator[Problem]:
 
 
 def decoupled(subject: Subject) -> Iterator[Problem]:
-    """A model answers once, because SageMaker's multi-model hosting cannot stream."""
+    """Check that a model answers once, because SageMaker's multi-model hosting cannot stream."""
     served = subject.step_names() | {model.folder for model in subject.ensembles or subject.models}
     for model, config in subject.parsed():
         if config.model_transaction_policy.decoupled and model.folder in served:
@@ -119,7 +119,7 @@ def decoupled(subject: Subject) -> Iterator[Problem]:
 
 
 def composing_cache(subject: Subject) -> Iterator[Problem]:
-    """No composing model caches its answers: the cache's key has its name, and not the artifact's."""
+    """Check that composing models do not cache: the cache's key has their names, not the artifact's."""
     for model, config in subject.parsed():
         if config.response_cache.enable and model.folder in subject.step_names():
             yield Problem(
@@ -132,7 +132,7 @@ def composing_cache(subject: Subject) -> Iterator[Problem]:
 
 
 def root_config(subject: Subject) -> Iterator[Problem]:
-    """On a single-model endpoint the model has a folder of its own."""
+    """Check that the model is in a folder, as single-model endpoints require."""
     if any(model.path == "" for model in subject.models):
         yield Problem(
             what=f"{CONFIG_FILE} at the top",

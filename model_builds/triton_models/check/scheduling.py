@@ -1,4 +1,4 @@
-"""Checks of schedulers: dynamic and sequence batching, their controls and states, the response cache.
+"""Checks of schedulers: dynamic and sequence batching, controls and states, and the response cache.
 
 They follow ValidateModelConfig and Get...SequenceControlProperties of Triton core
 (src/model_config_utils.cc) and SequenceBatchScheduler::Create and GenerateInitialStateData
@@ -28,7 +28,7 @@ _NO_SIZE = -1
 
 
 def preferred_batch_size(subject: Subject) -> Iterator[Problem]:
-    """Preferred batch sizes are batches that the model takes."""
+    """Check that the model accepts batches of the preferred sizes."""
     for model, config in subject.having("dynamic_batching", "sequence_batching"):
         preferred = {
             "dynamic_batching": config.dynamic_batching.preferred_batch_size,
@@ -47,7 +47,7 @@ def preferred_batch_size(subject: Subject) -> Iterator[Problem]:
 
 
 def priority_levels(subject: Subject) -> Iterator[Problem]:
-    """Priorities that are named are among those that there are."""
+    """Check that priorities in the configuration exist."""
     for model, config in subject.having("dynamic_batching"):
         batching = config.dynamic_batching
         levels = batching.priority_levels
@@ -73,7 +73,7 @@ def priority_levels(subject: Subject) -> Iterator[Problem]:
 
 
 def preserve_ordering(subject: Subject) -> Iterator[Problem]:
-    """Yield a problem if a scheduler that keeps the order of requests also ranks or delays them."""
+    """Check that a scheduler that keeps the order of requests does not prioritize or delay them."""
     for model, config in subject.having("dynamic_batching"):
         batching = config.dynamic_batching
         if not batching.preserve_ordering:
@@ -90,12 +90,12 @@ def preserve_ordering(subject: Subject) -> Iterator[Problem]:
                 "dynamic_batching: preserve_ordering",
                 f"preserve_ordering with {'timeout_action DELAY' if delays else 'several priority levels'}",
                 expected="one priority level, and no queue policy that delays requests",
-                fix="remove preserve_ordering, or the other",
+                fix="remove one of the two",
             )
 
 
 def response_cache(subject: Subject) -> Iterator[Problem]:
-    """Only models that answer each request by itself, once, are cached."""
+    """Check that only models with one independent response per request are cached."""
     for model, config in subject.having("response_cache"):
         if not config.response_cache.enable:
             continue
@@ -111,10 +111,10 @@ def response_cache(subject: Subject) -> Iterator[Problem]:
 
 
 def slot_utilization(subject: Subject) -> Iterator[Problem]:
-    """The smallest share of used slots is a share."""
+    """Check that the minimum slot utilization is from 0 to 1."""
     for model, config in subject.having("sequence_batching"):
         share = config.sequence_batching.direct.minimum_slot_utilization
-        if share < 0.0 or share > 1.0:  # Triton does not mind "nan", of which neither is true
+        if share < 0.0 or share > 1.0:  # false for "nan", which Triton accepts
             yield subject.refuse(
                 model,
                 "sequence_batching: direct",
@@ -125,7 +125,7 @@ def slot_utilization(subject: Subject) -> Iterator[Problem]:
 
 
 def control_input(subject: Subject) -> Iterator[Problem]:
-    """Every control tensor has a name of its own, and every control one tensor."""
+    """Check that names of control tensors are unique, and that every kind of control has one tensor."""
     for model, config in subject.having("sequence_batching"):
         controls = config.sequence_batching.control_input
         kinds = Counter(control.kind for entry in controls for control in entry.control)
@@ -151,7 +151,7 @@ def control_input(subject: Subject) -> Iterator[Problem]:
 
 
 def control_values(subject: Subject) -> Iterator[Problem]:
-    """A control says its values, or its type where it carries the correlation id."""
+    """Check that a control has values, or a data type if it is the correlation id."""
     for model, config in subject.having("sequence_batching"):
         for entry in config.sequence_batching.control_input:
             for control in entry.control:
@@ -159,7 +159,7 @@ def control_values(subject: Subject) -> Iterator[Problem]:
 
 
 def state(subject: Subject) -> Iterator[Problem]:
-    """A state starts from a tensor of its own type and shape."""
+    """Check that a state's initial tensor has the type and shape of the state."""
     for model, config in subject.having("sequence_batching"):
         started: set[str] = set()
         for entry in config.sequence_batching.state:
@@ -173,7 +173,7 @@ def state(subject: Subject) -> Iterator[Problem]:
 
 
 def custom_batching(subject: Subject) -> Iterator[Problem]:
-    """A sequence batcher has no batching strategy of the user's own."""
+    """Check that sequence batching has no custom batching strategy."""
     for model, config in subject.having("sequence_batching"):
         name = "TRITON_BATCH_STRATEGY_PATH"
         if config.HasField("sequence_batching") and name in config.parameters:
@@ -197,11 +197,11 @@ def _control(subject: Subject, model: Model, name: str, control: Any) -> Iterato
                 where,
                 f"{kind} with {given[0]}" if given else f"{kind} of {type_name(control.data_type)}",
                 expected=f"data_type: one of {', '.join(_CORRELATION_TYPES)}, without false and true values",
-                fix="give the type of the correlation id",
+                fix="set the data type of the correlation id",
             )
     elif len(given) != 1 or len(getattr(control, given[0])) != _PAIR:
         if kind.isdigit():
-            return  # a control that no release knows is looked at by none
+            return  # Triton ignores controls of unknown kinds
         values = list(getattr(control, given[0])) if len(given) == 1 else []
         count = f"{len(values)} value{'s' * (len(values) != 1)}"
         yield subject.refuse(
@@ -255,19 +255,19 @@ def least_bytes(tensor: Any) -> int:
 def data_file(
     subject: Subject, model: Model, folder: str, name: str, *, least: int, where: str
 ) -> Iterator[Problem]:
-    """A problem if a model directory's data file is missing or too short.
+    """Yield a problem if a data file of a model directory is missing or too short.
 
     Args:
-        subject: What is checked.
+        subject: The subject of the check.
         model: The model that names the file.
-        folder: The folder of the model directory that it lies in.
-        name: The file, as the configuration names it.
-        least: How many bytes are read from it.
-        where: The part of the configuration that names it.
+        folder: The folder of the model directory that contains the file.
+        name: The name of the file in the configuration.
+        least: The number of bytes that Triton reads from it.
+        where: The part of the configuration that names the file.
     """
     path = subject.inside(model, name if name.startswith("/") else posixpath.join(folder, name))
     if path is None:
-        return  # outside of what was read
+        return  # outside the layout
     if path not in subject.layout.files:
         near = [
             posixpath.basename(p) for p in subject.layout.files if p.startswith(f"{posixpath.dirname(path)}/")

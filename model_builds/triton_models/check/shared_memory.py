@@ -12,9 +12,9 @@ from triton_models.facts.shared_memory import PYTHON_SHARED_MEMORY, too_many_ins
 
 
 def python_instances(subject: Subject) -> Iterator[Problem]:
-    """The instances of the Python models fit into a container with the smallest regions that there are.
+    """Check that the instances of Python models fit into a container, with the smallest possible regions.
 
-    Instances on a GPU are counted once: how many GPUs there are is known only where they are served.
+    Instances on GPUs are counted once, because the number of GPUs is unknown.
     """
     counts = {
         model.folder: _instances(config)

@@ -19,16 +19,16 @@ from triton_models.config.pbtxt import CONFIG_FILE, ModelConfig, schema
 from triton_models.config.spelling import read_text, text_of
 from triton_models.facts.image_contents import REPOSITORY_AGENTS, added
 
-# What SageMaker's front end in Triton searches for in the raw text (server, src/sagemaker_server.cc of
-# 2026-08-19): double quotes only, no space before the colon, and a comment counts too.
+# SageMaker's front end in Triton searches the raw text for this (server, src/sagemaker_server.cc of
+# 2026-08-19): only double quotes, no space before the colon, and even in comments.
 _SAGEMAKER_ENSEMBLE = re.compile(r'platform:\s*"ensemble"')
 
-# What stands in for a file that needs a GPU in a build that named none: a build record with "gpu": null.
+# Stand-ins for files that need a GPU, in builds without one: their record has "gpu": null.
 PORTABLE_FILES: Mapping[str, tuple[str, ...]] = MappingProxyType({"tensorrt": ("model.onnx",)})
 
-# VersionsToLoad of Triton core (src/model_repository_manager/model_lifecycle.cc, release 24.10): folders that
-# are never versions; of the others it reads a number from the front, as std::stoll does, and rejects
-# a leading zero.
+# VersionsToLoad of Triton core (src/model_repository_manager/model_lifecycle.cc, release 24.10): these
+# folders are never versions. From other names it reads a leading number, like std::stoll, but it rejects
+# leading zeros.
 _NO_VERSIONS = frozenset({"warmup", "initial_state", "configs"})
 _VERSION_NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
 _MAX_VERSION = 2**63 - 1
@@ -38,18 +38,19 @@ _REFUSED = "Triton refuses the model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """One model directory.
+    """A model directory.
 
     Attributes:
-        folder: Its name, by which other models refer to the model.
-        path: Its path in the layout; "" when the layout's top is the model directory itself.
-        text: Its config.pbtxt as written; None without one.
-        config: The same, parsed; None if that failed. Empty where Triton does without a config.pbtxt.
+        folder: The directory's name, by which other models refer to the model.
+        path: Its path in the layout; "" if the layout's top is the model directory itself.
+        text: The content of its config.pbtxt; None without one.
+        config: The parsed configuration; None if it cannot be parsed, and empty if Triton does not need a
+            config.pbtxt.
         versions: The numbers of its version folders, in ascending order.
-        is_ensemble: It is meant as an ensemble, however it says so.
-        backend: What Triton makes of the backend, the platform and the file names.
-        completes: What the configuration leaves out may be filled in by the backend.
-        is_replaced: An agent of the model repository may let the server load other files in its place. The
+        is_ensemble: True if it is meant as an ensemble, even if SageMaker does not recognize it.
+        backend: The backend that Triton derives from the backend, the platform and the file names.
+        completes: True if the backend may fill in missing parts of the configuration.
+        is_replaced: True if a repository agent may make the server load other files instead. The
             configuration is then None.
     """
 
@@ -70,11 +71,11 @@ class Model:
 
     @property
     def looks_like_ensemble(self) -> bool:
-        """Return whether SageMaker takes it for an ensemble."""
+        """Return True if SageMaker takes it for an ensemble."""
         return _looks_like_ensemble(self.text)
 
     def available_versions(self) -> tuple[int, ...]:
-        """The versions that the version policy makes available, in ascending order."""
+        """Return the versions that the version policy makes available, in ascending order."""
         if self.config is None or not self.config.HasField("version_policy"):
             return self.versions[-1:]
         policy = self.config.version_policy
@@ -92,16 +93,16 @@ class Subject:
     """An artifact or a repository with its models.
 
     Attributes:
-        layout: What it holds.
-        target: What it is checked for.
-        models: Its model directories: every top-level folder with a config.pbtxt, or the top itself; where
-            Triton does without a config.pbtxt, every top-level folder with a version folder as well.
-        ensembles: Those of them that are meant as ensembles.
-        unreadable: What is wrong with configurations that could not be parsed.
-        portable: It was built for no GPU, so what stands in for a plan will do.
-        record: What build.json says; empty without one.
-        by_field: Field of the configuration -> the models that set it. Most checks are about a field that
-            most models lack.
+        layout: Its content.
+        target: The target of the check.
+        models: Its model directories: every top-level folder with a config.pbtxt, or the top itself. If
+            Triton does not need a config.pbtxt, also every top-level folder with a version folder.
+        ensembles: The models that are meant as ensembles.
+        unreadable: The problems of configurations that cannot be parsed.
+        portable: True if it was built without a GPU, so a stand-in for a plan is accepted.
+        record: The content of build.json; empty without one.
+        by_field: The models that set a field of the configuration, by field. Most checks are about a field
+            that most models do not have.
     """
 
     layout: Layout
@@ -114,7 +115,7 @@ class Subject:
     by_field: Mapping[str, Sequence[tuple[Model, ModelConfig]]]
 
     def unconfigured(self) -> tuple[str, ...]:
-        """Top-level folders that are model directories in all but the configuration."""
+        """Return top-level folders that look like model directories, but have no configuration."""
         if CONFIG_FILE in self.layout.files:
             return ()
         return tuple(
@@ -124,15 +125,15 @@ class Subject:
         )
 
     def is_renamed(self, model: Model) -> bool:
-        """Return whether SageMaker's multi-model hosting gives a model the target model's name.
+        """Return True if SageMaker's multi-model hosting renames a model to the target model's name.
 
-        It does that with the ensemble itself, or with the only model.
+        It does so with the ensemble, or with the only model.
         """
         multi_model = self.target.endpoint == MULTI_MODEL_ENDPOINT
         return multi_model and (model.is_ensemble or not self.ensembles)
 
     def step_names(self) -> set[str]:
-        """The names of the models that the ensembles' steps run."""
+        """Return the names of the models in the ensembles' steps."""
         return {
             step.model_name
             for model in self.ensembles
@@ -141,19 +142,19 @@ class Subject:
         }
 
     def parsed(self) -> Iterator[tuple[Model, ModelConfig]]:
-        """Every model whose configuration could be parsed, with it."""
+        """Yield every model that has a parsed configuration, with the configuration."""
         for model in self.models:
             if model.config is not None:
                 yield model, model.config
 
     def served(self) -> Iterator[tuple[Model, ModelConfig]]:
-        """The same without the ensembles."""
+        """Yield the same as `parsed`, without the ensembles."""
         for model, config in self.parsed():
             if not model.is_ensemble:
                 yield model, config
 
     def having(self, *fields: str) -> Iterator[tuple[Model, ModelConfig]]:
-        """Every model whose configuration sets one of these fields, with it."""
+        """Yield every model that sets one of these fields, with its configuration."""
         seen: set[str] = set()
         for field in fields:
             for model, config in self.by_field.get(field, ()):
@@ -162,18 +163,18 @@ class Subject:
                     yield model, config
 
     def place(self, model: Model, part: str = "") -> str:
-        """A part of a model's configuration, as an error names it."""
+        """Return the name of a part of a model's configuration for messages."""
         place = self.layout.place(model.config_path)
         return f"{place}: {part}" if part else place
 
     def refuse(
         self, model: Model, part: str, what: str, *, expected: str, fix: str, why: str = _REFUSED
     ) -> Problem:
-        """A problem with a part of a model's configuration."""
+        """Return a problem with a part of a model's configuration."""
         return Problem(what=what, where=self.place(model, part), expected=expected, why=why, fix=fix)
 
     def inside(self, model: Model, path: str) -> str | None:
-        """A path below the model's directory as a path of the layout; None if it leads out of the layout."""
+        """Return a path relative to the model as a path in the layout; None if it leads out of the layout."""
         if path.startswith("/"):
             return None
         found = posixpath.normpath(posixpath.join(model.path, path))
@@ -182,28 +183,28 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactCheck(Check):
-    """One thing that is checked about an artifact.
+    """A single check of an artifact.
 
     Attributes:
-        find: Yields a problem for each place that is wrong, without the check's id.
-        endpoints: The kinds of endpoint that it is about; empty for every server.
+        find: Yields a problem for each mistake, without the check's id.
+        endpoints: The kinds of endpoints that the check applies to; empty for every server.
     """
 
     find: Callable[[Subject], Iterator[Problem]]
     endpoints: tuple[str, ...] = ()
 
     def applies(self, target: CheckTarget) -> bool:
-        """Return whether the check applies to a target."""
+        """Return True if the check applies to a target."""
         return not self.endpoints or target.endpoint in self.endpoints
 
     def problems(self, subject: Subject) -> Iterator[Problem]:
-        """Yield the problems that it finds, with its id and its source."""
+        """Yield the problems that it finds, with the check's id and source."""
         for problem in self.find(subject):
             yield replace(problem, rule=problem.rule or self.id, source=problem.source or self.source)
 
 
 def subject_of(layout: Layout, target: CheckTarget) -> Subject:
-    """The models in a layout, each configuration parsed once."""
+    """Return the subject of the checks for a layout; every configuration is parsed once."""
     record = _record(layout)
     known = target.with_record(record)
     problems: list[Problem] = []
@@ -221,7 +222,7 @@ def subject_of(layout: Layout, target: CheckTarget) -> Subject:
 
 
 def version_numbers(layout: Layout, folder: str) -> tuple[int, ...]:
-    """The numbers that Triton reads from a model directory's folders, in ascending order."""
+    """Return the numbers that Triton reads from a model directory's folders, in ascending order."""
     numbers = set()
     for name in layout.children(folder):
         number = version_number(name)
@@ -231,7 +232,7 @@ def version_numbers(layout: Layout, folder: str) -> tuple[int, ...]:
 
 
 def version_number(name: str) -> int | None:
-    """The number that Triton reads from a folder's name; None if it is no version to it."""
+    """Return the number that Triton reads from a folder's name; None if Triton ignores the folder."""
     if name in _NO_VERSIONS or (len(name) > 1 and name.startswith("0")):
         return None
     match = _VERSION_NUMBER.match(name)
@@ -240,7 +241,7 @@ def version_number(name: str) -> int | None:
 
 @functools.cache
 def type_name(data_type: int) -> str:
-    """A data type as config.pbtxt spells it, or its number if there is no such type."""
+    """Return a data type as config.pbtxt spells it, or its number if it does not exist."""
     known = schema().DataType.DESCRIPTOR.values_by_number
     return str(known[data_type].name) if data_type in known else str(data_type)
 
@@ -296,7 +297,7 @@ def _by_field(models: Iterable[Model]) -> Mapping[str, Sequence[tuple[Model, Mod
 
 
 def _has_own_agent(config: ModelConfig, target: CheckTarget, record: Mapping[str, Any]) -> bool:
-    """Return whether the model asks for a custom agent, which may have the server load another model."""
+    """Return True if the model uses a custom agent, which may make the server load another model."""
     own = {agent.name for agent in config.model_repository_agents.agents} - REPOSITORY_AGENTS
     return bool(own) and all(own) and (target.endpoint is None or own <= added(record))
 

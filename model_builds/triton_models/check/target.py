@@ -1,4 +1,4 @@
-"""The target of a check: release, GPU and kind of endpoint, as far as they are known."""
+"""The target of a check: release, GPU and kind of endpoint, as far as known."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ ENDPOINTS = (MULTI_MODEL_ENDPOINT, SINGLE_MODEL_ENDPOINT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckTarget:
-    """The place where a model is to be served. An unknown fact is not checked.
+    """The environment that serves a model. Checks that need an unknown fact are skipped.
 
     Attributes:
-        release: The Triton release; None if any may serve it.
-        gpu: The GPU of the machines; None if it is not known or there is none.
-        gpu_count: How many GPUs a machine has; 0 without one, None if it is not known.
-        endpoint: "multi-model" or "single-model" on SageMaker; None for a Triton server of the user's own,
-            with a model repository.
-        auto_complete: Backends may complete a configuration, which is the server's default. The endpoints of
-            this project turn it off: loading is ten times faster.
+        release: The Triton release; None for any release.
+        gpu: The GPU of the machines; None if unknown, or without a GPU.
+        gpu_count: Number of GPUs per machine; 0 without a GPU, None if unknown.
+        endpoint: "multi-model" or "single-model" on SageMaker; None for a plain Triton server with a model
+            repository.
+        auto_complete: True if backends may complete a configuration, as is the server's default. The
+            endpoints of this project disable it, which makes loading ten times faster.
     """
 
     release: Release | None = None
@@ -45,11 +45,10 @@ class CheckTarget:
     def with_record(self, record: Mapping[str, Any]) -> CheckTarget:
         """Return this target with missing values from a build.json.
 
-        A release or GPU that these tools do not know stays open. The check "build-record" reports it, unless
-        another one was given: records of newer tools must not prevent other checks.
+        An unknown release or GPU in the record is ignored, because records of newer tools must not prevent
+        other checks. The check "build-record" reports it, unless another one was given.
 
-        An artifact for several GPUs leaves the GPU open; problems with one of them are reported if it is
-        given.
+        For an artifact for several GPUs, the GPU remains unknown unless it was given.
         """
         release = RELEASES.get(str(record.get("release")))
         gpus = built_gpus(record)
@@ -69,16 +68,16 @@ def target(
     instance_type: str | None = None,
     endpoint: str | None = None,
 ) -> CheckTarget:
-    """A target by the names that a person gives.
+    """Return a target by names.
 
     Args:
-        release: Such as "25.09".
-        gpu: Such as "A10G".
-        instance_type: Such as "ml.g5.2xlarge", which says the GPU as well.
+        release: The name of the release, such as "25.09".
+        gpu: The name of the GPU, such as "A10G".
+        instance_type: The instance type, such as "ml.g5.2xlarge", which also determines the GPU.
         endpoint: One of `ENDPOINTS`, or None for a plain Triton server.
 
     Raises:
-        FleetError: One of them is unknown.
+        FleetError: One of the names is unknown.
     """
     if endpoint is not None and endpoint not in ENDPOINTS:
         raise UNKNOWN_ENDPOINT.error(

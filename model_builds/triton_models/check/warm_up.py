@@ -1,7 +1,7 @@
-"""Checks of model_warmup, whose requests are made and run while a model loads.
+"""Checks of model_warmup, whose requests are created and run while a model loads.
 
 They follow GenerateWarmupData of Triton core (src/backend_model_instance.cc) and InferenceRequest::Normalize
-(src/infer_request.cc), release 24.10, read 2026-11-21. What a text file holds is not read.
+(src/infer_request.cc), release 24.10, read 2026-11-21. The content of data files is not checked.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from triton_models.config.pbtxt import ModelConfig
 
 _SOURCE = "2026-11-21: Triton core 24.10, src/backend_model_instance.cc and src/infer_request.cc"
 
-# They refuse a batch above max_batch_size when it is run: "max allowed is" in onnxruntime.cc, tensorrt.cc,
+# These backends refuse to run a batch above max_batch_size: "max allowed is" in onnxruntime.cc, tensorrt.cc,
 # libtorch.cc and tensorflow.cc of their repositories, read 2026-11-21.
 _LIMIT_BATCHES = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
 
 
 def warm_up(subject: Subject) -> Iterator[Problem]:
-    """A warm-up request is one that the model takes."""
+    """Check that the model accepts its warm-up requests."""
     for model, config in subject.having("model_warmup"):
         passive = config.instance_group and all(group.passive for group in config.instance_group)
         if model.is_ensemble or passive:
-            continue  # nothing runs then, so nothing is warmed up; an ensemble is refused for it anyway
+            continue  # passive models run no warm-up, and another check refuses it in ensembles
         for sample in config.model_warmup:
             if not sample.batch_size:
                 continue
@@ -72,7 +72,7 @@ def _input(subject: Subject, model: Model, where: str, name: str, tensor: Any) -
 def _request(
     subject: Subject, model: Model, config: ModelConfig, where: str, sample: Any
 ) -> Iterator[Problem]:
-    known = {tensor.name: tensor for tensor in reversed(config.input)}  # of two of one name, the first counts
+    known = {tensor.name: tensor for tensor in reversed(config.input)}  # the first of a name counts
     given = [name for name in sample.inputs if name in known]
     required = sum(not tensor.optional for tensor in config.input)
     missing = sorted({t.name for t in config.input if not t.optional and t.name not in sample.inputs})
@@ -85,7 +85,7 @@ def _request(
             fix="add them",
         )
     elif len(given) < required and subject.target.endpoint is None:
-        # On an endpoint `config.tensor_twice` says so; a server of one's own minds only in a warm-up.
+        # On an endpoint `config.tensor_twice` reports it; a plain server only refuses it in a warm-up.
         yield subject.refuse(
             model,
             where,
@@ -115,7 +115,7 @@ def _request(
 
 def _fits(dims: Sequence[int], declared: Sequence[int]) -> bool:
     if -1 in dims:
-        return True  # refused for that already
+        return True  # already reported
     return len(dims) == len(declared) and all(
         size in {-1, own} for own, size in zip(dims, declared, strict=True)
     )
