@@ -1,7 +1,8 @@
-"""The built wheel, in an environment with only its declared dependencies."""
+"""The built wheel, in environments with each of its extras alone."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -9,17 +10,58 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
-from importlib.metadata import distribution
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from tests.triton_models.declared_models import declare
+from triton_models.cli.main import VERBS
+
 pytestmark = pytest.mark.story
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "constructs", "model_builds", "rehearsal")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "constructs", "model_builds", "rehearsal", "reporting")
+
+# What works with each extra: the modules that can be imported, and the verbs that do what they are asked.
+IMPORTS = {
+    "": ("triton_models.spec", "triton_models.client", "triton_rehearsal", "triton_report"),
+    "client": ("triton_models.spec", "triton_models.client"),
+    "constructs": ("triton_fleet", "triton_fleet.app"),
+    "build": ("triton_models.builds.build", "triton_models.verify.verify"),
+    "rehearse": ("triton_aws", "triton_rehearsal.rehearse.command", "triton_report.command"),
+    "all": ("triton_fleet", "triton_aws"),
+}
+
+
+# Enough for each verb to reach what it needs. There is no account, so those that call AWS end there.
+URL = ["--repository", "s3://bucket/models/"]
+ARGUMENTS: dict[str, list[str]] = {
+    "new": ["mine", "--like", "net"],
+    "build": ["net", "-o", "out"],
+    "check": ["model_builds/models"],
+    "verify": ["model_builds/models/net"],
+    "compare": ["net"],
+    "merge": ["one", "two", "-o", "out"],
+    "pack": ["model_builds/models/net", "-o", "out"],
+    "publish": ["net-0123456789abcdef.tar.gz", *URL],
+    "history": URL,
+    "rollback": ["net", *URL],
+    "prune": ["--keep", "1", *URL],
+    "rehearse": [],
+    "report": ["--base", "HEAD"],
+    "check-endpoint": ["--endpoint", "Fleet", *URL],
+    "check-quotas": ["--instance-type", "ml.g5.2xlarge"],
+    "probe": ["gpu"],
+    "deliver": ["net", *URL],
+    "diff": ["--all", "--release", "25.09", *URL],
+    "summarize": ["s3://bucket/results/"],
+}
+# The verbs that need no extra; the others need "client" and what includes it, or "rehearse".
+PLAIN = {"new", "merge", "report", "probe", "deliver"}
 
 
 @pytest.fixture(scope="module")
@@ -41,30 +83,54 @@ def _unbuilt(_folder: str, names: list[str]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment that holds the wheel, and what its extra "constructs" asks for."""
-    home = tmp_path_factory.mktemp("environment")
-    venv.create(home, with_pip=False)
-    interpreter = home / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", interpreter, "install", "--quiet", "--no-index"]
-    subprocess.run([*pip, "--no-deps", wheel], check=True, timeout=120)
-    [packages] = home.glob("lib/python3*/site-packages")
-    for name in sorted(set(_declared("triton-fleet", extra="constructs"))):
-        _link(name, packages)
-    return interpreter
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Returns the interpreter of an environment that holds the wheel, and what an extra asks for."""
+
+    @functools.cache
+    def make(extra: str) -> Path:
+        home = tmp_path_factory.mktemp("environment")
+        venv.create(home, with_pip=False)
+        interpreter = home / "bin" / "python"
+        pip = [sys.executable, "-m", "pip", "--python", interpreter, "install", "--quiet", "--no-index"]
+        subprocess.run([*pip, "--no-deps", wheel], check=True, timeout=120)
+        [packages] = home.glob("lib/python3*/site-packages")
+        for name in sorted(set(_declared("triton-fleet", extras={extra})) - {"triton-fleet"}):
+            _link(name, packages)
+        return interpreter
+
+    return make
 
 
-def _declared(name: str, *, extra: str = "") -> Iterator[str]:
+@pytest.fixture(scope="module")
+def python(environment: Callable[[str], Path]) -> Path:
+    """The interpreter of an environment for the constructs."""
+    return environment("constructs")
+
+
+def _declared(name: str, *, extras: AbstractSet[str] = frozenset()) -> Iterator[str]:
     """The distributions that a distribution asks for, and those that they ask for in turn."""
-    for line in distribution(name).requires or []:
-        requirement = Requirement(line)
-        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
-            yield requirement.name
-            yield from _declared(requirement.name)
+    waiting, seen = [(name, each) for each in extras or {""}], set[tuple[str, str]]()
+    while waiting:
+        of, extra = each = waiting.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        try:
+            lines = distribution(of).requires or []
+        except PackageNotFoundError:  # of another platform, or PyTorch's CUDA
+            continue
+        for requirement in map(Requirement, lines):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                yield requirement.name
+                waiting += [(requirement.name, more) for more in requirement.extras or {""}]
+                waiting.append((requirement.name, ""))
 
 
 def _link(name: str, packages: Path) -> None:
-    installed = distribution(name)
+    try:
+        installed = distribution(name)
+    except PackageNotFoundError:
+        return
     for top in {Path(file).parts[0] for file in installed.files or []} - {"..", "__pycache__"}:
         link = packages / top
         if not link.exists():
@@ -119,6 +185,37 @@ for each in {modules}:
     ended = run(python, "-c", program)
 
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize(("extra", "module"), [(extra, each) for extra in IMPORTS for each in IMPORTS[extra]])
+def test_an_extra_brings_what_its_packages_import(
+    extra: str, module: str, environment: Callable[[str], Path]
+) -> None:
+    ended = run(environment(extra), "-c", f"import {module}")
+
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_constructs_without_their_extra_say_what_to_install(environment: Callable[[str], Path]) -> None:
+    ended = run(environment(""), "-c", "import triton_fleet")
+
+    assert "pip install 'triton-fleet[constructs]'" in ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("extra", IMPORTS)
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_works_or_names_the_extra_that_it_needs(
+    verb: str, extra: str, environment: Callable[[str], Path], tmp_path: Path
+) -> None:
+    python = environment(extra)
+    declare(tmp_path / "model_builds" / "models", "net")
+
+    ended = run(python, str(python.with_name("fleet")), verb, *ARGUMENTS[verb], folder=tmp_path)
+
+    assert "Traceback" not in ended.stderr
+    needed = re.findall(r"triton-fleet\[(\w+)\]", ended.stderr)
+    suffices = {"rehearse", "all"} if verb == "rehearse" else {"client", "build", "rehearse", "all"}
+    assert bool(needed) == (verb not in PLAIN and extra not in suffices), ended.stderr
 
 
 def test_the_command_line_is_there(python: Path) -> None:

@@ -1,58 +1,61 @@
 """Constructs that declare a fleet of Triton models behind one SageMaker GPU endpoint."""
 
-from triton_fleet.builds.build_runs import BuildRuns
-from triton_fleet.builds.machines import (
-    BuildMachine,
-    BuildMachineChoice,
-    OnDemandMachine,
-    ProcessingJob,
-    ReservedMachines,
-)
-from triton_fleet.builds.model_build_project import ModelBuildProject
-from triton_fleet.endpoint.base import Endpoint
-from triton_fleet.endpoint.imported import ImportedEndpoint
-from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.endpoint.single_model import SingleModelEndpoint
-from triton_fleet.fleet.model_library import ModelLibrary
-from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
-from triton_fleet.functions.deployment_build import DeploymentBuild
-from triton_fleet.hosting.async_inference import AsyncInference
-from triton_fleet.hosting.capacity_reservation import CapacityReservation
-from triton_fleet.hosting.capture import DataCapture
-from triton_fleet.hosting.core_dumps import CoreDumps
-from triton_fleet.hosting.deployment import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
-from triton_fleet.hosting.network import EndpointNetwork, VpcService
-from triton_fleet.hosting.s3_folder import S3Folder
-from triton_fleet.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
-from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
-from triton_fleet.images.image import CustomImage
-from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
-from triton_fleet.operations.alarm_declarations import Severity
-from triton_fleet.operations.alarms import EndpointAlarms
-from triton_fleet.operations.dashboard import EndpointDashboard
-from triton_fleet.operations.notifications import AlarmTopic
-from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
-from triton_fleet.operations.thresholds import Thresholds
-from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
-from triton_fleet.repository.model_repository import ModelRepository
-from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
-from triton_fleet.scaling.endpoint_scaling import EndpointScaling
-from triton_fleet.scaling.schedules import ScheduledCapacity
-from triton_fleet.scaling.steps import ScalingDirection, ScalingStep, StepScaling
-from triton_fleet.scaling.suspended_scaling import SuspendedScaling
-from triton_fleet.scaling.target import Cooldowns, ScalingTarget
-from triton_fleet.scaling.tracking import (
-    BacklogPerInstance,
-    ConcurrentRequests,
-    CpuUtilization,
-    GpuMemoryUtilization,
-    GpuUtilization,
-    InvocationsPerGpu,
-    InvocationsPerInstance,
-    MetricTarget,
-    ModelLatency,
-)
 from triton_models.base.errors import FleetError
+from triton_models.base.extras import imports_of
+
+with imports_of("triton_fleet"):
+    from triton_fleet.builds.build_runs import BuildRuns
+    from triton_fleet.builds.machines import (
+        BuildMachine,
+        BuildMachineChoice,
+        OnDemandMachine,
+        ProcessingJob,
+        ReservedMachines,
+    )
+    from triton_fleet.builds.model_build_project import ModelBuildProject
+    from triton_fleet.endpoint.base import Endpoint
+    from triton_fleet.endpoint.imported import ImportedEndpoint
+    from triton_fleet.endpoint.multi_model import MultiModelEndpoint
+    from triton_fleet.endpoint.single_model import SingleModelEndpoint
+    from triton_fleet.fleet.model_library import ModelLibrary
+    from triton_fleet.fleet.multi_model_fleet import MultiModelFleet
+    from triton_fleet.functions.deployment_build import DeploymentBuild
+    from triton_fleet.hosting.async_inference import AsyncInference
+    from triton_fleet.hosting.capacity_reservation import CapacityReservation
+    from triton_fleet.hosting.capture import DataCapture
+    from triton_fleet.hosting.core_dumps import CoreDumps
+    from triton_fleet.hosting.deployment import AllAtOnce, Canary, CapacitySize, Deployment, Linear, Rolling
+    from triton_fleet.hosting.network import EndpointNetwork, VpcService
+    from triton_fleet.hosting.s3_folder import S3Folder
+    from triton_fleet.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
+    from triton_fleet.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
+    from triton_fleet.images.image import CustomImage
+    from triton_fleet.metrics.published import EndpointMetrics, VariantMetrics
+    from triton_fleet.operations.alarm_declarations import Severity
+    from triton_fleet.operations.alarms import EndpointAlarms
+    from triton_fleet.operations.dashboard import EndpointDashboard
+    from triton_fleet.operations.notifications import AlarmTopic
+    from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
+    from triton_fleet.operations.thresholds import Thresholds
+    from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
+    from triton_fleet.repository.model_repository import ModelRepository
+    from triton_fleet.scaling.alias import EndpointAlias, endpoint_name_for
+    from triton_fleet.scaling.endpoint_scaling import EndpointScaling
+    from triton_fleet.scaling.schedules import ScheduledCapacity
+    from triton_fleet.scaling.steps import ScalingDirection, ScalingStep, StepScaling
+    from triton_fleet.scaling.suspended_scaling import SuspendedScaling
+    from triton_fleet.scaling.target import Cooldowns, ScalingTarget
+    from triton_fleet.scaling.tracking import (
+        BacklogPerInstance,
+        ConcurrentRequests,
+        CpuUtilization,
+        GpuMemoryUtilization,
+        GpuUtilization,
+        InvocationsPerGpu,
+        InvocationsPerInstance,
+        MetricTarget,
+        ModelLatency,
+    )
 
 __all__ = [
     "AlarmTopic",

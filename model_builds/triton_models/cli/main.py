@@ -122,7 +122,7 @@ def _do(arguments: argparse.Namespace) -> int:
 
     use_account(arguments)
     try:
-        outcome = _function(arguments.verb)(arguments)
+        outcome = _run(arguments.verb, arguments)
     except FleetError as error:
         _show_error(error, as_json=arguments.json)
         return EXIT_MISTAKE
@@ -154,29 +154,21 @@ def _write_json(document: object) -> None:
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
-def _function(verb: str) -> Callable[[argparse.Namespace], Outcome]:
-    """Return the function that runs a verb.
+def _run(verb: str, arguments: argparse.Namespace) -> Outcome:
+    """Import the module of a verb, and run it.
 
     Raises:
-        FleetError: A package that it needs is not installed.
+        FleetError: A mistake, or a package of an extra is not installed.
     """
-    from triton_models.base.errors import FleetError
+    from triton_models.base.extras import explained
 
     name = VERBS[verb].module
     module = name if name.startswith("triton_") else f"triton_models.{name}"
     try:
-        function: Callable[[argparse.Namespace], Outcome] = importlib.import_module(module).run
+        outcome: Outcome = importlib.import_module(module).run(arguments)
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing == "triton_models":
-            raise
-        raise FleetError.of(
-            what=f"the package {missing!r} is not installed",
-            where=f"`{PROGRAM} {verb}`",
-            expected="a checkout of Triton Fleet with the packages that this command needs",
-            fix="run `make setup` in the checkout, then .venv/bin/fleet",
-        ) from None
-    return function
+        raise explained(error, where=f"`{PROGRAM} {verb}`") from None
+    return outcome
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from triton_models.base.checks import Check
 from triton_models.base.errors import FleetError, Problem
+from triton_models.base.extras import explained
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.models import EnsembleStep
 from triton_models.declare.serving import DynamicBatching
@@ -43,12 +44,8 @@ def schema() -> ModuleType:
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
             return module
-    raise FleetError.of(
-        what="the package tritonclient is not installed",
-        where="this Python environment",
-        expected="tritonclient, which contains the schema of config.pbtxt",
-        fix="run python -m triton_models.builds.locked build",
-    )
+    missing = ModuleNotFoundError(name="tritonclient")
+    raise explained(missing, where="the schema of config.pbtxt, which tritonclient contains")
 
 
 def data_types() -> tuple[str, ...]:

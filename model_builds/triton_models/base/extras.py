@@ -1,0 +1,69 @@
+"""The extras of the distribution, which bring the packages that only some uses need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from triton_models.base.errors import FleetError
+
+EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "client": frozenset({"boto3", "botocore", "google", "numpy", "tritonclient", "urllib3"}),
+        "constructs": frozenset({"aws_cdk", "cdk_nag", "constructs", "jsii", "typing_extensions"}),
+        "build": frozenset(
+            {"huggingface_hub", "onnx", "onnxscript", "safetensors", "tokenizers", "torch", "transformers"}
+        ),
+        "rehearse": frozenset({"cfnlint", "jsonpath_ng", "moto", "rich", "werkzeug", "yaml"}),
+    }
+)
+"""The top-level modules that each extra alone brings; `build` includes `client`, and `rehearse` both."""
+
+
+def extra_of(module: str) -> str | None:
+    """Return the extra that brings a module; None if none does."""
+    top = module.partition(".")[0]
+    return next((extra for extra, modules in EXTRAS.items() if top in modules), None)
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install 'triton-fleet[{extra}]'"
+
+
+def explained(error: ModuleNotFoundError, *, where: str) -> FleetError | ModuleNotFoundError:
+    """Return an error that names the extra that brings the missing module; otherwise the error itself.
+
+    Args:
+        error: The error of an import.
+        where: What was being used, such as "`fleet build`".
+    """
+    module = (error.name or "").partition(".")[0]
+    extra = extra_of(module)
+    if extra is None:
+        return error
+    return FleetError.of(
+        what=f"the package {module!r} is not installed",
+        where=where,
+        expected=f"triton-fleet with its extra {extra!r}",
+        fix=install_command(extra),
+        rule="extra-missing",
+    )
+
+
+@contextmanager
+def imports_of(package: str) -> Iterator[None]:
+    """Report a missing package in the imports of a package by the extra that brings it.
+
+    Raises:
+        ModuleNotFoundError: With the name of the extra and the command that installs it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        extra = extra_of(error.name or "")
+        if extra is None:
+            raise
+        msg = f"{package} needs the package {error.name!r}: {install_command(extra)}"
+        raise ModuleNotFoundError(msg, name=error.name) from None
