@@ -1,7 +1,7 @@
 """BERT compiled by TensorRT: token ids in, one vector for each token and one for the text out.
 
-Texts are padded to 128 tokens. One plan takes 1 to 128 of them, is fastest at 16, and calculates in FP16.
-On a GPU machine `fleet build bert_tensorrt --gpu A10G` compiles it; the plan serves on that GPU model only.
+Texts are padded to 128 tokens. The plan accepts 1 to 128 texts, is fastest with 16, and computes in FP16.
+On a GPU machine, `fleet build bert_tensorrt --gpu A10G` compiles it; the plan only runs on that GPU model.
 
     tokens = tokenizer(texts, padding="max_length", max_length=128, truncation=True, return_tensors="np")
     client.infer(
@@ -13,10 +13,10 @@ On a GPU machine `fleet build bert_tensorrt --gpu A10G` compiles it; the plan se
         outputs=["pooled_output"],
     )
 
-BERT_WEIGHTS names trained weights: hf://google-bert/bert-base-uncased@<full commit hash>, or a folder that
-save_pretrained wrote. Without it the network has two layers in the place of twelve, with seeded weights.
+BERT_WEIGHTS names trained weights: hf://google-bert/bert-base-uncased@<full commit hash>, or a folder written
+by save_pretrained. Without it, the network has two layers instead of twelve, with seeded weights.
 
-To see many models loaded and unloaded, publish copies of one build under names of their own:
+To see many models loaded and unloaded, publish copies of one build under different names:
 
     fleet pack build/bert_tensorrt --copies 5 -o dist
     fleet publish dist/bert_tensorrt-*.tar.gz
@@ -51,7 +51,7 @@ TOKENS = 128
 
 @functools.cache
 def source() -> BertModel:
-    """BERT as transformers has it."""
+    """Return transformers' BERT."""
     from transformers import BertConfig, BertModel
 
     from triton_models.builds.export.pretrained import load_pretrained
@@ -60,7 +60,7 @@ def source() -> BertModel:
 
 
 def network() -> torch.nn.Module:
-    """BERT with plain tensors for inputs and outputs."""
+    """Return BERT with plain tensors as inputs and outputs."""
     import torch
 
     class Bert(torch.nn.Module):
@@ -79,7 +79,7 @@ def network() -> torch.nn.Module:
 
 
 def examples() -> list[Example]:
-    """Made-up texts between [CLS] (101) and [SEP] (102), padded with [PAD] (0)."""
+    """Return random texts between [CLS] (101) and [SEP] (102), padded with [PAD] (0)."""
     import numpy as np
 
     def texts(*lengths: int) -> Tensors:
@@ -115,7 +115,7 @@ BUILD = ModelDefinition(
             name="bert_tensorrt",
             network=network,
             inputs=[
-                Tensor("token_ids", "INT32", [TOKENS]),  # 32 bits, which is what TensorRT calculates with
+                Tensor("token_ids", "INT32", [TOKENS]),  # 32 bits, as TensorRT uses
                 Tensor("attn_mask", "INT32", [TOKENS]),
             ],
             outputs=["output", "pooled_output"],

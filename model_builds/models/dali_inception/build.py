@@ -2,29 +2,29 @@
 
     INPUT -> dali_inception_images (DALI) -> dali_inception_network (ONNX Runtime) -> OUTPUT
 
-The bytes of a file are the request, whatever the size of its image:
+A request has the bytes of a file, whose image may have any size:
 
     image = np.fromfile("dog.jpg", dtype=np.uint8)
     client.infer(model="dali_inception", inputs={"INPUT": image[np.newaxis]})["OUTPUT"].argmax()
 
-A batch is one array, so shorter files are padded with zeros at their ends, which decoders leave unread:
+A batch is one array, so shorter files are padded with zeros at their ends, which decoders ignore:
 
     longest = max(map(len, images))
     batch = np.stack([np.pad(image, (0, longest - len(image))) for image in images])
 
-Class 0 is the background, class n + 1 is what ImageNet numbers n: the 1001 classes of TensorFlow's slim.
-INCEPTION_WEIGHTS names trained weights, a path or an s3:// address of a state_dict. timm's conversion of
-slim's has the 1001 rows in tf_inception_v3-e0069de4.pth, among the files of its first releases; its copy on
-the hub and torchvision's weights are for 1000 classes, and refused. Pixels go from -1 to 1, as slim trained
-with; the post's mean and deviation are those of torchvision. Without INCEPTION_WEIGHTS the network is
-untrained, with the same seeded weights everywhere.
+Class 0 is the background, and class n + 1 is ImageNet's class n: the 1001 classes of TensorFlow's slim.
+INCEPTION_WEIGHTS names trained weights: a path or an s3:// address of a state_dict. timm's conversion of
+slim's weights has the 1001 rows in tf_inception_v3-e0069de4.pth, among the files of its first releases. Its
+copy on the hub and torchvision's weights are for 1000 classes, and are refused. Pixels range from -1 to 1, as
+in slim's training; the post's mean and deviation are those of torchvision. Without INCEPTION_WEIGHTS, the
+network is untrained, with the same seeded weights everywhere.
 
-Other forms of it:
+Other forms:
 
     fleet build dali_inception:tensorrt      the network as a TensorRT plan
     fleet build dali_inception:tensorflow --release 24.12
-                                             a frozen TensorFlow graph as it is, named by INCEPTION_GRAPH.
-                                             Release 25.03 dropped TensorFlow.
+                                             an unmodified frozen TensorFlow graph, named by INCEPTION_GRAPH.
+                                             Release 25.03 removed TensorFlow.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ IMAGE = Tensor("DALI_OUTPUT_0", "FP32", [SIZE, SIZE, 3])
 
 
 def preprocessing(device: str) -> Any:
-    """Decode, scale to 299 x 299 whatever the proportions, and bring 0 to 255 to -1 to 1."""
+    """Decode, scale to 299 x 299 without keeping the proportions, and map 0 to 255 to -1 to 1."""
     from nvidia.dali import fn, types
 
     encoded = fn.external_source(name=ENCODED.name, device="cpu", dtype=types.UINT8, ndim=1)
-    # A GPU's decoder repeats chroma values where the CPU's interpolates: pixels are off by up to 7 levels.
-    # Asked to interpolate too, it is off by one here and there (test_fancy_upsampling of NVIDIA/DALI).
+    # By default, a GPU's decoder repeats chroma values where the CPU's interpolates, and pixels differ by up
+    # to 7 levels. If it interpolates too, some differ by one level (test_fancy_upsampling of NVIDIA/DALI).
     images = fn.decoders.image(encoded, device=device, output_type=types.RGB, jpeg_fancy_upsampling=True)
     images = fn.resize(images, resize_x=SIZE, resize_y=SIZE)
     return fn.crop_mirror_normalize(
@@ -85,7 +85,7 @@ def preprocessing(device: str) -> Any:
 
 
 def network() -> InceptionV3:
-    """The network with its weights, ready to predict."""
+    """Return the network with its weights, in evaluation mode."""
     from triton_models.builds.export.weights import load_weights
 
     from .network import InceptionV3, seeded
@@ -98,7 +98,7 @@ def network() -> InceptionV3:
 
 
 def examples() -> list[Example]:
-    """Yield the files next to this one: one alone, and two in a batch, the second of them without colours."""
+    """Return the files next to this one: one alone, and two in a batch, the second one without colors."""
     import numpy as np
 
     def files(*names: str) -> Tensors:
@@ -126,20 +126,20 @@ def reference(inputs: Tensors) -> Tensors:
 
 
 def images_of(name: str) -> DaliPipeline:
-    """The preprocessing of one form."""
+    """Return the preprocessing of one form."""
     return DaliPipeline(
         name=f"{name}_images",
         pipeline=preprocessing,
         inputs=[ENCODED],
         outputs=[IMAGE],
         max_batch_size=MAX_BATCH,
-        # 12 in the post, for 16 cores: here as many as the smallest GPU instances have.
+        # The post has 12, for 16 cores; the smallest GPU instances have 4 cores.
         backend=Dali(num_threads=4),
     )
 
 
 def pytorch(name: str, backend: OnnxRuntime | TensorRt, *, max_batch: int) -> PyTorchNetwork:
-    """The network of a form that is exported from PyTorch."""
+    """Return the network of a form that is exported from PyTorch."""
     return PyTorchNetwork(
         name=f"{name}_network",
         network=network,
@@ -147,7 +147,9 @@ def pytorch(name: str, backend: OnnxRuntime | TensorRt, *, max_batch: int) -> Py
         outputs=[SOFTMAX],
         backend=backend,
         max_batch_size=max_batch,
-        batching=DynamicBatching(max_delay_us=500),  # here requests meet: all images are of one size
+        batching=DynamicBatching(
+            max_delay_us=500
+        ),  # requests can be joined here: all images have the same size
         warm_up=WarmUp(),
     )
 
@@ -159,7 +161,7 @@ def form(
     weights: Weights = WEIGHTS,
     reference: Callable[[Tensors], Tensors] | None = reference,
 ) -> ModelDefinition:
-    """The ensemble of the preprocessing and a network."""
+    """Return a form: the ensemble of the preprocessing and a network."""
     steps = [
         EnsembleStep(
             model_name=f"{name}_images",
@@ -178,7 +180,7 @@ def form(
         examples=examples,
         reference=reference,
         output="OUTPUT",
-        # Built for a GPU it also decodes there, and some pixels differ by one level from the reference's.
+        # A GPU build also decodes on the GPU, and some pixels differ by one level from the reference.
         tolerance={"fp32": 5e-4, "tf32": 5e-2, "fp16": 2e-2},
         requires=["nvidia.dali"],
     )
@@ -204,6 +206,6 @@ FORMS = {
             batching=DynamicBatching(max_delay_us=500),
         ),
         weights=GRAPH,
-        reference=None,  # the graph is served as it is: there is no other source to compare it with
+        reference=None,  # the graph is served unmodified, so there is no source to compare it with
     ),
 }

@@ -1,8 +1,8 @@
 """The Inception v3 network, with the parameter names of torchvision and timm, for 1001 classes.
 
-Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015, as TensorFlow's slim has
-trained it (inception_v3_2016_08_28): class 0 is the background, class n + 1 is what ImageNet calls n.
-Averages leave the padding out, as TensorFlow's do, and there is no auxiliary head.
+Szegedy et al., "Rethinking the Inception Architecture for Computer Vision", 2015, as trained by TensorFlow's
+slim (inception_v3_2016_08_28): class 0 is the background, and class n + 1 is ImageNet's class n. As in
+TensorFlow, averages leave out the padding. There is no auxiliary head.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 CLASSES = 1001
 
-# Of the untrained network.
+# For the untrained network.
 GAIN = 1.15
 SPREAD = 45.0
 
 
 class Conv(NamedTuple):
-    """A convolution, its batch normalisation and ReLU. It keeps the size of the image unless it strides."""
+    """A convolution with batch normalization and ReLU. With stride 1, it keeps the size of the image."""
 
     name: str
     width: int
@@ -31,11 +31,11 @@ class Conv(NamedTuple):
 
 AVERAGE, MAXIMUM = "average", "maximum"
 Layer: TypeAlias = Conv | str | tuple[Conv, ...]
-"""A tuple's convolutions all see the same; what they make is concatenated."""
+"""The convolutions of a tuple have the same input, and their outputs are concatenated."""
 
 
 def block_a(pool: int) -> Sequence[Sequence[Layer]]:
-    """35 x 35."""
+    """Return a block for 35 x 35."""
     return (
         [Conv("branch1x1", 64, 1)],
         [Conv("branch5x5_1", 48, 1), Conv("branch5x5_2", 64, 5)],
@@ -45,7 +45,7 @@ def block_a(pool: int) -> Sequence[Sequence[Layer]]:
 
 
 def block_b() -> Sequence[Sequence[Layer]]:
-    """35 x 35 to 17 x 17."""
+    """Return a block from 35 x 35 to 17 x 17."""
     return (
         [Conv("branch3x3", 384, 3, 2)],
         [Conv("branch3x3dbl_1", 64, 1), Conv("branch3x3dbl_2", 96, 3), Conv("branch3x3dbl_3", 96, 3, 2)],
@@ -54,7 +54,7 @@ def block_b() -> Sequence[Sequence[Layer]]:
 
 
 def block_c(width: int) -> Sequence[Sequence[Layer]]:
-    """17 x 17, with 7 x 7 convolutions as 1 x 7 and 7 x 1."""
+    """Return a block for 17 x 17, with 7 x 7 convolutions as 1 x 7 and 7 x 1."""
     return (
         [Conv("branch1x1", 192, 1)],
         [Conv("branch7x7_1", width, 1), Conv("branch7x7_2", width, (1, 7)), Conv("branch7x7_3", 192, (7, 1))],
@@ -70,7 +70,7 @@ def block_c(width: int) -> Sequence[Sequence[Layer]]:
 
 
 def block_d() -> Sequence[Sequence[Layer]]:
-    """17 x 17 to 8 x 8."""
+    """Return a block from 17 x 17 to 8 x 8."""
     return (
         [Conv("branch3x3_1", 192, 1), Conv("branch3x3_2", 320, 3, 2)],
         [
@@ -84,7 +84,7 @@ def block_d() -> Sequence[Sequence[Layer]]:
 
 
 def block_e() -> Sequence[Sequence[Layer]]:
-    """8 x 8, with 3 x 3 convolutions as 1 x 3 parallel to 3 x 1."""
+    """Return a block for 8 x 8, with 3 x 3 convolutions as 1 x 3 parallel to 3 x 1."""
     return (
         [Conv("branch1x1", 320, 1)],
         [Conv("branch3x3_1", 384, 1), (Conv("branch3x3_2a", 384, (1, 3)), Conv("branch3x3_2b", 384, (3, 1)))],
@@ -123,7 +123,7 @@ BLOCKS = {
 
 
 class ConvBlock(nn.Module):
-    """Parse a Conv node."""
+    """The modules of a Conv: convolution, batch normalization and ReLU."""
 
     def __init__(self, channels: int, of: Conv) -> None:
         super().__init__()
@@ -134,12 +134,12 @@ class ConvBlock(nn.Module):
         self.bn = nn.BatchNorm2d(of.width, eps=0.001)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, channels, H, W] to [N, width, ...]."""
+        """Map [N, channels, H, W] to [N, width, ...]."""
         return torch.relu(self.bn(self.conv(x)))
 
 
 class Branches(nn.Module):
-    """Branches that see the same image; what they make is concatenated."""
+    """Branches with the same input, whose outputs are concatenated."""
 
     def __init__(self, channels: int, branches: Sequence[Sequence[Layer]]) -> None:
         super().__init__()
@@ -147,12 +147,12 @@ class Branches(nn.Module):
         self.width = sum(add_layers(self, channels, layers) for layers in branches)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, channels, H, W] to [N, width, ...]."""
+        """Map [N, channels, H, W] to [N, width, ...]."""
         return torch.cat([run_layers(self, layers, x) for layers in self.branches], 1)
 
 
 def add_layers(to: nn.Module, channels: int, layers: Sequence[Layer]) -> int:
-    """Add the convolutions of a sequence of layers to a module; the channels that the last one makes."""
+    """Add the convolutions of a sequence of layers to a module; return the channels of the last one."""
     for layer in layers:
         if isinstance(layer, str):
             continue
@@ -164,7 +164,7 @@ def add_layers(to: nn.Module, channels: int, layers: Sequence[Layer]) -> int:
 
 
 def run_layers(of: nn.Module, layers: Sequence[Layer], x: Tensor) -> Tensor:
-    """Run a sequence of layers, whose convolutions a module has."""
+    """Run a sequence of layers with the convolutions of a module."""
     for layer in layers:
         if layer == AVERAGE:
             x = nn.functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
@@ -178,7 +178,7 @@ def run_layers(of: nn.Module, layers: Sequence[Layer], x: Tensor) -> Tensor:
 
 
 class InceptionV3(nn.Module):
-    """Images [N, 299, 299, 3] from -1 to 1, as DALI makes them, to probabilities [N, 1001]."""
+    """Images [N, 299, 299, 3] from -1 to 1, as from DALI, to probabilities [N, 1001]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ class InceptionV3(nn.Module):
         self.fc = nn.Linear(channels, CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:
-        """The probabilities."""
+        """Return the probabilities."""
         x = run_layers(self, STEM, images.permute(0, 3, 1, 2))
         for name in BLOCKS:
             x = self.get_submodule(name)(x)
@@ -200,10 +200,10 @@ class InceptionV3(nn.Module):
 def seeded(seed: int) -> InceptionV3:
     """Return the network with untrained weights whose probabilities differ between images, not decoders.
 
-    Each filter weighs its whole window alike: a GPU's decoder gives other pixels than the CPU's by one level
-    here and there, which a filter of random weights would take for the picture. It is centred over its
-    channels: behind a ReLU all values are positive, and what they have in common would drown what differs
-    between two images. GAIN gives back what that and averaging take.
+    Each filter has equal weights in its window: some pixels of a GPU's decoder differ by one level from the
+    CPU's, and random weights would amplify that. Filters are centered over their channels: after a ReLU all
+    values are positive, and without centering their mean would hide the differences between two images. GAIN
+    compensates for centering and averaging.
     """
     network = InceptionV3()
     generator = torch.Generator().manual_seed(seed)

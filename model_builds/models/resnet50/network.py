@@ -1,6 +1,6 @@
 """The ResNet-50 network, with torchvision's parameter names, so that torchvision's weights load into it.
 
-He et al., "Deep Residual Learning for Image Recognition", 2015; as in torchvision, the stride of a block lies
+He et al., "Deep Residual Learning for Image Recognition", 2015. As in torchvision, the stride of a block is
 in its 3x3 convolution ("v1.5").
 """
 
@@ -32,14 +32,14 @@ class Bottleneck(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, channels, H, W] to [N, 4 * width, H / stride, W / stride]."""
+        """Map [N, channels, H, W] to [N, 4 * width, H / stride, W / stride]."""
         y = torch.relu(self.bn1(self.conv1(x)))
         y = torch.relu(self.bn2(self.conv2(y)))
         return torch.relu(self.bn3(self.conv3(y)) + self.downsample(x))
 
 
 class ResNet50(nn.Module):
-    """Images [N, 3, 224, 224], normalised as the weights expect, to logits [N, 1000]."""
+    """Images [N, 3, 224, 224], normalized as the weights expect, to logits [N, 1000]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class ResNet50(nn.Module):
         self.fc = nn.Linear(channels, 1000)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits."""
+        """Return the logits."""
         x = self.maxpool(torch.relu(self.bn1(self.conv1(x))))
         for number in range(1, len(STAGES) + 1):
             x = self.get_submodule(f"layer{number}")(x)
@@ -67,9 +67,9 @@ class ResNet50(nn.Module):
 def seeded(seed: int) -> ResNet50:
     """Return the network with untrained weights whose logits differ between images.
 
-    He initialisation keeps the variance through a convolution, and a gain of a half at the end of each block
-    keeps rounding errors from growing through the sixteen of them. Filters are centred: behind a ReLU all
-    values are positive, and what they have in common would drown what differs between two images.
+    He initialization keeps the variance through a convolution, and a gain of a half at the end of each of the
+    sixteen blocks keeps rounding errors from growing. Filters are centered: after a ReLU all values are
+    positive, and without centering their mean would hide the differences between two images.
     """
     network = ResNet50()
     generator = torch.Generator().manual_seed(seed)

@@ -1,16 +1,16 @@
 """RoBERTa on ONNX Runtime: 512 token ids in, one vector for each token and one for the text out.
 
-Requests that arrive within 100 microseconds of each other run together, five at a time if there are as many.
+Requests that arrive within 100 microseconds of each other run together, preferably five at a time.
 
     tokens = tokenizer(texts, padding="max_length", max_length=512, truncation=True, return_tensors="np")
     client.infer(model="roberta_onnx", inputs=dict(tokens), outputs=["1550"])
 
-"1550" is the pooled vector. One text's vectors of all tokens are 1.6 MB, and an answer carries 6 MB at most.
+"1550" is the pooled vector. The vectors of all tokens have 1.6 MB per text; the limit of an answer is 6 MB.
 
-ROBERTA_WEIGHTS names trained weights: hf://FacebookAI/roberta-base@<full commit hash>, or a folder that
-save_pretrained wrote. The hub's are without the layer that makes "1550", whose weights are then seeded: train
-it, or use the vectors of the tokens. Without ROBERTA_WEIGHTS the network has two layers in the place of
-twelve, with seeded weights.
+ROBERTA_WEIGHTS names trained weights: hf://FacebookAI/roberta-base@<full commit hash>, or a folder written by
+save_pretrained. The hub's weights lack the layer for "1550", which then gets seeded weights: train it, or use
+the vectors of the tokens. Without ROBERTA_WEIGHTS, the network has two layers instead of twelve, with seeded
+weights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TOKENS = 512
 
 @functools.cache
 def source() -> RobertaModel:
-    """RoBERTa as transformers has it."""
+    """Return transformers' RoBERTa."""
     from transformers import RobertaConfig, RobertaModel
 
     from triton_models.builds.export.pretrained import load_pretrained
@@ -54,7 +54,7 @@ def source() -> RobertaModel:
 
 
 def network() -> torch.nn.Module:
-    """RoBERTa with plain tensors for inputs and outputs."""
+    """Return RoBERTa with plain tensors as inputs and outputs."""
     import torch
 
     class Roberta(torch.nn.Module):
@@ -72,7 +72,7 @@ def network() -> torch.nn.Module:
 
 
 def examples() -> list[Example]:
-    """Made-up texts between <s> (0) and </s> (2), padded with <pad> (1)."""
+    """Return random texts between <s> (0) and </s> (2), padded with <pad> (1)."""
     import numpy as np
 
     def texts(*lengths: int) -> Tensors:
@@ -109,7 +109,7 @@ BUILD = ModelDefinition(
             network=network,
             inputs=[Tensor("input_ids", "INT64", [TOKENS]), Tensor("attention_mask", "INT64", [TOKENS])],
             outputs=["last_hidden_state", "1550"],
-            # Every request has the same shape: memory can be planned ahead, and no more taken than is needed.
+            # Every request has the same shape, so memory can be planned and limited to what is needed.
             backend=OnnxRuntime(memory_pattern=True, arena_extension="same_as_requested"),
             max_batch_size=32,
             batching=DynamicBatching(preferred=[5], max_delay_us=100),

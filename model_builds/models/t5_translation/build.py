@@ -2,20 +2,20 @@
 
     input_ids, attention_mask -> encoder.onnx, once -> decoder.onnx, for each token -> output
 
-Names, types and answers are those of the AWS post on the Python backend: what transformers' generate()
-writes greedily, with the start token first. What calculates is another thing. The post packs PyTorch and
-transformers with conda: gigabytes that every instance downloads, unpacks and imports. Here the build
-exports T5 to ONNX, and the model's environment has two wheels, NumPy and ONNX Runtime: for a GPU 407 MB (279
-in the artifact) with CUDA 13 and 545 MB (331) with CUDA 12, without one 122 MB (45). CUDA's libraries are in
-the image, whose own ONNX Runtime backend needs them. (The decoder could be a Triton model of its own, called
-by BLS. Such calls look names up across all tarballs, so two versions of a model on one instance would break
+Names, types and answers are those of the AWS post on the Python backend: the greedy output of transformers'
+generate(), with the start token first. The runtime differs. The post packs PyTorch and transformers with
+conda: gigabytes that every instance downloads, unpacks and imports. Here the build exports T5 to ONNX, and
+the model's environment has two wheels, NumPy and ONNX Runtime. For a GPU they take 407 MB (279 in the
+artifact) with CUDA 13 and 545 MB (331) with CUDA 12; for a CPU 122 MB (45). CUDA's libraries are in the
+image, whose own ONNX Runtime backend needs them. (The decoder could be a separate Triton model, called by
+BLS. But such calls look up names across all tarballs, so two versions of a model on one instance would break
 each other.)
 
-T5_WEIGHTS names trained weights: a folder that save_pretrained wrote, with its tokenizer, or for AWS
+T5_WEIGHTS names trained weights: a folder written by save_pretrained, with its tokenizer, or for AWS
 
     hf://google-t5/t5-small@df1b051c49625cf57a3d0d8d3863ed4d13564fe4
 
-Without it the model is a small one with random weights: enough to prove the whole way to a prediction.
+Without it, the model is a small one with random weights, which is enough to test the way to a prediction.
 
 To call it, tokenize "translate English to German: The house is wonderful." with the tokenizer of the
 weights, send both tensors as INT32, and decode with `batch_decode(output, skip_special_tokens=True)`.
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 
 WEIGHTS = weights_at(os.environ.get("T5_WEIGHTS"), otherwise=RandomWeights(seed=9))
 MAX_BATCH = 8
-MAX_NEW_TOKENS = 32 if isinstance(WEIGHTS, RandomWeights) else 128  # random weights seldom come to an end
-TOKENS = DynamicDim(name="tokens", opt=64, max=512)  # what T5 was trained with
+MAX_NEW_TOKENS = 32 if isinstance(WEIGHTS, RandomWeights) else 128  # random weights rarely produce an end
+TOKENS = DynamicDim(name="tokens", opt=64, max=512)  # T5 was trained with up to 512
 IDS = Tensor("input_ids", "INT32", [TOKENS])
 MASK = Tensor("attention_mask", "INT32", [TOKENS])
 
 
 @functools.cache
 def source() -> T5ForConditionalGeneration:
-    """The network with its weights, as transformers has it."""
+    """Return transformers' network with its weights."""
     if isinstance(WEIGHTS, RandomWeights):
         from .small import network
 
@@ -73,7 +73,7 @@ def source() -> T5ForConditionalGeneration:
 
 @functools.cache
 def tokenizer() -> PreTrainedTokenizerBase:
-    """The tokenizer that belongs to the weights."""
+    """Return the tokenizer that belongs to the weights."""
     if isinstance(WEIGHTS, RandomWeights):
         from .small import tokenizer as small_tokenizer
 
@@ -103,8 +103,9 @@ def wheels(job: BuildJob) -> list[str]:
     release 24.12, with Python 3.10, the Python backend answers with empty tensors under NumPy 2.
 
     Raises:
-        FleetError: The wheel for GPUs has no cuDNN to run with. It was built against version 9, which came
-            out in February 2024 and does not replace another one (onnxruntime.ai, CUDA Execution Provider).
+        FleetError: The image does not have the cuDNN that the GPU wheel needs. The wheel was built against
+            version 9, released in February 2024, which is not compatible with others (onnxruntime.ai, CUDA
+            Execution Provider).
     """
     from triton_models.base.errors import FleetError
 
@@ -131,7 +132,7 @@ def export(version: Path) -> None:
     from .network import DecoderStep, Encoder
 
     t5 = source()
-    rows, tokens, past = 2, 3, 4  # sizes that the exporter cannot take for constants
+    rows, tokens, past = 2, 3, 4  # unusual sizes, so that the exporter does not treat them as constants
     layers, heads, size = t5.config.num_decoder_layers, t5.config.num_heads, t5.config.d_kv
     ids = torch.arange(rows * tokens, dtype=torch.int32).reshape(rows, tokens) % 2
     read = torch.zeros(rows, layers, heads, tokens, size)
@@ -170,7 +171,7 @@ def export(version: Path) -> None:
 
 
 def examples() -> list[Example]:
-    """Sentences as the caller's tokenizer makes them."""
+    """Return sentences, encoded like a caller does with the tokenizer."""
     german = "translate English to German: "
     texts = {
         "the post's sentence": [f"{german}The house is wonderful."],
@@ -179,7 +180,7 @@ def examples() -> list[Example]:
             f"{german}The house is small.",
             "translate English to French: Where is the station?",
         ],
-        "words that the vocabulary has not": [f"{german}Triton 今天 🚀"],
+        "words missing from the vocabulary": [f"{german}Triton 今天 🚀"],
         "a long text": [german + "The old house is wonderful, and so is the garden behind it. " * 8],
     }
     return [Example(name=name, inputs=request(each)) for name, each in texts.items()]
@@ -230,5 +231,5 @@ BUILD = ModelDefinition(
     examples=examples,
     reference=reference,
     output="output",
-    tolerance=0,  # tokens are equal or they are not
+    tolerance=0,  # tokens must be equal
 )

@@ -1,6 +1,6 @@
-"""T5 as two networks that ONNX can hold: the encoder, which runs once, and one step of the decoder.
+"""T5 as two networks that ONNX can represent: the encoder, which runs once, and one step of the decoder.
 
-The decoder keeps keys and values of what it has written, so that a step costs the same for the first token
+The decoder keeps the keys and values of the tokens so far, so that a step costs the same for the first token
 and the hundredth. Tensors with keys or values are [batch, layers, heads, tokens, head size].
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Encoder(nn.Module):
-    """Token ids and their mask to the keys and values that every step of the decoder looks at."""
+    """Token ids and their mask to the keys and values that every step of the decoder attends to."""
 
     def __init__(self, t5: T5ForConditionalGeneration) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Encoder(nn.Module):
         self.heads = t5.config.num_heads
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The keys and the values of all layers."""
+        """Return the keys and the values of all layers."""
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         keys = [_heads(layer.k(hidden), self.heads) for layer in self.attention]
         values = [_heads(layer.v(hidden), self.heads) for layer in self.attention]
@@ -33,7 +33,7 @@ class Encoder(nn.Module):
 
 
 class DecoderStep(nn.Module):
-    """From a token to the likeliest next one, chosen here so that only its number is copied to the host."""
+    """A token to the most likely next one, chosen here so that only its id is copied to the host."""
 
     def __init__(self, t5: T5ForConditionalGeneration) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class DecoderStep(nn.Module):
         past_keys: Tensor,
         past_values: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The next token [batch, 1], and the past with this token in it."""
+        """Return the next token [batch, 1], and the past including this token."""
         hidden = self.decoder.embed_tokens(token)
         hide = (1.0 - attention_mask[:, None, None, :].float()) * torch.finfo(torch.float32).min
         bias = self._bias(past_keys.shape[3])
@@ -96,5 +96,5 @@ class DecoderStep(nn.Module):
 
 
 def _heads(projected: Tensor, heads: int) -> Tensor:
-    """[batch, tokens, heads * size] to [batch, heads, tokens, size]."""
+    """Reshape [batch, tokens, heads * size] to [batch, heads, tokens, size]."""
     return projected.unflatten(2, (heads, -1)).transpose(1, 2)

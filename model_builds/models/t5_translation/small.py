@@ -1,7 +1,7 @@
-"""A small T5 and its tokenizer, made from nothing: the same code path as t5-small, and no hub.
+"""A small T5 and its tokenizer, created from scratch: the same code path as t5-small, without the hub.
 
-The tokenizer is a SentencePiece unigram as t5-small's, of the words and letters below. The network has random
-weights; what it writes is no German, but it depends on every word that it reads.
+The tokenizer is a SentencePiece unigram model like t5-small's, with the words and letters below. The network
+has random weights; its output is not German, but depends on every word of the input.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SENTENCES = (
     "Das Haus ist wunderbar. Der Garten hinter dem alten Haus ist klein und ruhig.",
 )
 SPECIAL = ("<pad>", "</s>", "<unk>")  # 0, 1 and 2, as in t5-small
-SPACE = "▁"  # SentencePiece's mark of where a word begins
+SPACE = "▁"  # SentencePiece's mark for the beginning of a word
 
 
 def pieces() -> list[tuple[str, float]]:
-    """The vocabulary with its scores: logarithms of how often each piece occurs, sorted."""
+    """Return the sorted vocabulary with its scores, which are logarithms of frequencies."""
     words = Counter(SPACE + word for sentence in SENTENCES for word in sentence.split())
     letters = Counter(letter for word in words.elements() for letter in word)
     total = sum(words.values()) + sum(letters.values())
@@ -34,14 +34,14 @@ def pieces() -> list[tuple[str, float]]:
 
 
 def tokenizer() -> T5Tokenizer:
-    """The tokenizer, of the class that t5-small's is."""
+    """Return a tokenizer of the same class as t5-small's."""
     from transformers import T5Tokenizer
 
     return T5Tokenizer(vocab=pieces(), extra_ids=0)
 
 
 def network(seed: int) -> T5ForConditionalGeneration:
-    """A T5 of 50 thousand parameters, in evaluation mode."""
+    """Return a T5 with 50 thousand parameters, in evaluation mode."""
     import torch
     from transformers import T5Config, T5ForConditionalGeneration
 

@@ -1,7 +1,7 @@
 """Token ids of a sentence to token ids of its translation. Runs in Triton's Python backend, on CPU or GPU.
 
-ONNX Runtime calculates, without PyTorch. The decoder's keys and values stay where they are calculated; only
-the chosen tokens come back to the host after each step.
+ONNX Runtime runs the networks, without PyTorch. The decoder's keys and values stay on the device; only the
+chosen tokens are copied to the host after each step.
 """
 
 import json
@@ -16,10 +16,10 @@ IDS, MASK, OUTPUT = "input_ids", "attention_mask", "output"
 
 
 class TritonPythonModel:
-    """Requests that arrive together are decoded together, and answered as if each had come alone."""
+    """Decodes requests that arrive together as one batch, with the same answers as for each request alone."""
 
     def initialize(self, args):
-        """Load both networks on the device that the server gave this instance."""
+        """Load both networks on the device that the server assigned to this instance."""
         parameters = json.loads(args["model_config"])["parameters"]
         self.max_tokens, self.max_new_tokens, self.vocabulary, threads = (
             int(parameters[name]["string_value"])
@@ -34,7 +34,7 @@ class TritonPythonModel:
         _, self.layers, self.heads, _, self.head_size = past.shape
 
     def execute(self, requests):
-        """One response for each request, in order."""
+        """Return one response per request, in order."""
         responses = [None] * len(requests)
         sound = []
         for number, request in enumerate(requests):
@@ -52,12 +52,12 @@ class TritonPythonModel:
         return responses
 
     def finalize(self):
-        """Give the networks' memory back, on the GPU too."""
+        """Free the networks' memory, also on the GPU."""
         self.encoder = self.decoder = None
 
     def _load(self, name, threads):
         options = ort.SessionOptions()
-        # Each instance is a process of its own: more threads than it is given would take turns with others'.
+        # Each instance is a separate process, so more threads would compete with those of other instances.
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         wanted = "CPUExecutionProvider"
@@ -66,14 +66,14 @@ class TritonPythonModel:
             wanted = "CUDAExecutionProvider"
             settings = {
                 "device_id": self.device[1],
-                # Memory that is not needed stays free for the endpoint's other models.
+                # Unneeded memory stays free for the endpoint's other models.
                 "arena_extend_strategy": "kSameAsRequested",
-                # On by default: rounded scores would now and then choose another token than generate() does.
+                # On by default, but rounded scores sometimes choose another token than generate().
                 "use_tf32": "0",
             }
             providers = [(wanted, settings), *providers]
         session = ort.InferenceSession(str(Path(__file__).with_name(name)), options, providers=providers)
-        if session.get_providers()[0] != wanted:  # it falls back to the CPU without a word
+        if session.get_providers()[0] != wanted:  # it silently falls back to the CPU
             raise pb_utils.TritonModelException(
                 f"{name}: ONNX Runtime {ort.__version__} has no {wanted} here, only {session.get_providers()}"
             )
@@ -89,7 +89,7 @@ class TritonPythonModel:
         return None
 
     def _translate(self, ids, mask):
-        """Greedy decoding of all rows at once: [rows, 1 + new tokens], padded behind the end of each."""
+        """Decode all rows at once, greedily: [rows, 1 + new tokens], padded after the end of each row."""
         rows = len(ids)
         binding = self.encoder.io_binding()
         binding.bind_cpu_input(IDS, ids)
@@ -129,13 +129,13 @@ class TritonPythonModel:
 
 
 def _padded(arrays):
-    """Rows of several requests as one array; what is padded is 0, which the mask hides."""
+    """Join the rows of several requests in one array, padded with 0, which the mask hides."""
     width = max(array.shape[1] for array in arrays)
     return np.concatenate([np.pad(array, ((0, 0), (0, width - array.shape[1]))) for array in arrays])
 
 
 def _trimmed(rows):
-    """A request's own rows, up to the end of its longest: what generate() answers to it alone."""
+    """Cut a request's rows after the longest one, as generate() returns them for this request alone."""
     ended = rows == END
     lengths = np.where(ended.any(axis=1), ended.argmax(axis=1) + 1, rows.shape[1])
     return np.ascontiguousarray(rows[:, : lengths.max()])
