@@ -1,4 +1,4 @@
-"""`python -m triton_models`: the `fleet` command where nothing is installed, as in the build job."""
+"""`python -m triton_models`: the `fleet` command without an installation, as in the build job."""
 
 from triton_models.cli.main import main
 

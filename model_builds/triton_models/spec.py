@@ -1,7 +1,7 @@
 """The public names for declarations in `models/<name>/build.py`.
 
-Reading a declaration takes milliseconds: frameworks are imported by the functions that it names, never by
-the module.
+Reading a declaration takes milliseconds, because frameworks are imported by its functions, never by the
+module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The GPU models that an artifact was built for, from its build.json.
 
-A build for one GPU names it; a merged artifact names all of them. A TensorRT plan is recorded with the GPU
-that compiled it, by its path in the artifact.
+A build for one GPU records that model; a merged artifact records all of them. Every TensorRT plan is recorded
+by its path in the artifact, with the GPU that compiled it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
 
 
 def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
-    """Return whether a plan also runs on a GPU other than the one that compiled it.
+    """Return True if a plan also runs on a GPU other than the one that compiled it.
 
     Args:
         record: The content of build.json.
@@ -55,7 +55,7 @@ def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
 
 
 def runs_on(level: str | None, *, built: Gpu | None, gpu: Gpu) -> bool:
-    """Return whether a level of hardware compatibility allows a plan to run on another GPU.
+    """Return True if a level of hardware compatibility allows a plan to run on another GPU.
 
     Args:
         level: The level as spelled by trtexec; None without one.

@@ -136,7 +136,7 @@ class Layout:
         )
 
     def has(self, path: str) -> bool:
-        """Return whether a file or directory with that path exists."""
+        """Return True if a file or directory with that path exists."""
         return path in self.files or path in self.directories
 
     def place(self, path: str) -> str:
@@ -169,7 +169,7 @@ class Layout:
 
 
 def is_version(name: str) -> bool:
-    """Return whether a directory with that name is a model version for Triton."""
+    """Return True if a directory with that name is a model version for Triton."""
     return _VERSION_NAME.fullmatch(name) is not None
 
 
@@ -292,7 +292,7 @@ class _Walk:
 
     @staticmethod
     def _is_seen(entry: os.DirEntry[str], above: tuple[tuple[int, int], ...], *, link: bool) -> bool:
-        """Return whether an entry's name is valid in a configuration and its link leads to another file."""
+        """Return True if an entry's name is valid in a configuration and its link leads to another file."""
         try:
             entry.name.encode()
             if not link:

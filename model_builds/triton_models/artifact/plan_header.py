@@ -28,7 +28,7 @@ class PlanHeader:
     tensorrt: str
 
     def loads_in(self, tensorrt: str) -> bool:
-        """Return whether that version of TensorRT loads the plan, comparing the numbers that both state."""
+        """Return True if that version of TensorRT loads the plan, comparing the numbers that both state."""
         return all(
             own == other for own, other in zip(self.tensorrt.split("."), tensorrt.split("."), strict=False)
         )

@@ -21,7 +21,7 @@ PORTABLE_VARIABLE = "FLEET_PORTABLE"
 
 
 def is_rehearsal() -> bool:
-    """Return whether the environment requests portable builds, as in a rehearsal."""
+    """Return True if the environment requests portable builds, as in a rehearsal."""
     return os.environ.get(PORTABLE_VARIABLE) == "1"
 
 
@@ -29,7 +29,7 @@ _ONNX, _PLAN = ".onnx", ".plan"
 
 
 def is_portable(layout: Layout) -> bool:
-    """Return whether a build omitted parts, or a TensorRT model has an ONNX file instead of its plan."""
+    """Return True if a build omitted parts, or a TensorRT model has an ONNX file instead of its plan."""
     if layout.build().get("left_out"):
         return True
     for folder in _tensorrt_models(layout):

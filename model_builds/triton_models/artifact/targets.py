@@ -73,11 +73,11 @@ class ArtifactTarget:
         return {ANY_HARDWARE: 2, AMPERE_PLUS: 1}.get(self.hardware, 0)
 
     def on_gpu(self, gpu: Gpu) -> bool:
-        """Return whether the hardware of this target includes a GPU."""
+        """Return True if the hardware of this target includes a GPU."""
         return self.covers(ArtifactTarget(hardware=_hardware(gpu), tensorrt=self.tensorrt))
 
     def covers(self, other: ArtifactTarget) -> bool:
-        """Return whether an artifact for this target runs everywhere an artifact for the other does."""
+        """Return True if an artifact for this target runs everywhere an artifact for the other does."""
         if not self.tensorrt:
             return True
         if self.tensorrt != other.tensorrt:

@@ -1,4 +1,4 @@
-"""The extras of the distribution, which bring the packages that only some uses need."""
+"""The extras of the distribution, which install packages that only some uses need."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
         "rehearse": frozenset({"cfnlint", "jsonpath_ng", "moto", "rich", "werkzeug", "yaml"}),
     }
 )
-"""The top-level modules that each extra alone brings; `build` includes `client`, and `rehearse` both."""
+"""The top-level modules that each extra adds; `build` includes `client`, and `rehearse` includes both."""
 
 
 def extra_of(module: str) -> str | None:
-    """Return the extra that brings a module; None if none does."""
+    """Return the extra that installs a module; None if no extra does."""
     top = module.partition(".")[0]
     return next((extra for extra, modules in EXTRAS.items() if top in modules), None)
 
@@ -33,11 +33,11 @@ def install_command(extra: str) -> str:
 
 
 def explained(error: ModuleNotFoundError, *, where: str) -> FleetError | ModuleNotFoundError:
-    """Return an error that names the extra that brings the missing module; otherwise the error itself.
+    """Return an error with the extra that installs a missing module; without one, the original error.
 
     Args:
         error: The error of an import.
-        where: What was being used, such as "`fleet build`".
+        where: The command or function in use, such as "`fleet build`".
     """
     module = (error.name or "").partition(".")[0]
     extra = extra_of(module)
@@ -54,10 +54,10 @@ def explained(error: ModuleNotFoundError, *, where: str) -> FleetError | ModuleN
 
 @contextmanager
 def imports_of(package: str) -> Iterator[None]:
-    """Report a missing package in the imports of a package by the extra that brings it.
+    """Report a missing module in the imports of a package, with the extra that installs it.
 
     Raises:
-        ModuleNotFoundError: With the name of the extra and the command that installs it.
+        ModuleNotFoundError: A module is missing; the message has the command that installs its extra.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""Triton's config.pbtxt: read and written.
+"""Reading and writing Triton's config.pbtxt.
 
-`pbtxt` uses NVIDIA's protobuf schema and builds usual configurations; `spelling` reads a file as Triton's
-C++ parser does.
+`pbtxt` uses NVIDIA's protobuf schema and builds common configurations; `spelling` reads a file like Triton's
+C++ parser.
 
 Imports: base, declare.
 """

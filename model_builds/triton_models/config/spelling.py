@@ -1,4 +1,4 @@
-"""A reader of config.pbtxt that follows Triton where the text formats of Python and C++ differ.
+"""A reader of config.pbtxt that behaves like Triton where the text formats of Python and C++ differ.
 
 Tested on the bundled server, release 24.10, on 2026-11-21: C++ accepts bytes that are not UTF-8, and a space
 between a minus and its number; Python refuses both. C++ refuses an unknown escape, which Python accepts.

@@ -26,7 +26,7 @@ from triton_models.declare.places import Places
 from triton_models.declare.tensors import ShapeRange
 
 _PLACES = (Path("model_builds") / "models", Path("models"))
-"""Where model builds lie, from the root of a repository or from the source folder of a build."""
+"""The folder of model builds, relative to the root of a repository or the source folder of a build."""
 
 FORM_MARK = ":"
 """The separator between a folder's name and the name of one of its forms."""
@@ -102,7 +102,7 @@ class DeclaredFolder:
 def models_folder() -> Path:
     """Return the folder of model builds: `model_builds/models` or `models`, here or in a parent folder.
 
-    If there is none, the folder that would be one.
+    If none exists, return the path of `model_builds/models` in the current folder.
     """
     here = Path.cwd()
     folders = [folder / place for folder in (here, *here.parents) for place in _PLACES]

@@ -1,7 +1,7 @@
-"""Python packages and environments that an artifact carries.
+"""Python packages and environments inside an artifact.
 
-`packages` copies packages next to a Python model, `slim` makes an environment of wheels, and `packed`
-inspects one that conda-pack or venv-pack made. A declaration names them in `declare.environments`;
+`packages` copies packages next to a Python model, `slim` creates an environment from wheels, and `packed`
+checks one packed with conda-pack or venv-pack. `declare.environments` has their declarations, and
 `builds.environments` puts them into an artifact.
 
 Imports: artifact, base, facts.

@@ -13,7 +13,7 @@ same bytes. A package built for a single Python version is accepted if the relea
 
 PYTHONPATH takes precedence over both. The images with DALI set it to the folder of DALI's packages, which
 therefore precede those of an environment, those next to the model, and the image's others. A build job prints
-the resulting NumPy: see `verifying.program.numpy_of_models`.
+the resulting NumPy: see `triton_models.verify.program.numpy_of_models`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str
         release: The release whose Python must be able to import them.
 
     Returns:
-        The installed version of each.
+        The installed version of each package.
 
     Raises:
         FleetError: A package is not installed here as a wheel, or that wheel does not load in the release;
@@ -57,7 +57,7 @@ def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str
     )
     versions = {}
     for name, installed in found.items():
-        if installed is not None:  # _problems has refused those that are missing
+        if installed is not None:  # always true, because _problems reports missing packages
             for source, relative in _payload(installed):
                 target = folder / relative
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def install(names: Sequence[str], *, folder: Path, release: Release) -> dict[str
 
 
 def loads_in(tag: str, python: str) -> bool:
-    """Return whether the CPython of a Triton image can import a wheel with that tag.
+    """Return True if the CPython of a Triton image can import a wheel with that tag.
 
     Args:
         tag: A compatibility tag as in a WHEEL file, such as "cp310-abi3-manylinux_2_17_x86_64".
@@ -103,7 +103,7 @@ def _problems(name: str, installed: metadata.Distribution | None, release: Relea
             where=where,
             expected="a package in the build's own environment",
             why="the artifact contains a copy of it",
-            fix="add it to requirements.txt in the model's folder and install that, not as editable",
+            fix="add it to requirements.txt in the model's folder and install that, but not as editable",
             rule="package-absent",
         )
         return

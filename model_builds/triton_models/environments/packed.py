@@ -85,13 +85,13 @@ def packed_problems(archive: Path, *, release: Release, where: str) -> Iterator[
 
 
 def problems_of(content: IO[bytes], *, name: str, release: Release | None, where: str) -> Iterator[Problem]:
-    """Yield the same for an open archive.
+    """Yield the same as `packed_problems` for an open archive.
 
     Args:
-        content: The archive's content; it is read once, from front to back.
-        name: Its name.
-        release: The release that would serve it; None if it is unknown.
-        where: Its place, for the errors.
+        content: The archive's content, which is read once from start to end.
+        name: The archive's name.
+        release: The release that would serve it; None if unknown.
+        where: The archive's place, for the errors.
     """
     found = _Found()
     try:

@@ -1,1 +1,1 @@
-"""The parts of `triton_models.artifact.archive`: gzip, tape, headers, names."""
+"""The parts of `triton_models.artifact.archive`: gzip streams, tar headers and paths."""

@@ -1,7 +1,7 @@
-"""A parser of header blocks of tar archives that GNU tar and Python's tarfile read alike.
+"""A parser for header blocks of tar archives that GNU tar and Python's tarfile read in the same way.
 
 Both are lenient in different ways: bytes after a NUL, blanks and underscores in numbers, signed checksums, a
-prefix in formats that have none. A block that relies on this is refused.
+prefix in formats without one. A block that relies on this is refused.
 """
 
 from __future__ import annotations

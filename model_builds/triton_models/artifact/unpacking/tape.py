@@ -13,11 +13,11 @@ _NOTHING = memoryview(b"")
 
 
 class Tape:
-    """A tar archive in the course of reading.
+    """A tar archive that is being read.
 
     Args:
-        parts: The archive.
-        failure: The factory of the error for readers of a truncated content.
+        parts: The bytes of the archive, in parts.
+        failure: Returns the error that readers of truncated content get.
     """
 
     def __init__(self, parts: Iterator[bytes], failure: Callable[[RefusedError], FleetError]) -> None:
