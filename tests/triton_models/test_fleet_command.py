@@ -12,7 +12,6 @@ import pytest
 import triton_models
 import triton_models.cli.main as cli
 from tests.triton_models.model_folders import write_plain
-from triton_models.base.errors import FleetError
 from triton_models.cli.main import VERBS, main
 
 SOURCE = Path(triton_models.__file__).parents[1]
@@ -232,7 +231,7 @@ def _arguments(monkeypatch, verb: str, rest: list[str]) -> argparse.Namespace:
         seen.append(arguments)
         return _Done()
 
-    monkeypatch.setattr(cli, "_function", lambda _: function)
+    monkeypatch.setattr(cli, "_run", lambda _, arguments: function(arguments))
     assert main([verb, *rest]) == 0
     return seen[0]
 
@@ -241,7 +240,7 @@ def test_an_interrupt_exits_with_130(monkeypatch, capsys) -> None:
     def function(_: argparse.Namespace) -> _Done:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_function", lambda _: function)
+    monkeypatch.setattr(cli, "_run", lambda _, arguments: function(arguments))
 
     assert main(["check", "x"]) == 130
     assert capsys.readouterr().err == ""
@@ -251,7 +250,7 @@ def test_a_bug_is_not_dressed_up_as_a_users_mistake(monkeypatch) -> None:
     def function(_: argparse.Namespace) -> _Done:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(cli, "_function", lambda _: function)
+    monkeypatch.setattr(cli, "_run", lambda _, arguments: function(arguments))
 
     with pytest.raises(ValueError, match="a bug"):
         main(["check", "x"])
@@ -282,15 +281,15 @@ def test_a_verb_that_the_build_job_lacks_says_so() -> None:
     assert "Traceback" not in run.stderr
 
 
-def test_a_missing_package_is_a_users_mistake(monkeypatch) -> None:
-    monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(module="triton_no_such_package.module"))
+def test_a_missing_package_is_a_users_mistake(monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "triton_report", None)
 
-    with pytest.raises(FleetError, match="'triton_no_such_package' is not installed"):
-        cli._function("check")
+    assert main(["report", "--base", "HEAD"]) == 1
+    assert "pip install 'triton-fleet[rehearse]'" in capsys.readouterr().err
 
 
 def test_a_module_of_ours_that_is_missing_is_a_bug(monkeypatch) -> None:
     monkeypatch.setitem(VERBS, "check", VERBS["check"]._replace(module="no_such_module"))
 
     with pytest.raises(ModuleNotFoundError):
-        cli._function("check")
+        main(["check", "x"])

@@ -15,7 +15,12 @@ EXTRAS: Mapping[str, frozenset[str]] = MappingProxyType(
         "build": frozenset(
             {"huggingface_hub", "onnx", "onnxscript", "safetensors", "tokenizers", "torch", "transformers"}
         ),
-        "rehearse": frozenset({"cfnlint", "jsonpath_ng", "moto", "rich", "werkzeug", "yaml"}),
+        "rehearse": frozenset(
+            {
+                *("cfnlint", "jsonpath_ng", "moto", "rich", "werkzeug", "yaml"),
+                *("triton_aws", "triton_rehearsal", "triton_report"),  # which a build's toolkit lacks
+            }
+        ),
     }
 )
 """The top-level modules that each extra adds; `build` includes `client`, and `rehearse` includes both."""
