@@ -229,7 +229,7 @@ def test_names_that_differ_are_mapped(tmp_path: Path) -> None:
     ("steps", "second", "said"),
     [
         (["a", "b"], _step("b", [LONG], [SCORES]), "TYPE_INT32 [-1] and TYPE_INT64 [-1]"),
-        (["a", "b"], _step("b", [IDS], [IDS]), "two steps of 'e' make 'ids'"),
+        (["a", "b"], _step("b", [IDS], [IDS]), "two steps of 'e' produce 'ids'"),
         (["a", "b"], _step("b", [IDS], [SCORES], batch=0), "b of 'e' has no batch dimension"),
         (["a", MISNAMED], _step("b", [IDS], [SCORES]), "maps the input 'id'"),
     ],

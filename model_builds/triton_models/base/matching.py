@@ -18,7 +18,7 @@ Mismatch: TypeAlias = tuple[str, object, Any]
 """A place, the value found there, and the annotated type."""
 
 Hint: TypeAlias = Callable[[object, Any], str]
-"""Returns the fix for a value that does not have the annotated type; "" if it has none to offer."""
+"""Returns the fix for a value that does not have the annotated type; "" if it does not know one."""
 
 UNIONS = (Union, UnionType)
 COLLECTIONS = (Sequence, Collection, tuple)

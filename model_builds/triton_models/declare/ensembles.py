@@ -62,7 +62,7 @@ def connect(ensemble: Ensemble, models: Mapping[str, Interface]) -> Connected:
                 connected.mistakes.append(
                     _mistake(
                         ensemble,
-                        f"two steps of {ensemble.name!r} make {name!r}",
+                        f"two steps of {ensemble.name!r} produce {name!r}",
                         "a unique name for each tensor",
                         f"map one: EnsembleStep(model_name={step.model_name!r}, "
                         f"outputs={{{tensor.name!r}: ...}})",
@@ -118,18 +118,18 @@ def _differences(
     ensemble: Ensemble, step: EnsembleStep | None, one: Tensor, other: Tensor
 ) -> Iterator[Mistake]:
     if not one.data_type or not other.data_type or [*one.mistakes(), *other.mistakes()]:
-        return  # not known, or reported by itself
+        return  # unknown, or reported separately
     fits = len(one.sizes) == len(other.sizes) and all(
         left == right or -1 in {left, right} for left, right in zip(one.sizes, other.sizes, strict=True)
     )
     if one.full_type != other.full_type or not fits:
-        takers = f"another step and {step.model_name!r} take" if step else "one step makes and another takes"
+        takers = f"another step and {step.model_name!r} take" if step else "a step returns and another takes"
         yield _mistake(
             ensemble,
             f"{takers} {one.name!r} of {ensemble.name!r} differently: "
             f"{one.full_type} {list(one.sizes)} and {other.full_type} {list(other.sizes)}",
             "one data type and shapes that fit each other",
-            "use one Tensor for both, or map the names apart",
+            "use one Tensor for both, or map them to different names",
         )
 
 
@@ -150,7 +150,7 @@ def _missing_outputs(ensemble: Ensemble, made: Mapping[str, Tensor]) -> Iterator
         if name not in made:
             yield Mistake(
                 field="outputs",
-                what=f"{ensemble.name!r} answers {name!r}, which no step makes",
+                what=f"{ensemble.name!r} has the output {name!r}, which no step produces",
                 expected=f"one of {', '.join(made)}",
                 fix=did_you_mean(name, made, otherwise="remove it"),
                 owner=ensemble,

@@ -93,7 +93,7 @@ class DeclaredFolder:
                 what=f"{folder!r} has no form {form!r}",
                 where=str(self.path),
                 expected=f"one of {', '.join(known)}" if known else "a build.py with FORMS; it has none",
-                fix=did_you_mean(form, known, otherwise=f"add it to FORMS, or name {folder} alone"),
+                fix=did_you_mean(form, known, otherwise=f"add it to FORMS, or use {folder} without a form"),
                 rule="unknown-form",
             )
         return self.forms[form]
