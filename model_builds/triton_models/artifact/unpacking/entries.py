@@ -112,7 +112,9 @@ def _entry(header: Header, before: _Before, tape: Tape) -> Entry:
     name = lines.get(b"path", before.long.get(headers.LONG_NAME, header.name))
     size = _size(header, lines, name)
     if size and header.kind not in headers.FILES:
-        raise RefusedError("archive-ambiguous", f"{size} bytes in what is not a file: {shown(name)!r}")
+        raise RefusedError(
+            "archive-ambiguous", f"{size} bytes in a member that is not a file: {shown(name)!r}"
+        )
     return Entry(name, header.kind, size, header.mode, Content(tape, size))
 
 

@@ -48,7 +48,7 @@ _REFUSALS: Mapping[str, _Refusal] = MappingProxyType(
         "archive-kind": _Refusal(
             "files and folders",
             "programs unpack devices, pipes, sparse files and labels differently",
-            f"unpack it, remove what is not a file or a folder, and {_AGAIN}",
+            f"unpack it, remove everything but files and folders, and {_AGAIN}",
         ),
         "archive-clash": _Refusal(
             "each path once, and files only inside folders",
