@@ -11,12 +11,12 @@ from triton_models.probe.transcript import Kind
 
 
 def catalogue() -> Mapping[Kind, tuple[Probe, ...]]:
-    """The probes by where they run."""
+    """Return the probes by the place where they run."""
     return {"gpu": GPU_PROBES, "account": ACCOUNT_PROBES}
 
 
 def commands() -> dict[str, str]:
-    """The command that decides a belief, by the belief's id."""
+    """Return the command that decides a belief, by the belief's id."""
     return {
         decided: f"fleet probe {kind} --only {probe.id}"
         for kind, probes in catalogue().items()

@@ -13,10 +13,10 @@ _P = TypeVar("_P", bound=Probe)
 
 
 def chosen(probes: Sequence[_P], only: Sequence[str] | None) -> tuple[_P, ...]:
-    """The probes that `--only` names, by their own ids or by those of beliefs; all if it was not given.
+    """Return the probes that `--only` selects, by their ids or their beliefs' ids; all without `--only`.
 
     Raises:
-        FleetError: No probe has such an id, nor decides such a belief.
+        FleetError: An id is neither that of a probe nor that of a belief that one decides.
     """
     if only is None:
         return tuple(probes)
@@ -28,7 +28,7 @@ def chosen(probes: Sequence[_P], only: Sequence[str] | None) -> tuple[_P, ...]:
 
 def _unknown(given: str, known: set[str]) -> Problem:
     (problem,) = FleetError.of(
-        what=f"no probe is called {given!r}, or decides a belief of that id",
+        what=f"no probe has the id {given!r} or decides a belief with it",
         where="--only",
         expected="the id of a probe or of a belief that one decides",
         fix=did_you_mean(given, sorted(known), otherwise=f"choose from {', '.join(sorted(known))}"),

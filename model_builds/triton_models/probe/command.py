@@ -8,7 +8,7 @@ from triton_models.base.outcome import Outcome
 
 
 def run(arguments: argparse.Namespace) -> Outcome:
-    """Run the probes of the place that was named."""
+    """Run the probes of the given place."""
     if arguments.place == "account":
         from triton_models.probe.account.run import run as run_account
 

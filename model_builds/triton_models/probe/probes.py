@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A probe. Those of an account and of a GPU add what they do to it.
+    """A probe. Subclasses for accounts and GPUs add the actions.
 
     Attributes:
-        id: Its name, in kebab-case, which `--only` takes.
-        what: What it does, in a few words.
-        decides: The ids of the beliefs on which it gives a verdict, in every case.
+        id: Its name in kebab-case, for `--only`.
+        what: A short description of its actions.
+        decides: The ids of the beliefs on which it always gives a verdict.
     """
 
     id: str

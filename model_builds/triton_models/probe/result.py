@@ -1,4 +1,4 @@
-"""The outcome of `fleet probe`: the verdicts as a table for a reader, and the transcript as data."""
+"""The outcome of `fleet probe`: the verdicts as a table, and the transcript as data."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Probed:
 
     Attributes:
         transcript: The record of the run.
-        path: Where the transcript was written; None if nowhere.
-        facts: What a reader wants to know of the place first, by name.
-        names: Names of the account's own, each with what stands for it in the transcript.
+        path: The transcript's file; None if it was not written.
+        facts: The most important facts about the place, by name.
+        names: Private names of the account, with their placeholders in the transcript.
     """
 
     transcript: Transcript
@@ -35,15 +35,15 @@ class Probed:
 
     @property
     def exit_code(self) -> int:
-        """0 if every belief that was asked about is true, else 1."""
+        """0 if every tested belief is true, otherwise 1."""
         return 0 if all(each.outcome is Outcome.TRUE for each in self.transcript.verdicts) else 1
 
     def as_dict(self) -> dict[str, Any]:
-        """The transcript, scrubbed, and where it was written."""
+        """Return the scrubbed transcript and its path."""
         return {**self.transcript.as_dict(self.names), "path": str(self.path) if self.path else None}
 
     def lines(self) -> Iterator[str]:
-        """The facts, a few lines for each verdict, and how many there are of each outcome."""
+        """Yield the facts, a few lines per verdict, and the number of verdicts per outcome."""
         for name, fact in self.facts.items():
             yield f"{name}: {fact}"
         for verdict in self.transcript.verdicts:

@@ -8,13 +8,13 @@ from typing import Any
 
 from triton_models.facts.releases import IMAGE_ACCOUNTS
 
-# The accounts of AWS's own registries are public, and say which image was pulled.
+# The accounts of AWS's own registries are public, and show which image was pulled.
 _PUBLIC_ACCOUNTS = frozenset(IMAGE_ACCOUNTS.values())
 _ARN = re.compile(r"\barn:(aws[a-z-]*):([a-z0-9-]+):[^\s\"',)\]}]*")
 _ACCOUNT = re.compile(r"(?<![\dA-Za-z])\d{12}(?![\dA-Za-z])")
 _ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-# Four numbers alone are a version of TensorRT more often than an address.
+# Four numbers alone are more often a version of TensorRT than an address.
 _ADDRESS = re.compile(
     r"\bip(?:-\d{1,3}){4}\b|(?<=//)\d{1,3}(?:\.\d{1,3}){3}\b|\b\d{1,3}(?:\.\d{1,3}){3}(?=:\d)"
 )
@@ -23,12 +23,12 @@ _HOME = re.compile(r"/(?:home|Users)/[^/\s\"']+")
 
 
 def scrub(value: Any, names: Mapping[str, str] | None = None) -> Any:
-    """A JSON-ready value without account ids, ARNs, access keys, request ids, addresses and home folders.
+    """Remove account ids, ARNs, access keys, request ids, addresses and home folders from a JSON-ready value.
 
     Args:
         value: Any JSON-ready value; keys of objects are scrubbed as well.
-        names: Names of the account's own, such as a bucket's, each with what stands for it: "<bucket>". An
-            empty name is left out.
+        names: Private names, such as a bucket's, with their placeholders, such as "<bucket>". Empty names are
+            ignored.
     """
     if isinstance(value, str):
         return _scrub_text(value, names or {})

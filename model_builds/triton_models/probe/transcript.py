@@ -20,12 +20,12 @@ Kind: TypeAlias = Literal["gpu", "account"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A question that a probe asked the real thing, with its answer.
+    """A question that a probe asked the real system, with its answer.
 
-    Where the rehearsal can be asked the same, a test does so and compares: see tests/rehearsal/replays.py.
+    If the rehearsal can answer the same question, a test compares both: see tests/rehearsal/replays.py.
 
     Attributes:
-        id: What was asked, in kebab-case, such as "python-of-image".
+        id: The subject of the question in kebab-case, such as "python-of-image".
         asked: The question's arguments, JSON-ready.
         answered: The answer, JSON-ready: a status code, an error's text, a fact about the environment.
     """
@@ -35,7 +35,7 @@ class Observation:
     answered: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """The observation as JSON-ready data."""
+        """Return the observation as JSON-ready data."""
         return {"id": self.id, "asked": dict(self.asked), "answered": dict(self.answered)}
 
 
@@ -44,13 +44,13 @@ class Transcript:
     """The record of one run of probes.
 
     Attributes:
-        kind: Which probes: "gpu" or "account".
+        kind: The kind of probes: "gpu" or "account".
         date: The day of the run in UTC, such as "2026-11-22".
         release: The Triton release.
         place: The GPU's name, such as "A10G", or the region.
         tool: The version of Triton Fleet.
-        verdicts: What was found out, one for each belief that was asked about.
-        observations: What can be replayed.
+        verdicts: One verdict per tested belief.
+        observations: The questions and answers that can be replayed.
     """
 
     kind: Kind
@@ -62,10 +62,10 @@ class Transcript:
     observations: tuple[Observation, ...] = ()
 
     def as_dict(self, names: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """The transcript as JSON-ready data, scrubbed.
+        """Return the transcript as scrubbed JSON-ready data.
 
         Args:
-            names: Names of the account's own, each with what stands for it.
+            names: Private names of the account, with their placeholders.
         """
         document: dict[str, Any] = scrub(
             {
@@ -84,10 +84,10 @@ class Transcript:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], *, where: str = "the transcript") -> Transcript:
-        """The transcript, from JSON.
+        """Read a transcript from JSON data.
 
         Raises:
-            FleetError: It is not a transcript of this version.
+            FleetError: The document is not a transcript of this version.
         """
         try:
             if document["version"] != VERSION:
@@ -110,7 +110,7 @@ class Transcript:
             raise _unreadable(f"{type(error).__name__}: {error}", where) from None
 
     def write(self, path: Path, names: Mapping[str, str] | None = None) -> None:
-        """Write the transcript to a file, completely or not at all.
+        """Write the transcript to a file atomically.
 
         Raises:
             FleetError: The file cannot be written.
@@ -125,14 +125,14 @@ class Transcript:
             raise FleetError.of(
                 what=f"cannot write the transcript: {error.strerror}",
                 where=str(path),
-                expected="a path that can be written to",
-                fix="give another --transcript",
+                expected="a writable path",
+                fix="choose another file with --transcript",
                 rule="unwritable",
             ) from None
 
 
 def tool_version() -> str:
-    """The version of Triton Fleet, as `fleet --version` prints it."""
+    """Return the version of Triton Fleet, as `fleet --version` prints it."""
     from importlib import metadata
 
     try:
@@ -142,12 +142,12 @@ def tool_version() -> str:
 
 
 def today() -> str:
-    """The date in UTC, as transcripts have it."""
+    """Return the date in UTC, in the format of transcripts."""
     return datetime.now(timezone.utc).date().isoformat()
 
 
 def read_transcripts(folder: Path) -> Iterator[tuple[Path, Transcript]]:
-    """Every transcript of a folder, by its path, in the order of their names.
+    """Yield every transcript of a folder with its path, in the order of their names.
 
     Raises:
         FleetError: A file is not a transcript of this version.
@@ -165,6 +165,6 @@ def _unreadable(what: str, where: str) -> FleetError:
         what=f"this is not a transcript of version {VERSION}: {what}",
         where=where,
         expected="a file that `fleet probe` wrote",
-        fix="run `fleet probe` again, and keep the file as it is",
+        fix="run `fleet probe` again, and do not edit the file",
         rule="transcript",
     )

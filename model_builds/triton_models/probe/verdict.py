@@ -1,4 +1,4 @@
-"""A verdict: what a probe found out about a belief."""
+"""A verdict: the finding of a probe about a belief."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Verdict:
 
     Attributes:
         belief: The belief's id in the ledger.
-        outcome: Whether it is true. Undecided where the probe could not find out.
-        evidence: What was seen, or why nothing could be: one sentence, or an answer quoted.
-        seconds: How long its probe took.
+        outcome: True, false, or undecided if the probe could not find out.
+        evidence: The observation, or the reason for having none: one sentence, or a quoted answer.
+        seconds: The duration of its probe.
     """
 
     belief: str
@@ -33,7 +33,7 @@ class Verdict:
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The verdict as JSON-ready data."""
+        """Return the verdict as JSON-ready data."""
         return {
             "belief": self.belief,
             "outcome": self.outcome.value,
@@ -43,11 +43,11 @@ class Verdict:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Verdict:
-        """The verdict, from JSON.
+        """Read a verdict from JSON data.
 
         Raises:
             KeyError: A field is missing.
-            ValueError: The outcome is not one.
+            ValueError: The outcome is unknown.
         """
         return cls(
             belief=document["belief"],
@@ -58,24 +58,24 @@ class Verdict:
 
 
 def true(belief: str, evidence: str) -> Verdict:
-    """The verdict that a belief is true."""
+    """Return the verdict that a belief is true."""
     return Verdict(belief=belief, outcome=Outcome.TRUE, evidence=evidence)
 
 
 def false(belief: str, evidence: str) -> Verdict:
-    """The verdict that a belief is false."""
+    """Return the verdict that a belief is false."""
     return Verdict(belief=belief, outcome=Outcome.FALSE, evidence=evidence)
 
 
 def undecided(belief: str, reason: str) -> Verdict:
-    """The verdict that nothing could be found out, with the reason."""
+    """Return the verdict that nothing could be found out, with the reason."""
     return Verdict(belief=belief, outcome=Outcome.UNDECIDED, evidence=reason)
 
 
 def decide(belief: str, evidence: str, *, holds: bool) -> Verdict:
-    """The verdict true or false."""
+    """Return the verdict true or false."""
     return true(belief, evidence) if holds else false(belief, evidence)
 
 
 class UndecidedError(Exception):
-    """A probe cannot find out what it was asked; says why in one sentence without a full stop."""
+    """A probe cannot decide its beliefs. The message says why in one sentence without a full stop."""

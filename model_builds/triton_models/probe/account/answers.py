@@ -1,4 +1,4 @@
-"""The probe of how SageMaker answers InvokeEndpoint: its errors, its limit, and what it hands on."""
+"""The probe of InvokeEndpoint's answers: errors, the payload limit, and what SageMaker passes on."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from triton_models.probe.verdict import Verdict, decide
 _OK = 200
 _PAYLOAD = 6 * 1024 * 1024
 _NEW_SESSION = "NEW_SESSION"
-# How Triton words that a loaded Python model has raised; SageMaker may hand it on as JSON.
+# Triton's message when a loaded Python model raises. SageMaker may pass it on as JSON.
 REFUSED = re.compile(r'\s*(\{\s*"error"\s*:\s*")?Failed to process the request\(s\) for model')
 
-# What the rehearsal answers, from AWS's documents and public records: status, code and words of the message.
+# The rehearsal's answers, from AWS's documents and public records: status, code and a pattern of the message.
 _WORDINGS: Mapping[str, tuple[int, str, str]] = {
     "a missing model": (400, "ValidationError", r"Failed to download model data"),
     "a model that is not an archive": (400, "ValidationError", r"Failed to extract model data archive"),
@@ -34,7 +34,7 @@ _WORDINGS: Mapping[str, tuple[int, str, str]] = {
 
 
 def _answers(work: Work) -> Steps:
-    """Make mistakes, and compare the answers with what the rehearsal gives."""
+    """Send invalid requests, and compare the answers with the rehearsal's."""
     serving(work)
     broken = upload(work, "broken-1.tar.gz", b"this is not an archive")
     unloadable = upload(work, "unloadable-1.tar.gz", artifacts.broken())
@@ -62,7 +62,7 @@ def _answers(work: Work) -> Steps:
 
 
 def _refused(work: Work, raised: Reply, not_loaded: Reply) -> Verdict:
-    """Compare how a loaded model's refusal begins with how that of a model does which does not load."""
+    """Compare the start of a loaded model's error with that of a model that fails to load."""
     said = [str(each.fields.get("OriginalMessage", "")) for each in (raised, not_loaded)]
     work.observe("refused-input-text", {"loaded": [True, False]}, {"original_message": said})
     seen = f"loaded: {raised.code}: {said[0]!r}; not loaded: {not_loaded.code}: {said[1]!r}"
@@ -71,7 +71,7 @@ def _refused(work: Work, raised: Reply, not_loaded: Reply) -> Verdict:
 
 
 def _session(work: Work) -> Generator[None, None, Verdict]:
-    """Ask for a session: only a container that begins one pins requests to its instance."""
+    """Request a session. Requests are pinned to an instance only if the container starts a session."""
     reply = yield from invoke(work, "inspector-1.tar.gz", {}, SessionId=_NEW_SESSION)
     work.observe("session", {"session": _NEW_SESSION}, {"status": reply.status, "begun": bool(reply.session)})
     seen = f"{reply.status} {reply.code}, session {reply.session or 'none'}"
@@ -79,7 +79,7 @@ def _session(work: Work) -> Generator[None, None, Verdict]:
 
 
 def _payload(work: Work) -> Generator[None, None, Verdict]:
-    """Send a request that is as long as is allowed, and one that is a byte longer."""
+    """Send a request of the maximum size, and one that is a byte longer."""
     least = artifacts.body({"pad": ""})
     longest = artifacts.body({"pad": "x" * (_PAYLOAD - len(least))})
     fits = yield from invoke(work, "inspector-1.tar.gz", raw=longest)
@@ -92,7 +92,7 @@ def _payload(work: Work) -> Generator[None, None, Verdict]:
 PROBES = (
     AccountProbe(
         id="answers",
-        what="makes mistakes, and reads the errors",
+        what="sends invalid requests, and reads the errors",
         decides=("error-wording", "payload-limit", "refused-input-text", "session-not-pinned"),
         run=_answers,
         allowed=("sagemaker:InvokeEndpoint", "sagemaker:DescribeEndpoint", "s3:PutObject"),

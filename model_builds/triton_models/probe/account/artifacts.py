@@ -1,4 +1,4 @@
-"""The models behind the probes' endpoint: Python models that answer with what they see of their host."""
+"""The models behind the probes' endpoint: Python models that report what they see of their host."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def answer(asked, folder):
     return {}
 """
 
-# A stand-in for memory: two of these models fit at a time, whichever they are.
+# A stand-in for limited memory: any two of these models fit at a time.
 _BALLAST = """\
 def load(folder):
     markers = pathlib.Path(MARKERS)
@@ -133,31 +133,31 @@ def answer(asked, folder):
 
 
 def inspector(markers: str, *, version: int = 1) -> bytes:
-    """A model that answers with what it sees; `bin/python3` next to its code is executable."""
+    """Return a model that reports what it sees. The file `bin/python3` next to its code is executable."""
     return _artifact(
         "inspector", _INSPECTOR, {"VERSION": version, "MARKERS": markers}, {"1/bin/python3": b"#!/bin/sh\n"}
     )
 
 
 def slow(seconds: float) -> bytes:
-    """A model that takes so long to load."""
+    """Return a model that takes this many seconds to load."""
     return _artifact("slow", _SLOW, {"SECONDS": seconds})
 
 
 def broken() -> bytes:
-    """A model that does not load."""
+    """Return a model that fails to load."""
     return _artifact("broken", _BROKEN, {})
 
 
 def ballast(name: str, markers: str) -> bytes:
-    """A model of which only two load at a time."""
+    """Return one of several models of which only two fit at a time."""
     return _artifact(name, _BALLAST, {"NAME": name, "MARKERS": markers})
 
 
 def _artifact(
     name: str, source: str, values: Mapping[str, object], more: Mapping[str, bytes] | None = None
 ) -> bytes:
-    """A model as a .tar.gz of stored blocks, as `fleet pack` writes weights."""
+    """Return a model as a .tar.gz of stored blocks, as `fleet pack` writes weights."""
     constants = "".join(f"{key} = json.loads({json.dumps(value)!r})\n" for key, value in values.items())
     files = {
         "config.pbtxt": f'name: "{name}"\n{_CONFIG}'.encode(),
@@ -174,6 +174,6 @@ def _artifact(
 
 
 def body(asked: Mapping[str, object]) -> bytes:
-    """The body of a request."""
+    """Return the body of a request."""
     tensor = {"name": "ASK", "shape": [1], "datatype": "BYTES", "data": [json.dumps(asked)]}
     return json.dumps({"inputs": [tensor]}).encode()

@@ -1,4 +1,4 @@
-"""Probes of the machines that models are built on: CodeBuild's and those of Processing jobs."""
+"""Probes of the machines that build models: CodeBuild's and those of Processing jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import UndecidedError, Verdict, decide, undecided
 
 _QUERY = "nvidia-smi --query-gpu=name,driver_version --format=csv,noheader"
-# What NVIDIA's container runtime says where the host's driver is older than the image asks for.
+# Messages of NVIDIA's container runtime if the host's driver is older than the image requires.
 _DRIVER_TOO_OLD = ("unsatisfied condition", "cuda>=", "please update your driver")
 _MESSAGE = "/opt/ml/output/message"
 _CONFIG = "/opt/ml/config/processingjobconfig.json"
@@ -25,7 +25,7 @@ _LOOK_MINUTES = 30.0
 
 
 def _build_host(work: Work) -> Steps:
-    """Start a build on CodeBuild's GPU machine that asks for the driver and looks for trtexec."""
+    """Start a build on CodeBuild's GPU machine that prints the driver and looks for trtexec."""
     from botocore.exceptions import ClientError
 
     driver, image, quota = "build-host-driver", "build-gets-gpu-and-image", "start-build-without-quota"
@@ -71,7 +71,7 @@ def _failed(driver: str, image: str, said: str) -> list[Verdict]:
 
 
 def _driver(belief: str, host: str, work: Work) -> Verdict:
-    """The verdict on a driver, from nvidia-smi's line `name, version`."""
+    """Return the verdict on a driver, from nvidia-smi's line `name, version`."""
     version = host.strip().partition("\n")[0].rpartition(",")[2].strip()
     if not version[:1].isdigit():
         return undecided(belief, f"nvidia-smi: {host.strip()!r}")
@@ -85,7 +85,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _processing_host(work: Work) -> Steps:
-    """Start a Processing job on the endpoint's GPU that asks for the driver, and for its own name."""
+    """Start a Processing job on the endpoint's GPU that prints the driver and its own name."""
     name = work.name("job")
     sagemaker, role, image = work.clients("sagemaker"), work.role(), work.image
     if work.place.instance.name not in PROCESSING_TYPES:
@@ -118,7 +118,7 @@ def _processing_host(work: Work) -> Steps:
 
 
 def _of_job(work: Work, job: Mapping[str, Any]) -> Iterator[Verdict]:
-    """The verdicts on a Processing job that has ended."""
+    """Yield the verdicts on a Processing job that has ended."""
     driver, message, log = _OF_JOBS
     said, why = job.get("ExitMessage", ""), job.get("FailureReason", "")
     host, _, config = said.partition("\n")
@@ -134,7 +134,7 @@ def _of_job(work: Work, job: Mapping[str, Any]) -> Iterator[Verdict]:
 
 
 def _job_log(work: Work, name: str, config: str) -> Verdict:
-    """The verdict on what a job reads about itself, and on the names of its log streams."""
+    """Return the verdict on a job's own configuration and on the names of its log streams."""
     from botocore.exceptions import ClientError
 
     belief, logs = "processing-job-log", work.clients("logs")
@@ -152,7 +152,7 @@ def _job_log(work: Work, name: str, config: str) -> Verdict:
 
 
 def _cpu_build(work: Work) -> Steps:
-    """Start a build on CodeBuild's machine without a GPU, in the image for CPUs."""
+    """Start a build in the image for CPUs, on CodeBuild's machine without a GPU."""
     belief, tag = "cpu-builds-in-codebuild", f"{work.place.release.image_tag}-cpu"
     order = codebuild.Order(
         suffix="cpu-build",
@@ -175,7 +175,7 @@ _OF_JOBS = ("processing-host-driver", "exit-message", "processing-job-log")
 PROBES = (
     AccountProbe(
         id="build-host",
-        what="asks CodeBuild's GPU host for its driver, in the release's image",
+        what="reads the driver of CodeBuild's GPU host, in the release's image",
         decides=("build-host-driver", "build-gets-gpu-and-image", "start-build-without-quota"),
         run=_build_host,
         creates="a role, a CodeBuild project, one build",
@@ -186,7 +186,7 @@ PROBES = (
     ),
     AccountProbe(
         id="processing-host",
-        what="asks a Processing job for its host's driver and its own name, in the release's image",
+        what="reads a Processing job's driver and name, in the release's image",
         decides=_OF_JOBS,
         run=_processing_host,
         creates="a role, a Processing job",

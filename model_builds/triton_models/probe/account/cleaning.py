@@ -1,4 +1,4 @@
-"""`fleet probe account --clean`: removes what any run left, by its journals and by names in the account."""
+"""`fleet probe account --clean`: removes what runs left, found by journals and by names in the account."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Cleaned:
     """The outcome of cleaning.
 
     Attributes:
-        removed: Kind and name of what was removed.
-        left: Why each thing that is left could not be, by its name.
-        running: The runs under way on this machine, which were left alone.
+        removed: The kind and name of each resource that was removed.
+        left: The reason why a resource could not be removed, by its name.
+        running: The runs in progress on this machine, which were left alone.
     """
 
     removed: tuple[tuple[str, str], ...]
@@ -30,11 +30,11 @@ class Cleaned:
 
     @property
     def exit_code(self) -> int:
-        """0 if nothing is left."""
+        """0 if nothing is left, otherwise 1."""
         return 1 if self.left else 0
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the outcome as JSON-ready data."""
         return {
             "removed": [{"kind": kind, "name": name} for kind, name in self.removed],
             "left": self.left,
@@ -42,23 +42,23 @@ class Cleaned:
         }
 
     def lines(self) -> Iterator[str]:
-        """A line for each thing."""
+        """Yield a line for each resource."""
         for kind, name in self.removed:
             yield f"removed  {KINDS[kind].label} {name}"
         for name, why in self.left.items():
             yield f"left     {name}: {why}"
         for run in self.running:
-            yield f"left     the run {run}, which is under way on this machine"
+            yield f"left     the run {run}, which is in progress on this machine"
         if not (self.removed or self.left or self.running):
-            yield "nothing of any run was left"
+            yield "nothing is left of any run"
 
 
 def clean(
     session: Any, folder: Path, clock: Clock, *, account: str, region: str, yes: bool, ask: Any = None
 ) -> Cleaned:
-    """Remove what runs of this account left in a region, and what journals of this machine name elsewhere.
+    """Remove what runs left in a region of this account, and what this machine's journals list elsewhere.
 
-    A run of another machine that is under way looks like one that broke off: the question names it.
+    A run in progress on another machine looks like an interrupted one, so the question lists everything.
     """
     ours = [each for each in journals(folder) if each.place["account"] == account]
     free = [each for each in ours if each.lock()]
@@ -79,7 +79,7 @@ def clean(
 
 
 def _swept(session: Any, region: str, known: Sequence[Journal], running: Sequence[str]) -> Journal:
-    """Return resources in the account that no journal names, as a journal that is never written."""
+    """Return the resources in the account that no journal lists, as a journal that is never written."""
     names = {(entry.kind, entry.name) for journal in known for entry in journal.entries}
     swept = _Unwritten(Path(), run="", place={"region": region}, probes=())
     for kind, name in found_in(Clients(session, region), region):
@@ -109,7 +109,7 @@ def _forget(done: Sequence[Journal]) -> None:
 
 
 class _Unwritten(Journal):
-    """A journal without a file: of what was found in the account."""
+    """A journal without a file, for resources found in the account."""
 
     def write(self) -> None:
         """Do nothing."""

@@ -21,7 +21,7 @@ BUILDS = (
     "iam:PutRolePolicy",
     "iam:PassRole",
 )
-"""What the caller has to be allowed."""
+"""The permissions that the caller needs."""
 
 _LOOK_MINUTES = 30.0
 
@@ -31,15 +31,15 @@ class Order:
     """A build.
 
     Attributes:
-        suffix: The end of its project's name.
-        image: The image that it runs in.
+        suffix: The end of the project's name.
+        image: The image to run in.
         machine: The type of its environment, such as "LINUX_CONTAINER".
         compute: Its compute type.
-        commands: What it runs: each variable that it exports, with the command whose output that gets.
-        role: The ARN of the role that it runs with.
-        own_image: Whether the image is one of CodeBuild's own, which no role pulls.
-        source: Where its source is in S3; without any by default.
-        log_group: Where it logs; nowhere by default.
+        commands: The commands to run, by the exported variable that receives the output.
+        role: The ARN of the service role.
+        own_image: True if the image is one of CodeBuild's own, which are not pulled with the role.
+        source: The location of the source in S3; empty by default, for none.
+        log_group: The log group; empty by default, for no log.
     """
 
     suffix: str
@@ -53,7 +53,7 @@ class Order:
     log_group: str = ""
 
     def project(self, work: Work) -> dict[str, Any]:
-        """CreateProject's request."""
+        """Return the request of CreateProject."""
         exports = [f'export {each}="$({command} 2>&1)"' for each, command in self.commands.items()]
         spec = {
             "version": "0.2",
@@ -83,7 +83,7 @@ class Order:
 
 
 def run_build(work: Work, order: Order) -> Generator[None, None, Any]:
-    """Run a build, as the caller; returns it as BatchGetBuilds shows it."""
+    """Run a build as the caller, and return it as BatchGetBuilds shows it."""
     project = yield from create_project(work, order)
     if "build" not in project.detail:
         codebuild = work.clients("codebuild")
@@ -95,7 +95,7 @@ def run_build(work: Work, order: Order) -> Generator[None, None, Any]:
 
 
 def create_project(work: Work, order: Order) -> Generator[None, None, Entry]:
-    """Create a build's project, unless an earlier process has."""
+    """Create a build's project, unless an earlier process has done so."""
     codebuild, request = work.clients("codebuild"), order.project(work)
 
     def make() -> None:
@@ -105,12 +105,12 @@ def create_project(work: Work, order: Order) -> Generator[None, None, Entry]:
 
 
 def start_request(project: str) -> dict[str, str]:
-    """StartBuild's request: asked again, there is still one build of the project."""
+    """Return the request of StartBuild, which starts a single build even if it is repeated."""
     return {"projectName": project, "idempotencyToken": project}
 
 
 def finished(work: Work, project: Entry) -> Generator[None, None, Any]:
-    """Wait for the end of a project's build, whose id the journal has."""
+    """Wait for the end of a project's build, whose id is in the journal."""
     codebuild, build = work.clients("codebuild"), project.detail["build"]
 
     def ended() -> Any:

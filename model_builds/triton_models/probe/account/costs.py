@@ -13,14 +13,14 @@ ENDPOINT, JOB, GPU_BUILD, CPU_BUILD = "endpoint", "job", "gpu-build", "cpu-build
 CPU_ENDPOINT = "cpu-endpoint"
 
 CPU_TYPE = "ml.m5.xlarge"
-"""The instance type of what is asked of an endpoint without a GPU, at a fifth of the price."""
+"""The instance type of endpoints that need no GPU, at a fifth of the price."""
 
 _CODEBUILD: Mapping[str, str] = MappingProxyType(
     {GPU_BUILD: "LINUX_GPU_CONTAINER", CPU_BUILD: "LINUX_CONTAINER"}
 )
 
 REMOVAL_MINUTES = 2.0
-"""How long it usually takes to remove everything: an endpoint is gone after one or two minutes."""
+"""The usual duration of removing everything: an endpoint is gone after one or two minutes."""
 
 
 def hourly(what: str, instance: InstanceType) -> Price | None:

@@ -1,4 +1,4 @@
-"""The probe of an endpoint without a GPU: whether the image serves there, and how often metrics come."""
+"""The probe of an endpoint without a GPU: that the image serves there, and the interval of its metrics."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import Verdict, decide, undecided
 
 CPU_START = "cpu-endpoint"
-"""The probe that starts the endpoint without a GPU, which the others on it need."""
+"""The id of the probe that starts the endpoint without a GPU, which others need."""
 
 NOT_STARTED = ("did not pass the ping health check", "CannotStartContainerError")
-"""What SageMaker says where it is the container that does not start."""
+"""SageMaker's messages if the container does not start."""
 
 _INTERVAL_S = 10
 _METRICS_MINUTES = 6.0
@@ -28,17 +28,17 @@ _ENOUGH = 4
 
 
 def cpu_endpoint_name(work: Work) -> str:
-    """The name of the endpoint without a GPU."""
+    """Return the name of the endpoint without a GPU."""
     return work.name("Cpu")
 
 
 def cpu_variant(work: Work, model: str, **more: Any) -> dict[str, Any]:
-    """A production variant of one instance without a GPU."""
+    """Return a production variant with one instance without a GPU."""
     return variant(work, model, InstanceType=CPU_TYPE, **more)
 
 
 def _start(work: Work) -> Steps:
-    """Start the release's image on a type without a GPU, ask a model, and count how often metrics come."""
+    """Start the image on a type without a GPU, invoke a model, and measure the interval of the metrics."""
     name = cpu_endpoint_name(work)
     target = upload(work, "cpu-1.tar.gz", artifacts.inspector(markers(work)))
     yield from create_container(work, name)
@@ -56,7 +56,7 @@ def _start(work: Work) -> Steps:
 
 
 def _configured(work: Work, name: str) -> str:
-    """Create the configuration; SageMaker's words if it refuses the interval of the metrics."""
+    """Create the configuration; return SageMaker's message if it refuses the interval of the metrics."""
     from botocore.exceptions import ClientError
 
     variants = [cpu_variant(work, name)]
@@ -71,7 +71,7 @@ def _configured(work: Work, name: str) -> str:
 
 
 def _served(work: Work, name: str, found: Any, target: str) -> Generator[None, None, Verdict]:
-    """The verdict on the image, from an endpoint that has started or failed."""
+    """Return the verdict on the image, from an endpoint that has started or failed."""
     belief = "gpu-image-without-gpu"
     if found["EndpointStatus"] != "InService":
         why = trouble.failure(str(found.get("FailureReason", "without a reason")))
@@ -84,7 +84,7 @@ def _served(work: Work, name: str, found: Any, target: str) -> Generator[None, N
 
 
 def _published(work: Work, name: str) -> Generator[None, None, Verdict]:
-    """Wait for data of the instance, and see how far apart they are."""
+    """Wait for data points of the instance, and measure the time between them."""
     end = work.clock.now() + _METRICS_MINUTES * 60
     times = _times(work, name)
     while len(times) < _ENOUGH and work.clock.now() < end:
@@ -93,7 +93,7 @@ def _published(work: Work, name: str) -> Generator[None, None, Verdict]:
     if len(times) < _ENOUGH:
         return undecided(_INTERVAL, f"{len(times)} data of CPUUtilization in {_METRICS_MINUTES:g} minutes")
     gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(times)]
-    usual = statistics.median(gaps)  # a load or an unload may bring data between
+    usual = statistics.median(gaps)  # a load or an unload may add a data point in between
     seen = f"data of CPUUtilization come every {usual:g} s, with an interval of {_INTERVAL_S} s"
     return decide(_INTERVAL, seen, holds=usual <= _INTERVAL_S)
 

@@ -1,4 +1,4 @@
-"""The probe of an endpoint's end: the requests under way, and the log that is left."""
+"""The probe of an endpoint's deletion: the requests in progress, and the log that is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONG_ENOUGH = "metrics"  # a probe of ten minutes on the same endpoint
 
 
 def _deletion(work: Work) -> Steps:
-    """Delete the endpoint while a model answers."""
+    """Delete the endpoint while a model computes an answer."""
     name = serving(work)
     seconds = work.clock.slow_answer_s
     agent = _log_agent(work, name)
@@ -42,7 +42,7 @@ def _deletion(work: Work) -> Steps:
 
 
 def _gone(work: Work, name: str) -> bool | None:
-    """True once there is no such endpoint."""
+    """Return True once the endpoint does not exist; otherwise None."""
     from botocore.exceptions import ClientError
 
     try:
@@ -55,7 +55,7 @@ def _gone(work: Work, name: str) -> bool | None:
 
 
 def _log_agent(work: Work, name: str) -> Verdict:
-    """Decide if the host agent logs with a role that may write to the group, but not create one."""
+    """Decide if the host's agent logs with a role that may write to the group but not create one."""
     belief, streams = "log-agent-creates-group", _log_streams(work, name) or []
     if not streams and _LONG_ENOUGH not in work.journal.verdicts:
         return undecided(belief, "no log stream yet; the endpoint has not run for long")
@@ -63,7 +63,7 @@ def _log_agent(work: Work, name: str) -> Verdict:
 
 
 def _log_streams(work: Work, name: str) -> list[str] | None:
-    """The log streams of an endpoint; None if it has no log group."""
+    """Return the log streams of an endpoint; None if it has no log group."""
     from botocore.exceptions import ClientError
 
     try:

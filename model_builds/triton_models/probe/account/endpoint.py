@@ -1,4 +1,4 @@
-"""The endpoint of the probes, how it is asked, and the probes of its start and of what its container sees."""
+"""The probes' endpoint, requests to it, and the probes of its start and its container."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import UndecidedError, Verdict, decide, undecided
 
 START = "endpoint"
-"""The probe that starts the endpoint, which the others on it need."""
+"""The id of the probe that starts the endpoint, which others need."""
 
 NOT_READY = "ModelNotReadyException"
-"""The code of the answer to a request for a model that is still loading."""
+"""The error code of a request for a model that is still loading."""
 
 START_MINUTES = 45.0
-"""How long an endpoint may take to start, or to fail."""
+"""The maximum time for an endpoint to start or to fail, in minutes."""
 
 _LOAD_MINUTES = 6.0
 _LOG_LINES = 5
@@ -59,12 +59,12 @@ _ALLOWED = (
 
 
 def endpoint_name(work: Work) -> str:
-    """The name of the endpoint. It has capitals, as a fleet's own has, for what repeats it otherwise."""
+    """Return the name of the endpoint. It has capitals, like a fleet's: AWS changes their case in places."""
     return work.name("Serving")
 
 
 def markers(work: Work) -> str:
-    """The folder in the container that says which models are loaded."""
+    """Return the folder in the container with a marker for each loaded model."""
     return f"/tmp/{work.name('markers')}"  # noqa: S108 -- in the container
 
 
@@ -74,12 +74,12 @@ class Reply:
 
     Attributes:
         status: Its HTTP status.
-        code: The error's code; empty for an answer.
-        text: The error's message.
-        answer: What the model answered.
-        seconds: How long it took.
+        code: The error's code; empty on success.
+        text: The error's message; empty on success.
+        answer: The model's answer.
+        seconds: The duration of the request.
         fields: The error's further fields.
-        session: The id of a session that the model has begun; empty if it has not.
+        session: The id of the session that the model started; empty without one.
     """
 
     status: int
@@ -100,14 +100,14 @@ def invoke(
     raw: bytes = b"",
     **more: str,
 ) -> Generator[None, None, Reply]:
-    """Ask a target model of the endpoint, until it is loaded; other probes go on meanwhile.
+    """Invoke a target model of the endpoint until it is loaded, while other probes continue.
 
     Args:
         work: The run of the probes.
         target: The artifact's name; None for a request that names no model.
-        asked: What the model is asked.
-        name: The endpoint; empty for that of the probes.
-        raw: The body, in place of `asked`.
+        asked: The question to the model.
+        name: The endpoint; empty for the probes' endpoint.
+        raw: The body of the request, instead of `asked`.
         **more: More parameters of InvokeEndpoint.
     """
     end = work.clock.now() + _LOAD_MINUTES * 60
@@ -126,7 +126,7 @@ def invoke_once(
     raw: bytes = b"",
     **more: str,
 ) -> Generator[None, None, Reply]:
-    """Ask a target model of the endpoint, loaded or not; see `invoke`."""
+    """Invoke a target model of the endpoint once, loaded or not; see `invoke`."""
     runtime = work.clients("sagemaker-runtime")
     request = {
         "EndpointName": name or endpoint_name(work),
@@ -180,16 +180,16 @@ def _answer(text: str) -> Mapping[str, Any]:
 
 
 def upload(work: Work, target: str, content: bytes) -> str:
-    """Put an artifact into the repository; returns its name."""
+    """Put an artifact into the repository, and return its name."""
     work.clients("s3").put_object(Bucket=work.bucket(), Key=f"{PREFIX}{target}", Body=content)
     return target
 
 
 def serving(work: Work, name: str = "") -> str:
-    """An endpoint's name, by default that of the first one.
+    """Return the name of an endpoint that serves; by default, the first one's.
 
     Raises:
-        UndecidedError: It does not serve.
+        UndecidedError: The endpoint does not serve.
     """
     from botocore.exceptions import ClientError
 
@@ -208,7 +208,7 @@ def serving(work: Work, name: str = "") -> str:
 
 
 def in_service(work: Work, *, minutes: float, name: str = "") -> Generator[None, None, Mapping[str, Any]]:
-    """Wait until an endpoint has become what was asked for, or has failed to; by default the first one."""
+    """Wait until an endpoint's creation or update has succeeded or failed; by default, the first one's."""
     sagemaker, name = work.clients("sagemaker"), name or endpoint_name(work)
 
     def settled() -> Mapping[str, Any] | None:
@@ -220,7 +220,7 @@ def in_service(work: Work, *, minutes: float, name: str = "") -> Generator[None,
 
 
 def _start(work: Work) -> Steps:
-    """Create the endpoint with the release's AMI, wait until it serves, and ask a model of it."""
+    """Create the endpoint with the release's AMI, wait until it serves, and invoke a model."""
     ami, prefix, duration, _ = _OF_START
     target = upload(work, "inspector-1.tar.gz", artifacts.inspector(markers(work)))
     resumed = work.journal.entry("endpoint", endpoint_name(work)) is not None
@@ -251,7 +251,7 @@ def _start(work: Work) -> Steps:
 
 
 def _arn(work: Work, arn: str) -> Verdict:
-    """The verdict on how the name, which has a capital, is written in the ARN."""
+    """Return the verdict on the spelling of the name, which has a capital, in the ARN."""
     name = arn.rpartition("/")[2]
     return decide(
         "endpoint-arn-lower-case", f"the ARN ends with {name}", holds=name == endpoint_name(work).lower()
@@ -259,7 +259,7 @@ def _arn(work: Work, arn: str) -> Verdict:
 
 
 def _created(work: Work) -> Generator[None, None, str]:
-    """Create model, configuration and endpoint; returns SageMaker's words if it refuses the AMI."""
+    """Create model, configuration and endpoint; return SageMaker's message if it refuses the AMI."""
     from botocore.exceptions import ClientError
 
     name = endpoint_name(work)
@@ -275,7 +275,7 @@ def _created(work: Work) -> Generator[None, None, str]:
 
 
 def _not_started(work: Work, why: str) -> list[Verdict]:
-    """The verdicts where the endpoint failed: its AMI's fault only if SageMaker or the log says so."""
+    """Return the verdicts on a failed endpoint. The AMI is at fault only if SageMaker or the log says so."""
     group = f"{LOG_GROUPS}{endpoint_name(work)}"
     events = work.clients("logs").filter_log_events(logGroupName=group).get("events", ())
     log = " | ".join(each["message"].strip() for each in events[-_LOG_LINES:])
@@ -289,7 +289,7 @@ def _not_started(work: Work, why: str) -> list[Verdict]:
 
 
 def _container(work: Work) -> Steps:
-    """Ask a model what it sees: the driver, the shared memory, and its own unpacked files."""
+    """Have a model report what it sees: the driver, the shared memory, and its own unpacked files."""
     serving(work)
     reply = yield from invoke(work, "inspector-1.tar.gz", {"see": "host"})
     if "executable" not in reply.answer:
@@ -317,7 +317,7 @@ def _container(work: Work) -> Steps:
 
 
 def _start_script(arguments: list[str]) -> Verdict:
-    """The verdict on the server's arguments, of which some are those of the container's environment."""
+    """Return the verdict on the server's arguments, some of which come from the container's environment."""
     expected = (
         f"--backend-config=python,shm-default-byte-size={ENVIRONMENT['SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE']}",
         f"--log-verbose={ENVIRONMENT['SAGEMAKER_TRITON_LOG_VERBOSE']}",
@@ -328,7 +328,7 @@ def _start_script(arguments: list[str]) -> Verdict:
 
 
 def _shared_memory(lines: list[str]) -> Verdict:
-    """From what `df -k /dev/shm` prints: a head, then device, blocks and so on."""
+    """Return the verdict from the output of `df -k /dev/shm`: a heading, then device, blocks and so on."""
     belief, seen = "shared-memory-64-mb", " / ".join(lines)
     fields = lines[-1].split() if lines else []
     if len(fields) < 2 or not fields[1].isdigit():  # noqa: PLR2004
@@ -359,7 +359,7 @@ _OF_CONTAINER = (
     "ami-driver",
     "start-script-variables",
 )
-# As the belief says.
+# From the belief.
 _AMI_DRIVERS = {"al2-ami-sagemaker-inference-gpu-3-1": "550", "al2023-ami-sagemaker-inference-gpu-4-1": "580"}
 
 PROBES = (
@@ -376,7 +376,7 @@ PROBES = (
     ),
     AccountProbe(
         id="container",
-        what="asks a model what it sees of its host",
+        what="has a model report what it sees of its host",
         decides=_OF_CONTAINER,
         run=_container,
         allowed=("sagemaker:InvokeEndpoint",),

@@ -1,4 +1,4 @@
-"""The probe of AWS's registries: which images of the release are in which region."""
+"""The probe of AWS's registries: the images of the release in each region."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from triton_models.probe.verdict import Verdict, decide, undecided
 _NEWER = ("25.12-py3", "26.03-py3", "26.04-py3")
 _OF_IMAGES = ("images-in-every-region", "cpu-images-exist", "newer-releases-published")
 _ANSWERS = "registry-answers-any-account"
-# IAM names the kind of policy that lacks the permission: AWS's own is that of the registry.
+# IAM names the kind of policy that lacks the permission. The registry's policy is AWS's own.
 _CLOSED = "resource-based policy"
 
 
 def _images(work: Work) -> Steps:
-    """Ask the registry of every region of the release. A region that is not enabled cannot be asked."""
+    """Query the registry of every region of the release. Regions that are not enabled cannot be queried."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     yield
@@ -52,7 +52,7 @@ def _images(work: Work) -> Steps:
 
 
 def _digests(work: Work, region: str, tags: tuple[str, ...]) -> Mapping[str, str]:
-    """The digests of those of the images that a region's registry has, by tag."""
+    """Return the digests of the images in a region's registry, by tag."""
     from botocore.exceptions import ClientError
 
     registry = work.registry if region == work.place.region else IMAGE_ACCOUNTS[region]
@@ -83,7 +83,7 @@ def _in_every_region(
 PROBES = (
     AccountProbe(
         id="images",
-        what="asks AWS's registries for the release's images",
+        what="looks up the release's images in AWS's registries",
         decides=(*_OF_IMAGES, _ANSWERS),
         run=_images,
         allowed=("ecr:BatchGetImage",),

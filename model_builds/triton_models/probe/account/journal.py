@@ -1,7 +1,7 @@
-"""The journal of a run: what it creates, written down before it is created, and what it has found out.
+"""The journal of a run: its resources, recorded before they are created, and its findings.
 
-A journal is a file of the user's own, so that a run whose process or machine died can be cleaned up after or
-gone on with. It is there until everything that the run created has been removed and its verdicts are written.
+A journal is a file of the user, so an interrupted run can be cleaned up or resumed even if its process or
+machine died. The file exists until everything that the run created is removed and its verdicts are written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from triton_models.probe.transcript import Observation
 from triton_models.probe.verdict import Verdict
 
 PREFIX = "fleet-probe-"
-"""What the name of everything begins with that a run creates; the run's eight digits follow."""
+"""The start of the name of everything that a run creates; the run's eight digits follow."""
 
 VERSION = 1
 
@@ -33,14 +33,14 @@ def state_folder() -> Path:
 
 @dataclass(slots=True, kw_only=True)
 class Entry:
-    """Something that a run creates.
+    """A resource that a run creates.
 
     Attributes:
         kind: Its kind: a key of `resources.KINDS`.
         name: Its name.
         owner: The probe that creates it; "run" if several use it.
-        made: Whether it was seen to be created. If not, it may exist all the same.
-        detail: What removing it needs to know besides its name.
+        made: True if its creation was confirmed. If not, it may still exist.
+        detail: Further data for its removal.
     """
 
     kind: str
@@ -55,11 +55,11 @@ class Journal:
 
     Attributes:
         run: The run's eight hexadecimal digits.
-        place: The account, region and so on that the run was begun with.
+        place: The account, region and so on with which the run began.
         probes: The ids of the run's probes.
-        entries: What was created and is not removed yet, in the order of creation.
-        verdicts: What each finished probe has found out.
-        observations: What the finished probes observed.
+        entries: The resources created and not removed yet, in the order of creation.
+        verdicts: The verdicts of the finished probes.
+        observations: The observations of the finished probes.
     """
 
     def __init__(self, path: Path, *, run: str, place: dict[str, str], probes: Sequence[str]) -> None:
@@ -72,7 +72,7 @@ class Journal:
 
     @classmethod
     def begin(cls, folder: Path, *, place: dict[str, str], probes: Sequence[str]) -> Journal:
-        """A new run's journal, written and locked.
+        """Return the journal of a new run, written and locked.
 
         Raises:
             FleetError: The folder cannot be written to.
@@ -88,7 +88,7 @@ class Journal:
                 what=f"cannot write the journal: {error.strerror}",
                 where=str(journal.path),
                 expected="a folder that can be written to",
-                why="what a run creates is written down first, so that it can always be removed",
+                why="a run records its resources before creating them, so that they can always be removed",
                 fix="set XDG_STATE_HOME to a folder of your own",
                 rule="probe-journal",
             ) from None
@@ -96,10 +96,10 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path) -> Journal:
-        """A journal that an earlier process wrote.
+        """Read a journal that an earlier process wrote.
 
         Raises:
-            FleetError: It is not one.
+            FleetError: The file is not a journal.
         """
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
@@ -119,13 +119,13 @@ class Journal:
                 what=f"this is not a journal of `fleet probe account`: {error}",
                 where=str(path),
                 expected=f"a file that it wrote, of version {VERSION}",
-                fix="delete the file, and run `fleet probe account --clean`, which looks in the account, too",
+                fix="delete it, then run `fleet probe account --clean`, which also searches the account",
                 rule="probe-journal",
             ) from None
         return journal
 
     def write(self) -> None:
-        """Replace the file in one step, and flush it to the disk before this returns."""
+        """Replace the file atomically, and flush it to the disk before returning."""
         document: dict[str, Any] = {
             "version": VERSION,
             "run": self.run,
@@ -149,7 +149,7 @@ class Journal:
         return next((each for each in self.entries if (each.kind, each.name) == (kind, name)), None)
 
     def intend(self, kind: str, name: str, owner: str, detail: dict[str, str]) -> Entry:
-        """Write down that a thing is about to be created."""
+        """Record that a resource is about to be created."""
         found = self.entry(kind, name)
         if found is None:
             found = Entry(kind=kind, name=name, owner=owner, detail=detail)
@@ -158,26 +158,26 @@ class Journal:
         return found
 
     def made(self, entry: Entry, **detail: str) -> None:
-        """Write down that it was created."""
+        """Record that a resource was created."""
         entry.made = True
         entry.detail |= detail
         self.write()
 
     def forget(self, entry: Entry) -> None:
-        """Write down that it does not exist any more."""
+        """Record that a resource no longer exists."""
         self.entries = [each for each in self.entries if each is not entry]
         self.write()
 
     def found_out(
         self, probe: str, verdicts: Sequence[Verdict], observations: Sequence[Observation] = ()
     ) -> None:
-        """Write down what a probe has found out."""
+        """Record the findings of a probe."""
         self.verdicts[probe] = tuple(verdicts)
         self.observations[probe] = tuple(observations)
         self.write()
 
     def lock(self) -> bool:
-        """Keep other processes of this machine from the run, until this one ends; False if one has it."""
+        """Lock the run for this process until it ends; return False if another process holds the lock."""
         if self._lock is None:
             file = self.path.with_suffix(".lock").open("w")
             try:
@@ -189,20 +189,20 @@ class Journal:
         return True
 
     def unlock(self) -> None:
-        """Let other processes have the run."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def delete(self) -> None:
-        """Delete the file: nothing of the run is left."""
+        """Delete the file once nothing of the run is left."""
         self.path.unlink(missing_ok=True)
         self.path.with_suffix(".lock").unlink(missing_ok=True)
         self.unlock()
 
 
 def journals(folder: Path) -> Iterator[Journal]:
-    """Every journal in a folder, the oldest first.
+    """Yield every journal in a folder, oldest first.
 
     Raises:
         FleetError: A file is not a journal.

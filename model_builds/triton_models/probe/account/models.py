@@ -19,7 +19,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",
     "SAGEMAKER_TRITON_SHM_GROWTH_BYTE_SIZE": "1048576",
 }
-"""The container's environment: what a fleet's own has by default."""
+"""The container's environment: the defaults of a fleet."""
 
 PREFIX = "models/"
 """The prefix of the repository behind the probes' endpoint."""
@@ -54,7 +54,7 @@ def create_model(work: Work, name: str, *, prefix: str, owner: str | None = None
 
 
 def _empty_prefix(work: Work) -> Steps:
-    """Create a model on a prefix without an object; if that is refused, on the same one with an object."""
+    """Create a model on a prefix without an object. If that is refused, add an object and try again."""
     from botocore.exceptions import ClientError
 
     belief, name = "model-on-empty-prefix", work.name("empty")
@@ -76,7 +76,7 @@ def _empty_prefix(work: Work) -> Steps:
 
 
 def variant(work: Work, model: str, **more: Any) -> dict[str, Any]:
-    """A production variant of one instance, as a fleet's own is."""
+    """Return a production variant with one instance, like a fleet's."""
     return {
         "VariantName": "AllTraffic",
         "ModelName": model,
@@ -88,7 +88,7 @@ def variant(work: Work, model: str, **more: Any) -> dict[str, Any]:
 
 
 def deployment_config(bake_s: int, alarm: str | None = None) -> dict[str, Any]:
-    """A deployment that moves all traffic at once, bakes, and is undone for an alarm if one is named."""
+    """Return a deployment that moves all traffic at once, bakes, and rolls back on the alarm, if any."""
     policy = {
         "TrafficRoutingConfiguration": {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": bake_s},
         "MaximumExecutionTimeoutInSeconds": 3600,
@@ -101,7 +101,7 @@ def deployment_config(bake_s: int, alarm: str | None = None) -> dict[str, Any]:
 def configure(
     work: Work, name: str, variants: Sequence[dict[str, Any]], *, owner: str | None = SHARED, **more: Any
 ) -> None:
-    """Create an endpoint configuration. By default it stays until the endpoint is gone, which may get it."""
+    """Create an endpoint configuration. By default it stays until the endpoint, which may use it, is gone."""
     sagemaker = work.clients("sagemaker")
 
     def make() -> None:
@@ -125,7 +125,7 @@ def create_endpoint(work: Work, name: str, config: str) -> None:
 def create_container(work: Work, name: str) -> Generator[None, None, None]:
     """Create the log group and the model of an endpoint of that name.
 
-    The role must not create the group, so that a late line does not bring it back after its removal.
+    The role must not create the group. Otherwise, a late line could recreate it after its removal.
     """
     group, logs = f"{LOG_GROUPS}{name}", work.clients("logs")
     work.create("log-group", group, lambda: logs.create_log_group(logGroupName=group), owner=SHARED)
@@ -133,12 +133,12 @@ def create_container(work: Work, name: str) -> Generator[None, None, None]:
 
 
 def _refusal(work: Work, suffix: str, variants: list[dict[str, Any]], **more: Any) -> str:
-    """Return why CreateEndpointConfig refuses variants; empty if it accepts."""
+    """Return why CreateEndpointConfig refuses variants; empty if it accepts them."""
     return trouble.refusal(lambda: configure(work, work.name(suffix), variants, owner=None, **more))
 
 
 def _configurations(work: Work) -> Steps:
-    """Ask CreateEndpointConfig what AWS's documents leave open; a plain one shows that it can be asked."""
+    """Try configurations that AWS's documents leave open, after a plain one that must be accepted."""
     model = work.name("configured")
     work.clients("s3").put_object(Bucket=work.bucket(), Key=f"{PREFIX}manifest.json", Body=b"{}")
     yield from create_model(work, model, prefix=PREFIX)
@@ -217,7 +217,7 @@ def _ami_without_gpu(work: Work, model: str) -> dict[str, str]:
 
 
 def _listed(work: Work, model: str) -> Verdict:
-    """The verdict on the types that AWS lists; a region without one refuses it in other words."""
+    """Return the verdict on the types that AWS lists. A region without one answers differently."""
     belief, answers = "multi-model-instance-types", {}
     for name in _listed_types():
         one = variant(work, model, InstanceType=name)
@@ -230,7 +230,7 @@ def _listed(work: Work, model: str) -> Verdict:
 
 
 def _listed_types() -> list[str]:
-    """The listed types with a GPU, and one without of each family."""
+    """Return the listed types with a GPU, and one type per family without a GPU."""
     listed = [each for each in INSTANCE_TYPES.values() if each.multi_model_documented]
     with_gpu = [each.name for each in listed if each.gpu and family(each) in _LISTED]
     without = {family(each): each.name for each in listed if not each.gpu}
@@ -238,12 +238,12 @@ def _listed_types() -> list[str]:
 
 
 def _accepted(work: Work, belief: str, answers: Mapping[str, str]) -> Verdict:
-    """The verdict on a belief that all of this is accepted."""
+    """Return the verdict on a belief that every request is accepted."""
     return decide(belief, _seen(work, belief, answers), holds=not any(answers.values()))
 
 
 def _refused(work: Work, belief: str, answers: Mapping[str, str]) -> Verdict:
-    """The verdict on a belief that all of this is refused. Creating an endpoint could refuse it still."""
+    """Return the verdict on a belief that every request is refused. CreateEndpoint could still refuse one."""
     seen = _seen(work, belief, answers)
     if any(answers.values()) and not all(answers.values()):
         return undecided(belief, f"one thing is so and another is not: {seen}")

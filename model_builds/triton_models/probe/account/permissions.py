@@ -1,4 +1,4 @@
-"""Probes of what services ask of alarms and roles before they accept them."""
+"""Probes of the requirements of services on alarms and roles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triton_models.probe.verdict import decide
 
 _RULE = "StepFunctionsGetEventForCodeBuildStartBuildRule"
 _MANAGED = "managed-rule"
-# How long a policy that was just written may be unknown to Step Functions.
+# The maximum time until Step Functions sees a new policy.
 _KNOWN_MINUTES = 2.0
 # Two regions of each partition.
 _REGIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -26,7 +26,7 @@ _REGIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def _topic(work: Work) -> Steps:
-    """Create an alarm that names a topic of another region; the topic need not exist."""
+    """Create an alarm that names a topic in another region. The topic need not exist."""
     yield
     belief, name, place = "topic-same-region", work.name("topic"), work.place
     region = next(each for each in _REGIONS[place.partition] if each != place.region)
@@ -51,7 +51,7 @@ def _topic(work: Work) -> Steps:
 
 
 def _state_machine(work: Work) -> Steps:
-    """Create a state machine that waits for a build, with a role that may write one rule."""
+    """Create a state machine that waits for a build, with a role that may write only one rule."""
     from botocore.exceptions import ClientError
 
     belief = "step-functions-rule-name"
@@ -65,7 +65,7 @@ def _state_machine(work: Work) -> Steps:
 
 
 def _created(work: Work) -> Generator[None, None, None]:
-    """Create the state machine, as soon as Step Functions knows its role and what that may do."""
+    """Create the state machine as soon as Step Functions sees its role and the role's policy."""
     from botocore.exceptions import ClientError
 
     states, name, place = work.clients("stepfunctions"), work.name("waits"), work.place

@@ -15,10 +15,10 @@ from triton_models.probe.chosen import chosen
 
 
 def wanted(only: Sequence[str] | None, *, everything: bool) -> tuple[AccountProbe, ...]:
-    """The probes that are asked for, with those that they need.
+    """Return the selected probes, and those that they need.
 
     Raises:
-        FleetError: `--only` names something that is not a probe and not a belief of one.
+        FleetError: `--only` names neither a probe nor a belief that one decides.
     """
     if only is None:
         return tuple(probe for probe in PROBES if probe.cheap or everything)
@@ -29,7 +29,7 @@ def wanted(only: Sequence[str] | None, *, everything: bool) -> tuple[AccountProb
 
 
 def lines(probes: Sequence[AccountProbe], place: Place, *, run: str) -> Iterator[str]:
-    """The plan of a run, for its reader."""
+    """Yield the lines of a run's plan."""
     yield f"{len(probes)} probes in {place.region}, release {place.release.name}, {place.instance.name}:"
     for probe in probes:
         amount = costs.usd(probe, place.instance)
@@ -38,17 +38,17 @@ def lines(probes: Sequence[AccountProbe], place: Place, *, run: str) -> Iterator
         yield f"  {probe.id:16} {probe.minutes:4g} min  {price:>9}  {probe.what}{creates}"
     amounts = [costs.usd(probe, place.instance) for probe in probes]
     known = sum(amount for amount in amounts if amount is not None)
-    more = " and what has no known price" if None in amounts else ""
+    more = " plus probes of unknown price" if None in amounts else ""
     yield f"Together about {costs.minutes(probes):.0f} minutes and {known:.2f} USD{more}."
     yield f"Prices of {prices.SOURCE_DATE}, most of us-east-1; a region may cost more."
     yield f"Everything is named fleet-probe-{run}-* and removed at the end, also after Ctrl-C."
 
 
 def agree(said: Sequence[str], question: str, *, yes: bool, read: Callable[[], str] | None = None) -> None:
-    """Say it, and ask, unless the answer was given with the command.
+    """Print the lines and ask for confirmation, unless the command already confirmed.
 
     Raises:
-        FleetError: The answer is no, or no one can be asked.
+        FleetError: The answer is no, or there is no terminal to ask on.
     """
     for line in said:
         sys.stderr.write(f"{line}\n")
@@ -57,11 +57,11 @@ def agree(said: Sequence[str], question: str, *, yes: bool, read: Callable[[], s
     if read is None:
         if not sys.stdin.isatty():
             raise FleetError.of(
-                what="the question cannot be asked: this is not a terminal",
+                what="cannot ask for confirmation: this is not a terminal",
                 where="`fleet probe account`",
                 expected="a terminal, or --yes",
-                why="what it creates costs money",
-                fix="add --yes to agree to the above",
+                why="the resources that it creates cost money",
+                fix="add --yes to confirm the above",
                 rule="probe-consent",
             )
         read = sys.stdin.readline

@@ -1,4 +1,4 @@
-"""A probe in an AWS account: what it decides, what it creates, how long it takes and what it costs."""
+"""A probe in an AWS account: its beliefs, its resources, its duration and its cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from triton_models.probe.account.work import Work
 
 Steps: TypeAlias = Generator[None, None, Sequence[Verdict]]
-"""The course of a probe. It yields where it has to wait, so that others go on meanwhile."""
+"""The steps of a probe. It yields while it waits, so that other probes can continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +21,14 @@ class AccountProbe(Probe):
     """A probe in an account.
 
     Attributes:
-        run: Its course: takes the run's `Work`, returns its verdicts.
-        creates: What it creates, in a few words; empty if nothing.
-        minutes: How long it takes.
-        pays: What is paid for: a name of `costs.RATES` with the hours or the number.
-        allowed: The IAM actions that the caller needs for it.
-        needs: Probes without which it cannot run: they are run before it, asked for or not.
-        after: Probes that must end before it begins, if they are run.
-        cheap: Whether it is asked for without --all.
+        run: The steps: takes the run's `Work`, returns the verdicts.
+        creates: A short list of the resources that it creates; empty if none.
+        minutes: The usual duration.
+        pays: The billed items: a name of `costs.RATES` with the hours or the number.
+        allowed: The IAM actions that the caller needs.
+        needs: Probes that must run before it, even if they are not selected.
+        after: Probes that must end before it begins, if they are selected.
+        cheap: True if it is selected without --all.
     """
 
     run: Callable[[Work], Steps]

@@ -1,4 +1,4 @@
-"""Probes of what an account is allowed and charged: service quotas and list prices."""
+"""Probes of service quotas and list prices."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from triton_models.probe.account.probe import AccountProbe, Steps
 from triton_models.probe.account.work import Work
 from triton_models.probe.verdict import decide, undecided
 
-_PRICES_IN = "us-east-1"  # the price list API is there, whatever region is asked about
+_PRICES_IN = "us-east-1"  # the price list API's region, for prices of all regions
 _NEAR = 0.01
 
 
 def _quotas(work: Work) -> Steps:
-    """Look every quota up that `fleet check-quotas` asks for, by its name and, where it has one, its code."""
+    """Look up every quota that `fleet check-quotas` reads, by its name and, if known, by its code."""
     yield
     belief = "quota-names"
     wanted = [
@@ -41,7 +41,7 @@ def _quotas(work: Work) -> Steps:
 
 
 def _name(work: Work, quota: Quota) -> str:
-    """The name that Service Quotas gives to a code; empty if it has no such code."""
+    """Return the name of a quota code; empty if Service Quotas has no such code."""
     client = work.clients("service-quotas")
     asked = {"ServiceCode": quota.need.service, "QuotaCode": quota.code}
     try:
@@ -51,7 +51,7 @@ def _name(work: Work, quota: Quota) -> str:
 
 
 def _prices(work: Work) -> Steps:
-    """Compare the price table with the price list, for the endpoint's instance type in us-east-1."""
+    """Compare the price table with the price list for the endpoint's instance type in us-east-1."""
     yield
     belief, name = "prices", work.place.instance.name
     price = PRICES.get(name)

@@ -1,4 +1,4 @@
-"""The kinds of things that probes create: how each is removed, and how those of any run are found."""
+"""The kinds of resources that probes create: how to remove one, and how to find those of all runs."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from triton_models.probe.account import trouble
 from triton_models.probe.account.journal import PREFIX
 
 OURS = re.compile(rf"(?:^|[/:]){PREFIX}[0-9a-f]{{8}}(?:-|$)")
-"""The names of what runs create; nothing else is touched."""
+"""The names of runs' resources; no others are touched."""
 
 Clients: TypeAlias = Callable[[str], Any]
 _LOGS = ("/aws/sagemaker/Endpoints/", "/aws/codebuild/", "")
-_NEW_STACK = "REVIEW_IN_PROGRESS"  # it has a change set that was not executed
+_NEW_STACK = "REVIEW_IN_PROGRESS"  # its change set was not executed
 _ENDED = ("Completed", "Failed", "Stopped")
 
 
 def role_path(region: str) -> str:
-    """The path of the roles of a region's runs, by which they are found among all roles."""
+    """Return the path of the roles of a region's runs, by which they are found."""
     return f"/fleet-probe/{region}/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of thing.
+    """A kind of resource.
 
     Attributes:
-        label: In words.
-        remove: Removes the one of a name; True when it is gone, False while it cannot be removed yet.
-        names: Yields the names of those of every run in the region.
+        label: The name for messages.
+        remove: Removes a resource by name; returns True when it is gone, False if it cannot be removed yet.
+        names: Yields the names of all runs' resources of this kind in the region.
     """
 
     label: str
@@ -43,7 +43,7 @@ class Kind:
 
 @contextlib.contextmanager
 def _unless_gone() -> Iterator[None]:
-    """Pass over the error that there is no such thing."""
+    """Ignore the error that a resource does not exist."""
     from botocore.exceptions import ClientError
 
     try:
@@ -113,7 +113,7 @@ def _endpoint_configs(clients: Clients, _: str) -> Iterator[str]:
 
 
 def _remove_endpoint(clients: Clients, name: str, _: Mapping[str, str]) -> bool:
-    """SageMaker deletes no endpoint that it creates or updates: that can only be waited for."""
+    """Delete an endpoint; False while SageMaker creates or updates it, which prevents its deletion."""
     from botocore.exceptions import ClientError
 
     sagemaker = clients("sagemaker")
@@ -215,7 +215,7 @@ _TARGET = {"ServiceNamespace": "sagemaker", "ScalableDimension": "sagemaker:vari
 
 
 def _remove_scaling(clients: Clients, name: str, _: Mapping[str, str]) -> bool:
-    """Its policies and their alarms go with it."""
+    """Deregister a scalable target, which also deletes its policies and their alarms."""
     with _unless_gone():
         clients("application-autoscaling").deregister_scalable_target(ResourceId=name, **_TARGET)
     return True
@@ -256,7 +256,7 @@ def _state_machines(clients: Clients, _: str) -> Iterator[str]:
 
 
 def _remove_stack(clients: Clients, name: str, _: Mapping[str, str]) -> bool:
-    """CloudFormation deletes no stack that it is working on: that can only be waited for."""
+    """Delete a stack; False while an operation is in progress, which prevents its deletion."""
     from botocore.exceptions import ClientError
 
     cloudformation = clients("cloudformation")
@@ -278,7 +278,7 @@ def _stacks(clients: Clients, _: str) -> Iterator[str]:
             yield found["StackName"]
 
 
-# The order is that in which `--clean` removes what it finds in an account: users before what they use.
+# `--clean` removes resources in this order: users before the resources that they use.
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "scaling": Kind(label="scalable target", remove=_remove_scaling, names=_scaling),
@@ -301,11 +301,11 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 )
 
 USERS = frozenset({"scaling", "endpoint", "job", "project", "stack", "state-machine", "rule"})
-"""The kinds that use others, and that are paid for by time: removed first."""
+"""The kinds that use others and are billed by time: removed first."""
 
 
 def found_in(clients: Clients, region: str) -> Iterator[tuple[str, str]]:
-    """Kind and name of everything in the account that a run created, whichever run it was."""
+    """Yield the kind and name of every resource in the account that any run created."""
     for key, kind in KINDS.items():
         for name in kind.names(clients, region):
             if OURS.search(name):

@@ -1,4 +1,4 @@
-"""`fleet probe account`: the run of probes, or what is left of one."""
+"""`fleet probe account`: run probes, resume an interrupted run, or clean up."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def run(
     clock: Clock | None = None,
     ask: Callable[[], str] | None = None,
 ) -> Probed | Cleaned:
-    """`fleet probe account [--region R] [--only ID...] [--all] [--yes] [--resume] [--clean]`.
+    """Run `fleet probe account [--region R] [--only ID...] [--all] [--yes] [--resume] [--clean]`.
 
     Args:
-        arguments: The command line's.
-        session: The boto3 session; one of --profile and --region if None.
-        clock: Time, and the pace of the probes.
-        ask: Reads the answer to a question; from the terminal if None.
+        arguments: The command line's arguments.
+        session: The boto3 session; None for one with the --profile and --region given.
+        clock: The time and the pace of the probes.
+        ask: Reads the answer to a question; None for the terminal.
     """
     clock = clock or Clock()
     with trouble.as_one_error(arguments.region):
@@ -77,7 +77,7 @@ def run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Course:
-    """A run: asks, runs the probes, removes everything, and writes the transcript."""
+    """A run: asks for confirmation, runs the probes, removes everything, and writes the transcript."""
 
     place: Place
     probes: tuple[AccountProbe, ...]
@@ -89,7 +89,7 @@ class _Course:
     def run(self, *, yes: bool, ask: Callable[[], str] | None) -> Probed:
         said = list(plan.lines(self.probes, self.place, run=self.journal.run))
         try:
-            plan.agree(said, "Go on?", yes=yes, read=ask)
+            plan.agree(said, "Continue?", yes=yes, read=ask)
         except BaseException:
             _end(self.journal)
             raise
@@ -139,7 +139,7 @@ class _Course:
 
 
 def _end(journal: Journal) -> None:
-    """Delete the journal of a run that created nothing; one that did is still to be gone on with."""
+    """Delete the journal of a run that created nothing; keep that of a run to resume."""
     if journal.entries or journal.verdicts:
         journal.unlock()
     else:
@@ -160,10 +160,10 @@ def _session() -> Any:
 
 
 def _region(session: Any) -> str:
-    """The session's region.
+    """Return the session's region.
 
     Raises:
-        FleetError: There is no such run.
+        FleetError: The region is missing, or has no SageMaker.
     """
     known = {
         region
@@ -183,7 +183,7 @@ def _region(session: Any) -> str:
 
 
 def _interrupted(folder: Path, place: Place) -> Journal:
-    """The latest run of this account and region that did not end.
+    """Return the latest interrupted run of this account and region.
 
     Raises:
         FleetError: There is no such run.
@@ -193,10 +193,10 @@ def _interrupted(folder: Path, place: Place) -> Journal:
         if same and journal.lock():
             return journal
     raise FleetError.of(
-        what=f"there is no run to go on with in {place.region}",
+        what=f"there is no run to resume in {place.region}",
         where=str(folder),
-        expected="the journal of a run of this account and region that broke off",
-        fix="start one without --resume",
+        expected="the journal of an interrupted run of this account and region",
+        fix="start a run without --resume",
         rule="probe-journal",
     )
 
@@ -219,10 +219,10 @@ def _probes_of(journal: Journal) -> tuple[AccountProbe, ...]:
 def _not_removed(left: dict[str, str]) -> FleetError:
     listed = "; ".join(f"{name}: {why}" for name, why in left.items())
     return FleetError.of(
-        what=f"{len(left)} things could not be removed: {listed}",
+        what=f"{len(left)} resources could not be removed: {listed}",
         where="the account",
-        expected="permission to delete what the run created",
-        why="an endpoint is paid for until it is deleted",
+        expected="permission to delete the run's resources",
+        why="an endpoint is billed until it is deleted",
         fix="fleet probe account --clean, with a role that may delete them",
         rule="probe-left",
     )
@@ -230,7 +230,7 @@ def _not_removed(left: dict[str, str]) -> FleetError:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP end the run as Ctrl-C does: with everything removed."""
+    """Make SIGTERM and SIGHUP end the run as Ctrl-C does, with everything removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Runs probes side by side in one thread, and removes what they created, whatever happens."""
+"""Runs probes concurrently in one thread, and always removes what they created."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from triton_models.probe.account.work import Clients, Clock, Work
 from triton_models.probe.verdict import Outcome, UndecidedError, Verdict, undecided
 
 PATIENCE = 3.0
-"""How many times its usual minutes a probe may take."""
+"""The maximum duration of a probe, as a multiple of its usual duration."""
 
 REMOVAL_MINUTES = 45.0
-"""How long to wait for something to become removable: an endpoint that starts takes half an hour to fail."""
+"""The maximum wait until a resource is removable: a starting endpoint takes half an hour to fail."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Course:
-    """A probe under way."""
+    """A probe in progress."""
 
     probe: AccountProbe
     work: Work
@@ -44,10 +44,10 @@ class Runner:
     _courses: dict[str, _Course] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Run every probe that has no verdict yet, and remove what each created when it has ended.
+        """Run every probe without a verdict, and remove what it created when it ends.
 
         Raises:
-            botocore.exceptions.ClientError: The credentials are not valid, or no longer.
+            botocore.exceptions.ClientError: The credentials are invalid or have expired.
         """
         while waiting := [each for each in self.probes if each.id not in self.work.journal.verdicts]:
             before = len(self.work.journal.verdicts)
@@ -81,7 +81,7 @@ class Runner:
                 raise
             self._end(course, _all_undecided(probe, trouble.reason(error)))
         except BotoCoreError as error:
-            self._end(course, _all_undecided(probe, f"AWS cannot be asked: {error}"))
+            self._end(course, _all_undecided(probe, f"AWS cannot be reached: {error}"))
         except Exception as error:  # noqa: BLE001 -- an unexpected answer must not end the others
             self._end(course, _all_undecided(probe, f"the probe failed: {type(error).__name__}: {error}"))
 
@@ -110,10 +110,10 @@ def _all_undecided(probe: AccountProbe, reason: str) -> tuple[Verdict, ...]:
 
 
 def remove_once(entries: Iterable[Entry], journal: Journal, clients: Clients) -> dict[str, str]:
-    """Remove what can be removed now: what is paid for and uses other things first, and those only after it.
+    """Remove what can be removed now: first the billed resources that use others, then the others.
 
     Returns:
-        Why each thing that is left could not be, by its name; empty for one that has to be waited for.
+        The reason why a resource could not be removed, by its name; empty if it only takes more time.
     """
     given = list(entries)
     left = _remove([each for each in given if each.kind in USERS], journal, clients)
@@ -142,10 +142,10 @@ def _remove(entries: Sequence[Entry], journal: Journal, clients: Clients) -> dic
 def remove_all(
     journal: Journal, clients: Clients, clock: Clock, *, say: Callable[[str], None] = progress
 ) -> dict[str, str]:
-    """Remove everything that a run created, waiting for what cannot be removed yet.
+    """Remove everything that a run created, and wait for what cannot be removed yet.
 
     Returns:
-        Why each thing that is left could not be removed, by kind and name; empty if nothing is left.
+        The reason why a resource could not be removed, by kind and name; empty if nothing is left.
     """
     end = clock.now() + REMOVAL_MINUTES * 60
     said: set[str] = set()

@@ -1,4 +1,4 @@
-"""The probe of auto scaling: what its policies see, and what SageMaker refuses of a scaled variant."""
+"""The probe of auto scaling: a policy's metric, and changes that SageMaker refuses for a scaled variant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from triton_models.probe.verdict import UndecidedError, decide
 
 
 def _scaling(work: Work) -> Steps:
-    """Let a policy follow GPUUtilization, wait until its alarm has data, and try to change the type."""
+    """Create a policy that follows GPUUtilization, wait for its alarm's data, and try to change the type."""
     belief, name = "scaling-on-gpu-utilization", serving(work)
     client = work.clients("application-autoscaling")
     resource = f"endpoint/{name}/variant/AllTraffic"
@@ -23,7 +23,7 @@ def _scaling(work: Work) -> Steps:
         "ResourceId": resource,
         "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
     }
-    # One instance at most: what is asked is whether the policy sees its metric, not for a second instance.
+    # At most one instance: the probe needs the policy's metric, not a second instance.
     work.create(
         "scaling", resource, lambda: client.register_scalable_target(**where, MinCapacity=1, MaxCapacity=1)
     )
@@ -60,7 +60,7 @@ def _scaling(work: Work) -> Steps:
 
 
 def _type_change_refusal(work: Work) -> Any:
-    """Ask to update to another instance type while the variant is a scalable target."""
+    """Try to update to another instance type while the variant is a scalable target."""
     belief, name, sagemaker = "update-with-scaling-refused", endpoint_name(work), work.clients("sagemaker")
     other = work.another_type
     config = work.name("other-type")
@@ -73,7 +73,7 @@ def _type_change_refusal(work: Work) -> Any:
 PROBES = (
     AccountProbe(
         id="scaling",
-        what="lets a scaling policy follow GPUUtilization",
+        what="creates a scaling policy that follows GPUUtilization",
         decides=("scaling-on-gpu-utilization", "update-with-scaling-refused"),
         run=_scaling,
         creates="a scalable target with a policy and its alarms, a configuration",

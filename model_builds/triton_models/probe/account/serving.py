@@ -22,7 +22,7 @@ _INVOKES = ("sagemaker:InvokeEndpoint", "sagemaker:DescribeEndpoint", "s3:PutObj
 
 
 def _slow_load(work: Work) -> Steps:
-    """Ask for a model that takes longer to load than a request waits, until it answers."""
+    """Invoke a model that loads for longer than a request waits, until it answers."""
     serving(work)
     belief, seconds = "not-ready-answer", work.clock.slow_load_s
     target = upload(work, "slow-1.tar.gz", artifacts.slow(seconds))
@@ -38,7 +38,7 @@ def _slow_load(work: Work) -> Steps:
 
 
 def _eviction(work: Work) -> Steps:
-    """Load a third model where two fit, after the first of them was used last: the second must go."""
+    """Load a third model although only two fit, after using the first again: the second must be evicted."""
     serving(work)
     belief, folder = "eviction-order", markers(work)
     targets = {name: upload(work, f"{name}-1.tar.gz", artifacts.ballast(name, folder)) for name in "abc"}
@@ -55,7 +55,7 @@ def _eviction(work: Work) -> Steps:
 
 
 def _overwritten(work: Work) -> Steps:
-    """Overwrite a loaded model's object, and ask it again."""
+    """Overwrite a loaded model's object, and invoke it again."""
     serving(work)
     target = upload(work, "overwritten-1.tar.gz", artifacts.inspector(markers(work), version=1))
     first = yield from invoke(work, target)
@@ -98,7 +98,7 @@ PROBES = (
     ),
     AccountProbe(
         id="slow-load",
-        what="asks for a model that takes longer to load than a request waits",
+        what="invokes a model that loads for longer than a request waits",
         decides=("not-ready-answer",),
         run=_slow_load,
         allowed=_INVOKES,

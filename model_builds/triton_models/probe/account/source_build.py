@@ -1,4 +1,4 @@
-"""The probe of a build from a source in S3, on CodeBuild's smallest machine and in its own image."""
+"""The probe of a build from a source in S3, on CodeBuild's smallest machine and in CodeBuild's own image."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from triton_models.probe.account.work import SHARED, Work
 from triton_models.probe.verdict import Verdict, decide, undecided
 
 GRACE_S = 120.0
-"""How long the deployment's function waits for permissions that it was just given."""
+"""The maximum time that the deployment's function waits for new permissions."""
 
 IMAGE = "aws/codebuild/amazonlinux-x86_64-standard:5.0"
-"""The image in which a Processing job is started."""
+"""The image of the build that starts a Processing job."""
 
 _LOG_GROUP = "/aws/codebuild/"
 _KEY, _MARKER = "source.zip", "the source was read"
@@ -29,7 +29,7 @@ _SOURCE, _LOG, _PYTHON, _INDEX = "FLEET_SOURCE", "FLEET_LOG", "FLEET_BOTO3", "FL
 
 
 def _build(work: Work) -> Steps:
-    """Build from a source that a narrow role reads, started by a role that was just created."""
+    """Run a build whose source a narrow role reads, started by a new role."""
     project = yield from codebuild.create_project(work, _order(work))
     if "build" in project.detail:
         started = undecided(_PROPAGATION, "it was started by an earlier process")
@@ -40,7 +40,7 @@ def _build(work: Work) -> Steps:
 
 
 def _order(work: Work) -> codebuild.Order:
-    """The build, with its source in S3 and a role that may do what a fleet's own role of builds may."""
+    """Return the build, with its source in S3 and a role with the permissions of a fleet's build role."""
     bucket, group = work.bucket(), f"{_LOG_GROUP}{work.name('source')}"
     work.clients("s3").put_object(Bucket=bucket, Key=_KEY, Body=_source())
     logs = work.clients("logs")
@@ -72,7 +72,7 @@ def _order(work: Work) -> codebuild.Order:
 
 
 def _source() -> bytes:
-    """A source folder, zipped."""
+    """Return a source folder as a zip file."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("marker", _MARKER)
@@ -80,7 +80,7 @@ def _source() -> bytes:
 
 
 def _started(work: Work, project: Entry) -> Generator[None, None, Verdict]:
-    """Start the build with a new role; the verdict on how soon it may."""
+    """Start the build with a new role, and return the verdict on the delay of its permissions."""
     from botocore.exceptions import ClientError
 
     place = work.place
@@ -108,7 +108,7 @@ def _started(work: Work, project: Entry) -> Generator[None, None, Verdict]:
 
 
 def _of_build(work: Work, build: Any) -> Iterator[Verdict]:
-    """The verdicts on a build that has ended."""
+    """Yield the verdicts on a build that has ended."""
     source, log, python, index = _OF_BUILD
     why = codebuild.said(build)
     if build["buildStatus"] != "SUCCEEDED":
@@ -130,7 +130,7 @@ def _of_build(work: Work, build: Any) -> Iterator[Verdict]:
 
 
 def _wheel() -> str:
-    """Return a pattern for the pinned PyTorch for the CPU in the index; for any version if none is pinned."""
+    """Return a pattern for PyTorch for the CPU in the index: the pinned version, or any if none is pinned."""
     version = locked.torch_version() or "[^<]*"
     return f">torch-{version}+cpu[^<]*"
 

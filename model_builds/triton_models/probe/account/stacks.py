@@ -1,4 +1,4 @@
-"""Probes of CloudFormation: what it does when a stack fails, and when it replaces a resource."""
+"""Probes of CloudFormation: failing stacks and replaced resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMOVAL = ("Replaced", "DELETE_IN_PROGRESS")
 _SHOWN = 8
 _REQUESTS = "requests/"
 
-# Answers CloudFormation, names the resource after its property, and keeps each request in S3.
+# Answers CloudFormation, names the resource after its property, and stores each request in S3.
 _FUNCTION = """\
 import json
 import time
@@ -45,13 +45,13 @@ def handler(event, context):
 
 
 def _failed(work: Work) -> Steps:
-    """Create a stack that fails and is rolled back, and one that fails, stays, and goes on."""
+    """Create a stack that fails and is rolled back, and one that fails, stays, and is then updated."""
     retained = yield from _retained(work)
     return [retained, (yield from _continued(work))]
 
 
 def _retained(work: Work) -> Generator[None, None, Verdict]:
-    """Decide if a bucket that is retained except on creation outlives a failed creation."""
+    """Decide if a bucket with RetainExceptOnCreate remains after a failed creation."""
     belief, bucket = "retain-except-on-create", work.name("kept")
     work.journal.intend("bucket", bucket, work.owner, {})
     kept = {
@@ -80,7 +80,7 @@ def _has_bucket(work: Work, bucket: str) -> bool:
 
 
 def _continued(work: Work) -> Generator[None, None, Verdict]:
-    """Decide if a stack can be updated whose creation failed without a rollback."""
+    """Decide if a stack can be updated after its creation failed without a rollback."""
     from botocore.exceptions import ClientError
 
     belief, name = "no-rollback-continues", work.name("stays")
@@ -98,7 +98,7 @@ def _continued(work: Work) -> Generator[None, None, Verdict]:
 
 
 def _changed(work: Work, name: str, kind: str, resources: Mapping[str, Any]) -> Generator[None, None, str]:
-    """Have a stack changed without a rollback, as `cdk deploy --no-rollback` does; its status then."""
+    """Change a stack without a rollback, as `cdk deploy --no-rollback` does, and return its final status."""
     cloudformation = work.clients("cloudformation")
     change = {"StackName": name, "ChangeSetName": f"{name}-{kind.lower()}"}
 
@@ -139,7 +139,7 @@ def _replaced(work: Work) -> Steps:
 
 
 def _log_groups(work: Work, suffix: str, *, days: int) -> dict[str, Any]:
-    """A log group whose name replaces it, and one after it that is changed as it is."""
+    """Return a log group that a new name replaces, and a later one that changes in place."""
     return {
         "Replaced": _log_group(LogGroupName=work.name(suffix)),
         "Last": {**_log_group(LogGroupName=work.name("last"), RetentionInDays=days), "DependsOn": "Replaced"},
@@ -151,7 +151,7 @@ def _log_group(**properties: object) -> dict[str, Any]:
 
 
 def _custom(work: Work) -> Steps:
-    """Replace a custom resource in an update that fails after it, and read what its function was asked."""
+    """Replace a custom resource in an update that then fails, and read the requests to its function."""
     belief, bucket, name = "rollback-of-custom-resources", work.bucket(), work.name("custom")
     status = yield from _created(work, name, _custom_resource(work, bucket, "one"))
     if status == "CREATE_COMPLETE":
@@ -168,7 +168,7 @@ def _custom(work: Work) -> Steps:
 
 
 def _custom_resource(work: Work, bucket: str, physical_id: str) -> dict[str, Any]:
-    """A custom resource, with its function and the role of that."""
+    """Return a custom resource, with its function and the function's role."""
     properties = {
         "ServiceToken": {"Fn::GetAtt": ["Function", "Arn"]},
         "ServiceTimeout": 120,
@@ -187,7 +187,7 @@ def _requests(work: Work, bucket: str) -> Generator[dict[str, str], None, None]:
 
 
 def _function(work: Work, bucket: str) -> dict[str, Any]:
-    """The function behind the custom resource, with its role, as resources of a stack."""
+    """Return the custom resource's function and its role, as resources of a stack."""
     trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
     objects = f"arn:{work.place.partition}:s3:::{bucket}/{_REQUESTS}*"
     writes = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": objects}
@@ -213,7 +213,7 @@ def _function(work: Work, bucket: str) -> dict[str, Any]:
 
 
 def _failing(work: Work, after: str) -> dict[str, Any]:
-    """A resource that cannot be created: an endpoint configuration of a model that does not exist."""
+    """Return a resource whose creation fails: an endpoint configuration with a missing model."""
     variant = {
         "VariantName": "AllTraffic",
         "ModelName": work.name("absent"),
@@ -226,14 +226,14 @@ def _failing(work: Work, after: str) -> dict[str, Any]:
 
 
 def _created(work: Work, name: str, resources: Mapping[str, Any]) -> Generator[None, None, str]:
-    """Create a stack, unless an earlier process has, and wait; its status then."""
+    """Create a stack, unless an earlier process has done so, and return its final status."""
     cloudformation, request = work.clients("cloudformation"), _request(work, name, resources)
     work.create("stack", name, lambda: cloudformation.create_stack(**request))
     return (yield from _status(work, name))
 
 
 def _updated(work: Work, name: str, resources: Mapping[str, Any]) -> Generator[None, None, str]:
-    """Update a stack, unless an earlier process has, and wait; its status then."""
+    """Update a stack, unless an earlier process has done so, and return its final status."""
     from botocore.exceptions import ClientError
 
     try:
@@ -254,7 +254,7 @@ def _request(work: Work, name: str, resources: Mapping[str, Any]) -> dict[str, A
 
 
 def _status(work: Work, name: str) -> Generator[None, None, str]:
-    """Wait until CloudFormation has done with a stack; its status then."""
+    """Wait until a stack's operation has ended, and return its status."""
     cloudformation = work.clients("cloudformation")
 
     def ended() -> str | None:

@@ -1,4 +1,4 @@
-"""Probes of S3: conditional writes, checksums, and what a narrow role may learn of a bucket."""
+"""Probes of S3: conditional writes, checksums, and a narrow role's view of a bucket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WRONG_SUM = (
 
 
 def _writes(work: Work) -> Steps:
-    """Complete an upload where an object is, and send content that is not what its checksum says."""
+    """Complete an upload to an existing object's key, and send content that contradicts its checksum."""
     yield
     s3, bucket = work.clients("s3"), work.bucket()
     where = {"Bucket": bucket, "Key": "writes/object"}
@@ -67,7 +67,7 @@ def _sum(content: bytes) -> str:
 
 
 def _refusal(call: Callable[[], Any]) -> str:
-    """The code of the error that a call is answered with; empty if it is not.
+    """Return the error code of a call; empty if it succeeds.
 
     Raises:
         botocore.exceptions.ClientError: The caller may not make the call.
@@ -84,7 +84,7 @@ def _refusal(call: Callable[[], Any]) -> str:
 
 
 def _narrow_role(work: Work) -> Steps:
-    """Ask for a bucket's region as a role that may list one prefix."""
+    """Request a bucket's region with a role that may list one prefix."""
     bucket = work.bucket()
     arn = f"arn:{work.place.partition}:s3:::{bucket}"
     list_prefix = {
@@ -114,7 +114,7 @@ def _head(s3: Any, bucket: str, work: Work) -> Verdict:
 
 
 def _knows_policy(s3: Any, bucket: str) -> bool | None:
-    """True once the role may list the prefix; a new policy is known everywhere after seconds."""
+    """Return True once the role may list the prefix; a new policy takes seconds to propagate."""
     from botocore.exceptions import ClientError
 
     try:
@@ -138,7 +138,7 @@ PROBES = (
     ),
     AccountProbe(
         id="narrow-role",
-        what="asks S3 as a role that may list one prefix",
+        what="requests a bucket's region with a role that may list one prefix",
         decides=("head-bucket-returns-region",),
         run=_narrow_role,
         creates="a bucket, a role",

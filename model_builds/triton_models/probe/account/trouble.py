@@ -1,4 +1,4 @@
-"""AWS errors that stop a probe, with a sentence for each, without a full stop."""
+"""AWS errors that stop a probe, each described in a sentence without a full stop."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def refusal(call: Callable[[], Any]) -> str:
     """Return why AWS refuses a call; empty if it accepts.
 
     Raises:
-        ClientError: The caller may not make it, or is signed out: that says nothing about the request.
+        ClientError: The caller lacks the permission or is signed out, which says nothing about the request.
     """
     from botocore.exceptions import ClientError
 
@@ -89,12 +89,12 @@ def refusal(call: Callable[[], Any]) -> str:
 
 
 def code(error: Any) -> str:
-    """The code of a ClientError."""
+    """Return the code of a ClientError."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def message(error: Any) -> str:
-    """Its message."""
+    """Return the message of a ClientError."""
     return str(error.response.get("Error", {}).get("Message", "")) or str(error)
 
 
@@ -130,7 +130,7 @@ def denied(error: Any) -> bool:
 
 
 def role_is_new(error: Any) -> bool:
-    """Return whether an error reports that a role cannot be assumed, as until a new role has propagated."""
+    """Return whether an error reports that a role cannot be assumed, as before a new role has propagated."""
     return _ASSUME.search(message(error)) is not None
 
 
@@ -158,7 +158,7 @@ def signed_out(error: Any) -> bool:
 
 @contextlib.contextmanager
 def as_one_error(region: str | None) -> Iterator[None]:
-    """Raise what keeps the run from going on as a FleetError."""
+    """Raise errors that prevent the run from continuing as a FleetError."""
     import botocore.exceptions as aws
 
     try:
@@ -173,13 +173,13 @@ def as_one_error(region: str | None) -> Iterator[None]:
         raise _mistake(
             f"AWS refused {error.operation_name}: {code(error)}",
             "the account",
-            "an account that can be asked",
+            "permission to run the probes",
             "use a role with the permissions in docs/probe.md",
             why=message(error),
         ) from None
     except aws.BotoCoreError as error:
         raise _mistake(
-            "AWS cannot be asked",
+            "AWS cannot be reached",
             f"region {region}",
             "a network that reaches AWS",
             "check --region, the network and the AWS_* environment variables",
@@ -192,7 +192,7 @@ def _no_credentials(why: str) -> FleetError:
         "no usable AWS credentials",
         "the AWS configuration",
         "valid credentials",
-        "sign in (`aws sso login`) or set AWS_PROFILE; after a run that broke off, add --clean",
+        "sign in (`aws sso login`) or set AWS_PROFILE; after an interrupted run, add --clean",
         why=why,
     )
 

@@ -1,4 +1,4 @@
-"""Probes of updates of an endpoint: what they keep, what ends them, and what goes on meanwhile."""
+"""Probes of endpoint updates: what they preserve, what ends them, and scaling and deletion meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _UPDATES = (
 
 
 def _updates(work: Work) -> Steps:
-    """Update to a configuration of two instances, keeping the variant's one, while an alarm is watched."""
+    """Update to a configuration of two instances, retaining the variant's one, with an alarm to monitor."""
     alarms, count = _OF_UPDATES
     name, config = serving(work, cpu_endpoint_name(work)), work.name("kept")
     configure(work, config, [cpu_variant(work, name, InitialInstanceCount=_OTHER_COUNT)])
@@ -53,7 +53,7 @@ def _updates(work: Work) -> Steps:
 
 
 def _moved(work: Work, name: str, config: str, alarm: str | None) -> Generator[None, None, str]:
-    """Update an endpoint to a configuration, keeping its variants' properties; why it did not get there."""
+    """Update an endpoint, retaining its variants' properties; return why it failed, empty if it did not."""
     from botocore.exceptions import ClientError
 
     sagemaker = work.clients("sagemaker")
@@ -76,7 +76,7 @@ def _moved(work: Work, name: str, config: str, alarm: str | None) -> Generator[N
 
 
 def _same_configuration(work: Work) -> Steps:
-    """Update an endpoint to the configuration that it has, with another deployment strategy."""
+    """Update an endpoint to its current configuration, with another deployment strategy."""
     belief, name = "deployment-config-alone", serving(work, cpu_endpoint_name(work))
     sagemaker = work.clients("sagemaker")
     config = sagemaker.describe_endpoint(EndpointName=name)["EndpointConfigName"]
@@ -97,7 +97,7 @@ def _same_configuration(work: Work) -> Steps:
 
 
 def _undone(work: Work) -> Steps:
-    """Delete an endpoint that is Creating, then update it with an alarm that is in ALARM already."""
+    """Delete an endpoint that is Creating, then update it with an alarm that is already in ALARM."""
     name, sagemaker = work.name("Undone"), work.clients("sagemaker")
     target = upload(work, "undone-1.tar.gz", artifacts.inspector(markers(work)))
     yield from create_container(work, name)
@@ -126,7 +126,7 @@ def _undone(work: Work) -> Steps:
 
 
 def _deletion(work: Work, name: str, *, resumed: bool) -> Verdict:
-    """The verdict on deleting an endpoint that is Creating."""
+    """Return the verdict on deleting an endpoint that is Creating."""
     from botocore.exceptions import ClientError
 
     belief = "endpoint-creating-not-deletable"
@@ -142,7 +142,7 @@ def _deletion(work: Work, name: str, *, resumed: bool) -> Verdict:
 
 
 def _scale(work: Work, name: str) -> str:
-    """Have auto scaling ask for two instances; the words of a refusal, if it is refused."""
+    """Make auto scaling request two instances; return the message if it is refused."""
     from botocore.exceptions import ClientError
 
     client, resource = work.clients("application-autoscaling"), f"endpoint/{name}/variant/AllTraffic"
@@ -166,7 +166,7 @@ def _scale(work: Work, name: str) -> str:
 
 
 def _watched(work: Work, name: str) -> Generator[None, None, tuple[set[int], Mapping[str, Any]]]:
-    """The variant's counts while an endpoint is updated, and what it is then."""
+    """Return the variant's instance counts during an update, and the endpoint's final description."""
     sagemaker, counts = work.clients("sagemaker"), set[int]()
 
     def settled() -> Mapping[str, Any] | None:
@@ -181,7 +181,7 @@ def _watched(work: Work, name: str) -> Generator[None, None, tuple[set[int], Map
 
 
 def _ended(name: str, found: Mapping[str, Any]) -> Verdict:
-    """The verdict on an update that an alarm should have ended."""
+    """Return the verdict on an update that an alarm should have ended."""
     belief, why = "alarm-before-update-ends-it", str(found.get("FailureReason", "updated"))
     if _UNREAD in why:
         return undecided(belief, why)
@@ -190,7 +190,7 @@ def _ended(name: str, found: Mapping[str, Any]) -> Verdict:
 
 
 def _blocked(refusal: str, counts: set[int]) -> Verdict:
-    """The verdict on auto scaling during an update."""
+    """Return the verdict on auto scaling during an update."""
     belief = "scaling-blocked-in-updates"
     if refusal:
         return decide(belief, f"RegisterScalableTarget: {refusal}", holds=True)
@@ -201,7 +201,7 @@ def _blocked(refusal: str, counts: set[int]) -> Verdict:
 
 
 def _alarm(work: Work, suffix: str, *, breaching: bool) -> str:
-    """An alarm on a metric without data, which fires at once or never."""
+    """Create an alarm on a metric without data, which fires at once or never."""
     name = work.name(suffix)
     request = {
         "AlarmName": name,
@@ -219,7 +219,7 @@ def _alarm(work: Work, suffix: str, *, breaching: bool) -> str:
 
 
 def _fires(work: Work, alarm: str) -> bool | None:
-    """True once an alarm is in ALARM."""
+    """Return True once an alarm is in ALARM; otherwise None."""
     [shown] = work.clients("cloudwatch").describe_alarms(AlarmNames=[alarm])["MetricAlarms"]
     return True if shown["StateValue"] == "ALARM" else None
 
@@ -230,10 +230,10 @@ _OF_UNDONE = ("endpoint-creating-not-deletable", "alarm-before-update-ends-it", 
 PROBES = (
     AccountProbe(
         id="updates",
-        what="updates the endpoint without a GPU, keeping its count, while an alarm is watched",
+        what="updates the endpoint without a GPU, retaining its count, while an alarm is monitored",
         decides=_OF_UPDATES,
         run=_updates,
-        creates="an alarm, a configuration, an instance more",
+        creates="an alarm, a configuration, one more instance",
         allowed=_UPDATES,
         minutes=15,
         pays=((CPU_ENDPOINT, 30 / 60),),
@@ -241,10 +241,10 @@ PROBES = (
     ),
     AccountProbe(
         id="same-configuration",
-        what="updates nothing but the deployment strategy",
+        what="updates only the deployment strategy",
         decides=("deployment-config-alone",),
         run=_same_configuration,
-        creates="an instance more",
+        creates="one more instance",
         allowed=("sagemaker:UpdateEndpoint", "sagemaker:DescribeEndpoint"),
         minutes=12,
         pays=((CPU_ENDPOINT, 24 / 60),),
@@ -253,7 +253,7 @@ PROBES = (
     ),
     AccountProbe(
         id="undone",
-        what="deletes an endpoint that starts, and updates it with an alarm that fires",
+        what="deletes a starting endpoint, and updates it with an alarm that fires",
         decides=_OF_UNDONE,
         run=_undone,
         creates="an alarm, a scalable target, configurations, an endpoint of one instance without a GPU",

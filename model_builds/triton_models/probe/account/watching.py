@@ -1,4 +1,4 @@
-"""Probes of what SageMaker reports of an endpoint: its metrics, and the events of a deployment."""
+"""Probes of SageMaker's reports about an endpoint: its metrics, and the events of a deployment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triton_models.probe.verdict import decide, undecided
 _OF_REQUESTS, _OF_INSTANCES = "AWS/SageMaker", "/aws/sagemaker/Endpoints"
 _BY_CONFIG = ("Invocation5XXErrors", "InvocationModelErrors")
 _OF_GPUS = ("GPUUtilization", "GPUMemoryUtilization")
-# What a dashboard of a fleet shows of a multi-model endpoint.
+# The metrics of a multi-model endpoint on a fleet's dashboard.
 _DASHBOARD = (
     "Invocations",
     "ModelLatency",
@@ -34,7 +34,7 @@ _PUBLISHED_MINUTES = 10.0
 
 
 def _metrics(work: Work) -> Steps:
-    """Make traffic with an error in it, and list the metrics that come of it."""
+    """Send requests, one of which fails, and list the resulting metrics."""
     name = serving(work)
     yield from invoke(work, "inspector-1.tar.gz", {"fail": "for the metrics"})
     yield from invoke(work, "inspector-1.tar.gz", {})
@@ -67,7 +67,7 @@ def _metrics(work: Work) -> Steps:
 
 
 def _listed(work: Work, name: str) -> dict[str, set[tuple[str, ...]]]:
-    """The names of the dimensions that each metric of the endpoint has, by the metric's name."""
+    """Return the dimension names of each metric of the endpoint, by the metric's name."""
     found: dict[str, set[tuple[str, ...]]] = {}
     pages = work.clients("cloudwatch").get_paginator("list_metrics")
     for namespace in (_OF_REQUESTS, _OF_INSTANCES):
@@ -115,7 +115,7 @@ def _values(work: Work, name: str, metric: str) -> Iterator[float]:
 
 
 def _bakes(work: Work) -> Steps:
-    """Update the endpoint with a deployment that bakes, and read the events that SageMaker sends."""
+    """Update the endpoint with a deployment that bakes, and read SageMaker's events."""
     name, sagemaker = serving(work), work.clients("sagemaker")
     queue = yield from _event_queue(work)
     config = work.name("update")
@@ -143,7 +143,7 @@ def _bakes(work: Work) -> Steps:
 
 
 def _event_queue(work: Work) -> Any:
-    """The URL of a queue that gets what SageMaker sends about deployments of endpoints."""
+    """Return the URL of a queue that receives SageMaker's events about endpoint deployments."""
     sqs, events, name = work.clients("sqs"), work.clients("events"), work.name("events")
     place = work.place
     arn = f"arn:{place.partition}:sqs:{place.region}:{place.account}:{name}"
@@ -172,7 +172,7 @@ def _events(work: Work, queue: str) -> Any:
     """Return the events in the queue about this endpoint, in any spelling of its name."""
     found: list[dict[str, Any]] = []
     empty = 0
-    while empty < 3:  # noqa: PLR2004 -- a short poll asks only some of a queue's servers
+    while empty < 3:  # noqa: PLR2004 -- a short poll queries only some of a queue's servers
         messages = (
             work.clients("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", ())
         )
@@ -208,7 +208,7 @@ PROBES = (
         what="updates the endpoint with a deployment that bakes, and reads the events",
         decides=("guardrails-with-multi-model", "bake-announcement"),
         run=_bakes,
-        creates="an EventBridge rule, an SQS queue, a configuration, an instance more",
+        creates="an EventBridge rule, an SQS queue, a configuration, one more instance",
         allowed=(
             "sagemaker:UpdateEndpoint",
             "sagemaker:CreateEndpointConfig",

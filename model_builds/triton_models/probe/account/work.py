@@ -20,7 +20,7 @@ from triton_models.probe.verdict import UndecidedError
 _T = TypeVar("_T")
 
 SHARED = "run"
-"""The owner of what several probes use."""
+"""The owner of resources that several probes use."""
 
 ROLE_MINUTES = 3.0
 _TAGS = {"triton-fleet": "probe"}
@@ -57,14 +57,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Time, and the pace of the probes.
+    """The time and the pace of the probes.
 
     Attributes:
-        now: The time in seconds.
-        pause: Waits between two looks at what AWS does.
-        slow_load_s: How long the model takes to load that a request does not wait for: 60 seconds, on AWS.
-        slow_answer_s: How long the answer takes during which an endpoint is deleted.
-        bake_s: How long a deployment bakes.
+        now: Returns the time in seconds.
+        pause: Waits between two polls of AWS.
+        slow_load_s: Load time of the slow model, longer than a request waits, which is 60 seconds on AWS.
+        slow_answer_s: Duration of the answer during which an endpoint is deleted.
+        bake_s: Bake time of a deployment.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -75,7 +75,7 @@ class Clock:
 
 
 class Clients:
-    """The clients of a session in a region, each made once."""
+    """The clients of a session in a region, each created once."""
 
     def __init__(self, session: Any, region: str) -> None:
         self._session = session
@@ -83,19 +83,19 @@ class Clients:
         self._made: dict[tuple[str, str], Any] = {}
 
     def __call__(self, service: str, region: str = "") -> Any:
-        """The client of a service, in the run's region or another."""
+        """Return the client of a service, in the run's region or another."""
         from botocore.config import Config
 
         region = region or self._region
         if (service, region) not in self._made:
             config = Config(retries={"mode": "standard", "total_max_attempts": 5})
-            if service == "sagemaker-runtime":  # an answer of 429 is what is asked for
+            if service == "sagemaker-runtime":  # a status of 429 is a finding, not an error to retry
                 config = Config(retries={"total_max_attempts": 1}, read_timeout=75)
             self._made[service, region] = self._session.client(service, region_name=region, config=config)
         return self._made[service, region]
 
     def assumed(self, service: str, credentials: Mapping[str, str]) -> Any:
-        """A client of a service with the credentials of an assumed role."""
+        """Return a client of a service with the credentials of an assumed role."""
         return self._session.client(
             service,
             region_name=self._region,
@@ -110,13 +110,13 @@ class Work:
     """A run, as a probe sees it.
 
     Attributes:
-        place: Where.
+        place: The account, region and target of the probes.
         clients: The clients of the caller's session, by service.
-        journal: What was created.
-        clock: Time.
-        background: Threads for requests that take long.
-        owner: The probe.
-        observations: What the probe observed, for the transcript.
+        journal: The journal of the run's resources.
+        clock: The time and the pace of the probes.
+        background: Threads for long requests.
+        owner: The id of the probe, which owns what it creates.
+        observations: The probe's observations, for the transcript.
     """
 
     place: Place
@@ -128,20 +128,20 @@ class Work:
     observations: list[Observation] = field(default_factory=list)
 
     def of(self, owner: str) -> Work:
-        """The same run, for one probe."""
+        """Return the same run for one probe."""
         return replace(self, owner=owner, observations=[])
 
     def name(self, suffix: str) -> str:
-        """The name of a thing of this run."""
+        """Return the name of a resource of this run."""
         return f"{PREFIX}{self.journal.run}-{suffix}"
 
     def observe(self, what: str, asked: Mapping[str, Any], answered: Mapping[str, Any]) -> None:
-        """Keep a question and its answer for the transcript."""
+        """Record a question and its answer for the transcript."""
         self.observations.append(Observation(id=what, asked=asked, answered=answered))
 
     @property
     def tags(self) -> list[dict[str, str]]:
-        """Tags, in the spelling of most services."""
+        """The tags, in the format of most services."""
         return [{"Key": key, "Value": value} for key, value in self._tags.items()]
 
     @property
@@ -151,9 +151,9 @@ class Work:
     def create(
         self, kind: str, name: str, make: Callable[[], Any], *, owner: str | None = None, **detail: str
     ) -> Entry:
-        """Create a thing, unless an earlier process of this run has done so.
+        """Create a resource, unless an earlier process of this run has done so.
 
-        The journal says so before it is asked for, so that it is found again whatever happens.
+        The journal records it before the request, so that it can always be found again.
         """
         from botocore.exceptions import ClientError
 
@@ -165,7 +165,7 @@ class Work:
             make()
         except ClientError as error:
             if not trouble.taken(error):
-                self.journal.forget(entry)  # it was refused
+                self.journal.forget(entry)  # the request was refused
                 raise
             if known is None and not trouble.asked_again(error):  # it belongs to someone else
                 self.journal.forget(entry)
@@ -174,10 +174,10 @@ class Work:
         return entry
 
     def until(self, look: Callable[[], _T | None], *, minutes: float, what: str) -> Generator[None, None, _T]:
-        """Wait until a look finds something.
+        """Wait until `look` returns something other than None.
 
         Raises:
-            UndecidedError: It does not within that time.
+            UndecidedError: It does not within this time.
         """
         end = self.clock.now() + minutes * 60
         while (found := look()) is None:
@@ -188,7 +188,7 @@ class Work:
         return found
 
     def when_role_is_known(self, call: Callable[[], _T]) -> Generator[None, None, _T]:
-        """Make a call that names a new role, which AWS knows everywhere only after seconds."""
+        """Make a call that names a new role, which takes seconds to propagate."""
         from botocore.exceptions import ClientError
 
         end = self.clock.now() + ROLE_MINUTES * 60
@@ -201,7 +201,7 @@ class Work:
             yield
 
     def in_background(self, call: Callable[[], _T]) -> Generator[None, None, _T]:
-        """Make a call that takes long, while other probes go on."""
+        """Make a long call while other probes continue."""
         future = self.background.submit(call)
         while not future.done():
             yield
@@ -209,14 +209,14 @@ class Work:
 
     @property
     def image(self) -> str:
-        """The URI of the release's image with a GPU's backends."""
+        """The URI of the release's image with GPU backends."""
         return self.image_of(self.place.release.image_tag)
 
     def image_of(self, tag: str) -> str:
-        """The URI of an image of AWS's registry in this region.
+        """Return the URI of an image in AWS's registry of this region.
 
         Raises:
-            UndecidedError: AWS publishes the release in no registry of this region.
+            UndecidedError: AWS does not publish the release in this region.
         """
         registry = f"{self.registry}.dkr.ecr.{self.place.region}.amazonaws.com"
         suffix = ".cn" if self.place.partition == "aws-cn" else ""
@@ -224,10 +224,10 @@ class Work:
 
     @property
     def registry(self) -> str:
-        """AWS's account with the images in this region.
+        """The AWS account that holds the images in this region.
 
         Raises:
-            UndecidedError: No registry has the release.
+            UndecidedError: AWS does not publish the release in this region.
         """
         region = self.place.region
         if region not in IMAGE_ACCOUNTS or region not in self.place.release.regions:
@@ -237,11 +237,11 @@ class Work:
 
     @property
     def another_type(self) -> str:
-        """An instance type with the same GPU or one like it, other than the endpoint's."""
+        """An instance type other than the endpoint's, with the same GPU or a similar one."""
         return "ml.g5.xlarge" if self.place.instance.name != "ml.g5.xlarge" else "ml.g5.2xlarge"
 
     def bucket(self) -> str:
-        """The run's bucket, created when it is first asked for."""
+        """Return the name of the run's bucket, created on first use."""
         name, region = self.name("models"), self.place.region
         where = {} if region == "us-east-1" else {"LocationConstraint": region}
         more = {"CreateBucketConfiguration": where} if where else {}
@@ -250,10 +250,10 @@ class Work:
         return name
 
     def role(self) -> str:
-        """The ARN of the role of builds and endpoints, created when it is first asked for.
+        """Return the ARN of the role of builds and endpoints, created on first use.
 
-        It may do what a fleet's own execution role may: read the objects of one prefix and list that prefix,
-        pull images, write logs to a group that exists.
+        It has the permissions of a fleet's execution role: to read the objects of one prefix and list that
+        prefix, to pull images, and to write logs to an existing group.
         """
         bucket = f"arn:{self.place.partition}:s3:::{self.name('models')}"
         statements = [
@@ -281,7 +281,7 @@ class Work:
     def assume(
         self, suffix: str, statements: list[dict[str, Any]]
     ) -> Generator[None, None, Mapping[str, str]]:
-        """The credentials of a new role with these permissions, which this account may assume."""
+        """Return the credentials of a new role with these permissions, which this account may assume."""
         principal = {"AWS": f"arn:{self.place.partition}:iam::{self.place.account}:root"}
         role, sts = self.new_role(suffix, principal, statements), self.clients("sts")
         session = yield from self.when_role_is_known(
@@ -298,7 +298,7 @@ class Work:
         *,
         owner: str | None = None,
     ) -> str:
-        """The ARN of a role of this run, created with its only policy."""
+        """Create a role of this run with a single policy, and return its ARN."""
         iam, name, path = self.clients("iam"), self.name(suffix), role_path(self.place.region)
         trust = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"}
 

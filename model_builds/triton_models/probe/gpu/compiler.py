@@ -27,7 +27,7 @@ _LOG_LINES = 60
 
 
 def packages(situation: Situation) -> Iterator[Verdict]:
-    """Compare the image's TensorRT packages with the table, and with what trtexec says."""
+    """Compare the image's TensorRT packages with the table and with trtexec's banner."""
     listed = ran("dpkg-query", "-W", "-f", "${Package} ${Version}\\n", "libnvinfer*")
     match, expected = _PACKAGE.search(listed.output), situation.release.tensorrt
     variable = situation.environment.get("TRT_VERSION", "")
@@ -60,7 +60,7 @@ def packages(situation: Situation) -> Iterator[Verdict]:
 
 
 def options(situation: Situation) -> Iterator[Verdict]:
-    """Compare the options of trtexec's help with those of our command lines."""
+    """Compare the options in trtexec's help with those of our command lines."""
     trtexec = find_trtexec()
     if trtexec is None or major(situation.release) not in WAYS:
         yield undecided("trtexec-options", "there is no trtexec whose options are known here")
@@ -78,7 +78,7 @@ def options(situation: Situation) -> Iterator[Verdict]:
 
 
 def operator(situation: Situation) -> Iterator[Verdict]:
-    """Compile a network with a made-up operator, and see which rule the error has."""
+    """Compile a network with an unknown operator, and check the rule of the error."""
     belief = "unknown-operator-message"
     compiler = _compiler(situation)
     network = situation.folder / "operator" / "1" / "model.onnx"
@@ -113,7 +113,7 @@ def timing_cache(situation: Situation) -> Iterator[Verdict]:
 
 
 def hardware_level(situation: Situation) -> Iterator[Verdict]:
-    """Compile a small network for every GPU of this compute capability, on the oldest that can."""
+    """Compile a small network for every GPU of a compute capability, on the oldest GPU that can."""
     belief = "same-compute-capability-turing"
     compiler = _compiler(situation)
     if compiler.gpu.compute_capability != _TURING:
@@ -141,7 +141,7 @@ _PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16")
 
 
 def _used(situation: Situation, trtexec: Path, precision: Precision) -> Iterator[str]:
-    """The options of a command line that uses all of them."""
+    """Yield the options of a command line that uses all of them."""
     command = CommandLine(
         trtexec=trtexec,
         onnx=Path("model.onnx"),
@@ -169,12 +169,12 @@ def _compiler(situation: Situation, cache: TimingCache | None = None) -> Compile
 
 def _log(compiler: Compiler, *, lines: int | None = _LOG_LINES) -> str:
     newest = max(compiler.logs.glob("*.log"), key=lambda path: path.stat().st_mtime_ns)
-    said = newest.read_text(errors="replace").splitlines()[1:]  # the first is the command, with paths
+    said = newest.read_text(errors="replace").splitlines()[1:]  # the first line is the command, with paths
     return "\n".join(said if lines is None else said[-lines:])
 
 
 def _write_network(path: Path, operator: str) -> None:
-    """A network of one node."""
+    """Write a network of one node."""
     import onnx
     from onnx import TensorProto, helper
 
@@ -194,7 +194,7 @@ PROBES = (
     GpuProbe(id="options", what="reads trtexec's options", decides=("trtexec-options",), ask=options),
     GpuProbe(
         id="operator",
-        what="compiles a network with a made-up operator",
+        what="compiles a network with an unknown operator",
         decides=("unknown-operator-message",),
         ask=operator,
         needs_gpu=True,

@@ -12,7 +12,7 @@ from triton_models.probe.verdict import Verdict, decide, true, undecided
 # AWS reports a little less than NVIDIA's nominal GiB, and nvidia-smi a little more or less than AWS.
 _MEMORY_MARGIN = 0.97
 
-# Loads the CUDA runtime of the image, asks for devices, and says what driver and runtime it has.
+# Loads the image's CUDA runtime, counts the devices, and prints the versions of driver and runtime.
 _CUDA = (
     "import ctypes, glob; found = sorted(glob.glob('/usr/local/cuda/lib64/libcudart.so*')); "
     "cudart = ctypes.CDLL((found or ['libcudart.so'])[0]); number = ctypes.c_int(); "
@@ -55,7 +55,7 @@ def gpus(situation: Situation) -> Iterator[Verdict]:
 
 
 def driver(situation: Situation) -> Iterator[Verdict]:
-    """See whether the image's CUDA runs on the host's driver."""
+    """Check if the image's CUDA runs on the host's driver."""
     found, needed = situation.gpus[0].driver, situation.release.min_driver
     answer = python_says(_CUDA)
     works = answer.last == _WORKS
@@ -65,7 +65,7 @@ def driver(situation: Situation) -> Iterator[Verdict]:
         yield decide("cuda-min-driver", seen, holds=works)
     else:
         how = "it starts all the same" if works else "put /usr/local/cuda/compat/lib.real first"
-        yield undecided("cuda-min-driver", f"the driver is too old to decide it: {how}; {seen}")
+        yield undecided("cuda-min-driver", f"the driver is too old to decide: {how}; {seen}")
 
 
 def _number(version: str) -> tuple[int, ...]:

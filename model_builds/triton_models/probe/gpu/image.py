@@ -18,7 +18,7 @@ from triton_models.probe.gpu.making import ask_python
 from triton_models.probe.gpu.situation import GpuProbe, Situation
 from triton_models.probe.verdict import Verdict, decide, false, true, undecided
 
-# Those that something of this project reads, or passes on.
+# Those that this project reads or passes on.
 _VARIABLES = (IMAGE_VARIABLE, "PYTHONPATH", "TRT_VERSION", "CUDA_VERSION", "LD_LIBRARY_PATH")
 
 NUMPY = "import numpy; print(numpy.__version__, numpy.__file__)"
@@ -27,9 +27,9 @@ _DALI = "import nvidia.dali as dali; print(dali.__version__, dali.__file__)"
 
 
 def release(situation: Situation) -> Iterator[Verdict]:
-    """See whether the image names its release."""
+    """Check if the image names its release."""
     if situation.image is None:
-        yield undecided("image-names-release", f"{IMAGE_VARIABLE} is not set: this may be no Triton image")
+        yield undecided("image-names-release", f"{IMAGE_VARIABLE} is not set: this may not be a Triton image")
         return
     variables = {name: situation.environment.get(name) for name in _VARIABLES}
     situation.observe("variables-of-image", {"release": situation.release.name}, variables)
@@ -88,7 +88,7 @@ def numpy(situation: Situation) -> Iterator[Verdict]:
 
 
 def python_model(situation: Situation) -> Iterator[Verdict]:
-    """Ask a Python model in the server which Python and NumPy it has, and compare with python3's."""
+    """Compare the Python and NumPy of a Python model in the server with python3's."""
     belief = "python-model-numpy"
     root = situation.folder / "python-model"
     ended = situation.worker.do(
@@ -162,7 +162,7 @@ def _backends() -> Path:
 
 
 def _symbol_version(library: Path) -> str | None:
-    """The version that a library of ONNX Runtime gives its symbols: VERS_1.23.0."""
+    """Return the version in the symbols of an ONNX Runtime library, such as VERS_1.23.0; None without any."""
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         match = re.search(rb"\0VERS_(\d+\.\d+\.\d+)\0", content)
         return match[1].decode() if match else None
@@ -177,7 +177,7 @@ def _not_imported(answer: Ran) -> Verdict:
 
 
 def _begins_alike(found: str, expected: str) -> bool:
-    """Return whether two versions are equal in the numbers that both state."""
+    """Return whether two versions agree in the numbers that both have."""
     return all(own == other for own, other in zip(found.split("."), expected.split("."), strict=False))
 
 
@@ -195,7 +195,7 @@ PROBES = (
         decides=("cuda-per-release", "forward-compatibility-in-image"),
         ask=cuda,
     ),
-    GpuProbe(id="python", what="asks python3 its version", decides=("python-per-release",), ask=python),
+    GpuProbe(id="python", what="reads python3's version", decides=("python-per-release",), ask=python),
     GpuProbe(
         id="numpy",
         what="imports NumPy as a Python model does",
@@ -204,7 +204,7 @@ PROBES = (
     ),
     GpuProbe(
         id="python-model",
-        what="asks a Python model for its NumPy",
+        what="reads a Python model's NumPy",
         decides=("python-model-numpy",),
         ask=python_model,
     ),

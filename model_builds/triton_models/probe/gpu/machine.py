@@ -14,10 +14,10 @@ from triton_models.base.processes import end_group, tie_to_parent
 from triton_models.builds.tensorrt.machine import query_gpus
 
 COMMAND_S = 120.0
-"""How long a command may take: the first CUDA program on a cold machine takes half a minute."""
+"""The time limit of a command: the first CUDA program on a cold machine takes half a minute."""
 
 IMAGE_VARIABLE = "NVIDIA_TRITON_SERVER_VERSION"
-"""What Triton's images set to their release; see the belief image-names-release."""
+"""The variable that Triton's images set to their release; see the belief image-names-release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +25,10 @@ class SeenGpu:
     """A GPU as nvidia-smi shows it.
 
     Attributes:
-        name: Such as "NVIDIA A10G".
+        name: Its name, such as "NVIDIA A10G".
         driver: The host's driver, such as "580.82.07".
-        capability: Its compute capability; "" where nvidia-smi is too old to say it.
-        memory_mib: Its memory; 0 where nvidia-smi does not say it.
+        capability: Its compute capability; empty if nvidia-smi is too old to report it.
+        memory_mib: Its memory; 0 if nvidia-smi does not report it.
     """
 
     name: str
@@ -42,8 +42,8 @@ class Ran:
     """The result of a command.
 
     Attributes:
-        status: Its exit status; 127 if there is no such command, 124 if it did not end in time.
-        output: What it printed, on both streams.
+        status: The exit status; 127 if the command does not exist, 124 on a timeout.
+        output: The output on both streams.
     """
 
     status: int
@@ -51,12 +51,12 @@ class Ran:
 
     @property
     def last(self) -> str:
-        """The last line that it printed."""
+        """The last line of the output."""
         return next((line.strip() for line in reversed(self.output.splitlines()) if line.strip()), "")
 
 
 def ran(*command: str, environment: Mapping[str, str] | None = None, seconds: float = COMMAND_S) -> Ran:
-    """Run a command to its end, or until it has taken too long; nothing that it started is left."""
+    """Run a command to its end or its time limit, and leave none of its processes behind."""
     try:
         process = subprocess.Popen(
             command,
@@ -82,7 +82,7 @@ def ran(*command: str, environment: Mapping[str, str] | None = None, seconds: fl
 
 
 def seen_gpus() -> tuple[SeenGpu, ...]:
-    """The machine's GPUs; empty without one, or without its driver."""
+    """Return the machine's GPUs; empty without a GPU or its driver."""
     answer = query_gpus("name", "driver_version", "compute_cap", "memory.total") or [
         [*each, "", ""] for each in query_gpus("name", "driver_version")
     ]
@@ -93,12 +93,12 @@ def seen_gpus() -> tuple[SeenGpu, ...]:
 
 
 def image_release(environment: Mapping[str, str] | None = None) -> str | None:
-    """The release of the Triton image that this runs in; None outside of one."""
+    """Return the release of the Triton image that this runs in; None outside of one."""
     return (os.environ if environment is None else environment).get(IMAGE_VARIABLE) or None
 
 
 def image_python() -> str:
-    """The image's own python3, whatever virtual environment this runs in."""
+    """Return the path of the image's own python3, even in a virtual environment."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     if sys.prefix != sys.base_prefix:
         own = {Path(sys.prefix) / "bin", Path(sys.executable).parent}
@@ -112,6 +112,6 @@ def python_says(program: str) -> Ran:
 
 
 def _mib(memory: str) -> int:
-    """The number in "23028 MiB"; 0 without a number."""
+    """Return the number in "23028 MiB"; 0 without a number."""
     number = memory.partition(" ")[0]
     return int(number) if number.isdigit() else 0

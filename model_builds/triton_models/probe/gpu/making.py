@@ -1,4 +1,4 @@
-"""One model, built, checked and verified on this machine, in a process of its own."""
+"""One model, built, checked and verified on this machine, in a separate process."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class TritonPythonModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A model that answers as its source does.
+    """A built model that answers like its source.
 
     Attributes:
         root: The artifact root.
-        record: What its build.json says.
-        accuracy: What `fleet verify` says about it.
-        log: What the server printed while it served the model.
-        compiling: What trtexec printed.
+        record: The content of its build.json.
+        accuracy: The result of `fleet verify`.
+        log: The server's log while it served the model.
+        compiling: The output of trtexec.
     """
 
     root: Path
@@ -70,7 +70,7 @@ def make(order: Order, report: Report) -> Made:
     """Build, check and verify a model.
 
     Raises:
-        FleetError: What is wrong with it, in the step that was reported last.
+        FleetError: The model is wrong; the step reported last has failed.
     """
     from triton_models.verify.verify import verify
 
@@ -108,10 +108,10 @@ class Loading:
 
 
 def load(loading: Loading, report: Report) -> bool:
-    """See that the server loads a model.
+    """Check that the server loads a model.
 
     Raises:
-        FleetError: It does not.
+        FleetError: The server does not load it.
     """
     report("load")
     with process_server().loaded(loading.root, loading.model):
@@ -119,14 +119,14 @@ def load(loading: Loading, report: Report) -> bool:
 
 
 def ask_python(root: Path, report: Report) -> dict[str, Any]:
-    """Return what a Python model sees in the server: its Python, its NumPy and its path.
+    """Return the Python, NumPy and module path of a Python model in the server.
 
     Args:
         root: An empty folder.
         report: Called with each step.
 
     Raises:
-        FleetError: The server does not start, or not load the model.
+        FleetError: The server does not start, or does not load the model.
     """
     import numpy as np
 

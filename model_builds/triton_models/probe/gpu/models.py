@@ -15,18 +15,18 @@ from triton_models.probe.gpu.situation import MODEL_SECONDS, GpuProbe, Situation
 from triton_models.probe.verdict import Verdict, decide, false, true, undecided
 
 Failed: TypeAlias = Callable[[str, Problem, str], Iterator[Verdict]]
-"""The verdicts of a model that failed, by its step, what was wrong, and all of it in words."""
+"""Yields the verdicts on a failed model from its step, its problem, and a description of both."""
 
 _PLACED = re.compile(r"ModelInstanceInitialize: (\S+?)(?:_\d+)* \((GPU|CPU) device \d+\)")
 
-# No TensorRT has this build number, and its place is at the end of a plan's header.
+# No TensorRT has this build number, which is at the end of a plan's header.
 _NOBODYS = "255"
 _VERSION = HEADER_BYTES - 4
 _PREFIX = "the Triton server does not load it: "
 
 
 def every(situation: Situation) -> Iterator[Verdict]:
-    """Build, check and verify every model that was named, and say what is wrong with which."""
+    """Build, check and verify every selected model, and report the problems of each."""
     if not situation.names:
         yield undecided("every-model-verifies", "no model is declared here")
         return
@@ -47,7 +47,7 @@ def every(situation: Situation) -> Iterator[Verdict]:
 
 
 def encoder(situation: Situation) -> Iterator[Verdict]:
-    """MiniLM: its plan, the header of the plan, its answers, and where its models were placed."""
+    """Check MiniLM: its plan, the plan's header, its answers, and the placement of its models."""
     made = yield from _made(situation, "minilm", *_ENCODER, failed=_encoder_failed)
     if made is None:
         return
@@ -57,7 +57,7 @@ def encoder(situation: Situation) -> Iterator[Verdict]:
     compiled = bool(plans) and all(plan["gpu"] == gpu for plan in plans.values())
     yield decide("plan-compiles", f"build.json records {'; '.join(recorded) or 'no plan'}", holds=compiled)
     yield true("plan-equals-reference", made.accuracy)
-    # The build has failed if the header did not say the release's TensorRT, as far as the table knows it.
+    # The build fails if the header contradicts the release's TensorRT in the table, where it is known.
     right = compiled and all(
         PlanHeader(tensorrt=plan["tensorrt"]).loads_in(situation.release.tensorrt) for plan in plans.values()
     )
@@ -74,7 +74,7 @@ def encoder(situation: Situation) -> Iterator[Verdict]:
 
 
 def _encoder_failed(step: str, problem: Problem, said: str) -> Iterator[Verdict]:
-    """The verdicts of a failure, as far as it decides any."""
+    """Yield the verdicts that a failure decides."""
     if step == "verify":
         yield true("plan-compiles", "it was built")
         yield true("plan-header-layout", "it was built, so the header says the release's TensorRT")
@@ -86,7 +86,7 @@ def _encoder_failed(step: str, problem: Problem, said: str) -> Iterator[Verdict]
 
 
 def other_plan(situation: Situation) -> Iterator[Verdict]:
-    """MiniLM's plan with another version in its header: the server must refuse it."""
+    """Check that the server refuses MiniLM's plan with another version in its header."""
     belief = "plan-version-refused"
     made = yield from _made(situation, "minilm", belief)
     if made is None:
@@ -113,12 +113,12 @@ def other_plan(situation: Situation) -> Iterator[Verdict]:
 
 
 def precision(situation: Situation) -> Iterator[Verdict]:
-    """The FP16 plan of BERT."""
+    """Check the FP16 plan of BERT."""
     yield from _answers(situation, "bert_tensorrt", "bert-fp16-tolerance")
 
 
 def tf32(situation: Situation) -> Iterator[Verdict]:
-    """The two models that ONNX Runtime serves in FP32."""
+    """Check the two models that ONNX Runtime serves in FP32."""
     belief = "onnxruntime-tf32"
     seen = []
     for name in ("resnet50", "roberta_onnx"):
@@ -130,22 +130,22 @@ def tf32(situation: Situation) -> Iterator[Verdict]:
 
 
 def translation(situation: Situation) -> Iterator[Verdict]:
-    """T5, whose ONNX Runtime comes in an environment of its own, and which refuses to run on the CPU."""
+    """Check T5, which has its own environment with ONNX Runtime and refuses to run on the CPU."""
     yield from _answers(situation, "t5_translation", "t5-on-cuda")
 
 
 def decoding(situation: Situation) -> Iterator[Verdict]:
-    """The images that DALI decodes on the GPU."""
+    """Check the images that DALI decodes on the GPU."""
     yield from _answers(situation, "dali_inception", "dali-gpu-decoding")
 
 
 def torchscript(situation: Situation) -> Iterator[Verdict]:
-    """A TorchScript file of the PyTorch that builds."""
+    """Check a TorchScript file written by the PyTorch of the build."""
     yield from _answers(situation, "resnet50:torchscript", "libtorch-loads-newer-files")
 
 
 def _answers(situation: Situation, name: str, belief: str) -> Iterator[Verdict]:
-    """The verdict that is true if a model answers as its source does."""
+    """Yield a verdict that is true if a model answers like its source."""
     made = yield from _made(situation, name, belief)
     if made is not None:
         sources = ", ".join(f"{topic}: {source}" for topic, source in made.record["sources"].items())
@@ -155,7 +155,7 @@ def _answers(situation: Situation, name: str, belief: str) -> Iterator[Verdict]:
 def _made(
     situation: Situation, name: str, *beliefs: str, failed: Failed | None = None
 ) -> Generator[Verdict, None, Made | None]:
-    """A model; None, after a verdict on each belief, if it was not made."""
+    """Return a model; None, after a verdict on each belief, if it was not built."""
     if name.partition(":")[0] not in {each.partition(":")[0] for each in situation.names}:
         for belief in beliefs:
             yield undecided(belief, f"{name!r} is not among the models of this run")
@@ -179,14 +179,14 @@ def _made(
 
 
 def _is_decisive(problem: Problem) -> bool:
-    """Return whether a failure is about the GPU or the image, and not about missing parts of this machine."""
+    """Return whether a failure is due to the GPU or the image, not to missing parts of this machine."""
     if problem.rule in _OF_HEADERS:
         return problem.where.startswith("the plan ") or problem.rule == "not-a-plan"
     return problem.rule in _DECISIVE
 
 
 def _refusal(situation: Situation, root: Path, model: str) -> str | None:
-    """Return the server's error for a model of a root; None if the model loads."""
+    """Return the server's error for a model of an artifact root; None if the model loads."""
     ended = situation.worker.do(
         load,
         Loading(root=root, model=model),

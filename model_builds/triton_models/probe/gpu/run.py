@@ -1,4 +1,4 @@
-"""`fleet probe gpu`: every probe on this machine, a verdict on each belief, and a transcript."""
+"""`fleet probe gpu`: run the probes on this machine, and write a transcript of the verdicts."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ NO_GPU = "no GPU"
 
 
 def run(arguments: argparse.Namespace) -> Probed:
-    """`fleet probe gpu [--release R] [--gpu GPU] [--only ID...] [--transcript FILE]`.
+    """Run `fleet probe gpu [--release R] [--gpu GPU] [--only ID...] [--transcript FILE]`.
 
     Raises:
-        FleetError: The image is of another release, the machine has another GPU than the one named, or a name
-            is unknown. Nothing was begun then.
+        FleetError: The image is of another release, the machine has another GPU than the given one, or a name
+            is unknown. No probe has run.
     """
     image, seen = image_release(), seen_gpus()
     release = _release(arguments.release, image)
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> Probed:
 
 
 def verdicts_of(probe: GpuProbe, situation: Situation) -> Iterator[Verdict]:
-    """A verdict on each belief that a probe decides, whatever becomes of the probe."""
+    """Yield a verdict on each belief that a probe decides, even if the probe fails."""
     progress(f"{probe.id}: {probe.what} ...")
     open_beliefs = dict.fromkeys(probe.decides)
     reason = _hindrance(probe, situation)
@@ -115,10 +115,10 @@ def _hindrance(probe: GpuProbe, situation: Situation) -> str | None:
 
 
 def _names(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The models that were named, else all that are declared; none where there is no folder of models.
+    """Return the selected models, by default all declared ones; none without a folder of models.
 
     Raises:
-        FleetError: A declaration that was named has a mistake, or the folder that was named is missing.
+        FleetError: A selected declaration has a mistake, or the given folder is missing.
     """
     if arguments.names:
         load_builds(arguments.names, arguments.models)
@@ -138,7 +138,7 @@ def _timed(verdict: Verdict, begun: float) -> Verdict:
 
 
 def _release(wanted: str | None, image: str | None) -> Release:
-    """The release that was named, else the image's."""
+    """Return the given release, by default the image's."""
     release = release_named(wanted or image or DEFAULT_RELEASE)
     if image is None or image == release.name:
         return release
@@ -146,14 +146,14 @@ def _release(wanted: str | None, image: str | None) -> Release:
         what=f"this container is of release {image}",
         where=f"{IMAGE_VARIABLE}, and --release {release.name}",
         expected=f"the image of release {release.name}",
-        why="what one image shows says nothing about another",
+        why="findings in one image say nothing about another",
         fix=f"run it in the image of {release.name}, or omit --release",
         rule="other-release",
     )
 
 
 def _gpu(wanted: str | None, seen: Sequence[SeenGpu]) -> Gpu | None:
-    """The GPU of the table that all of the machine's are; None without one."""
+    """Return the GPU of the table that all of the machine's GPUs are; None without one."""
     for gpu in [gpu_named(wanted)] if wanted else GPUS.values():
         if seen and all(is_model(each.name, gpu) for each in seen):
             return gpu

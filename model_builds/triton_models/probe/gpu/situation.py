@@ -19,7 +19,7 @@ from triton_models.probe.transcript import Observation
 from triton_models.probe.verdict import Verdict
 
 MODEL_SECONDS = 3600.0
-"""How long one model may take to be built and verified."""
+"""The time limit for building and verifying one model, in seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,14 +29,14 @@ class Situation:
     Attributes:
         release: The release of the image.
         gpus: The machine's GPUs as nvidia-smi shows them.
-        gpu: The GPU of the table that they are; None without one.
+        gpu: The table's entry for these GPUs; None without one.
         environment: The variables of the process.
         image: The release of the Triton image that this runs in; None outside of one.
-        folder: An empty folder, gone after the run.
-        worker: Where models are built.
+        folder: An empty folder, removed after the run.
+        worker: The worker that builds models.
         names: The models to build and verify.
         models: The folder of model builds; None for the one next to this package.
-        observations: What was observed so far.
+        observations: The observations so far.
     """
 
     release: Release
@@ -52,11 +52,11 @@ class Situation:
     _made: dict[str, Ended[Made]] = field(default_factory=dict)
 
     def observe(self, observation: str, asked: Mapping[str, Any], answered: Mapping[str, Any]) -> None:
-        """Note a question with its answer, for the transcript."""
+        """Record a question with its answer for the transcript."""
         self.observations.append(Observation(id=observation, asked=asked, answered=answered))
 
     def made(self, name: str) -> Ended[Made]:
-        """A model, built, checked and verified on this machine; made once in a run."""
+        """Return a model, built, checked and verified on this machine once per run."""
         if name not in self._made:
             progress(f"building and verifying {name} ...")
             order = Order(
@@ -78,9 +78,9 @@ class GpuProbe(Probe):
     """A probe on a machine with a GPU.
 
     Attributes:
-        ask: Gives a verdict on each belief that it decides.
-        needs_gpu: Whether it is undecided without a GPU of the table.
-        needs_image: Whether it is undecided outside of the release's image.
+        ask: Yields a verdict on each belief that it decides.
+        needs_gpu: True if it is undecided without a GPU of the table.
+        needs_image: True if it is undecided outside of the release's image.
     """
 
     ask: Callable[[Situation], Iterator[Verdict]]
