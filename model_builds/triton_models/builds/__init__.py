@@ -1,9 +1,9 @@
-"""`fleet build`: a model directory from its declaration.
+"""`fleet build`: create a model directory from its declaration.
 
-`build` is the verb, `making` the steps, and `job` what a declaration's own `write()` gets. `export` turns
-networks into ONNX, TorchScript or DALI files; `tensorrt` compiles plans; `derived` and `warmup` complete
-config.pbtxt. `inputs` says whether a build is needed at all. `merge` joins builds for several GPU models.
-`locked` installs what builds need.
+`build` is the command, `making` contains its steps, and `job` is passed to a declaration's own `write()`.
+`export` turns networks into ONNX, TorchScript or DALI files, `tensorrt` compiles plans, and `derived` and
+`warmup` complete config.pbtxt. `inputs` determines whether a build is needed. `merge` joins builds for
+several GPU models. `locked` installs the build requirements.
 
 Imports: artifact, base, config, declare, environments, facts, pack, repository.
 """

@@ -35,7 +35,7 @@ LOGS = ".logs"
 """The folder of compiler logs, by model, next to the artifact roots; a "*" does not match it."""
 
 
-# The escape codes that exporters colour their messages with.
+# The escape codes with which exporters color their messages.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 

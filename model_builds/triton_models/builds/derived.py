@@ -20,7 +20,7 @@ from triton_models.facts.tensorrt import PLAN_TYPES, major
 if TYPE_CHECKING:
     from triton_models.config.pbtxt import ModelConfig
 
-# From this version a plan keeps the INT64 inputs of its ONNX file; older ones use INT32 (server issue 7307).
+# From this version on, a plan keeps its ONNX file's INT64 inputs; older ones use INT32 (server issue 7307).
 _FIRST_WITH_INT64 = 10
 
 
@@ -46,7 +46,7 @@ def served_tensors(
         declared: The declared inputs, to compare with.
 
     Raises:
-        FleetError: The network cannot be served like that; all problems are reported together.
+        FleetError: The network cannot be served as declared; all problems are reported together.
     """
     problems = [
         *_types(signature, backend=backend, release=release),
@@ -173,7 +173,7 @@ def _shape_problems(signature: Signature, *, batches: bool) -> Iterator[Problem]
             yield _problem(
                 "network-shape",
                 f"{what} has the shape {_shown(tensor)}, which leaves no dimension for the configuration",
-                expected="one more dimension",
+                expected="at least one more dimension",
                 why="dims cannot be empty",
                 fix="unsqueeze it inside the network, or write the configuration yourself with dims [1] and "
                 "reshape { shape: [] }",

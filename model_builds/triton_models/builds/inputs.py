@@ -38,7 +38,7 @@ Inputs: TypeAlias = Mapping[str, str]
 _PACKAGE = Path(__file__).resolve().parents[1]
 _DIGITS = 16
 
-# The parts of triton_models that do not affect an artifact's bytes: they read, check, publish, use or show.
+# Parts of triton_models that do not affect an artifact's bytes: they read, check, publish, use or show it.
 # All other parts count, so a new one is safe by default. In the tables of releases and GPUs, only the row
 # that a build uses counts.
 _NOT_MAKING = (

@@ -92,7 +92,7 @@ class BuildJob:
         if directory.exists():
             raise FleetError.of(
                 what=f"two models are called {name!r}",
-                where="the configurations that write() makes",
+                where="the configurations created by write()",
                 expected="a unique name for each model of an artifact",
                 fix="rename one of them in its configuration and in the ensemble's steps",
                 rule="duplicate-model",

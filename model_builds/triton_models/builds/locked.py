@@ -25,7 +25,7 @@ PACKAGES = Path(__file__).resolve().parent / "packages"
 """The folder of requirements, constraints and locks, which comes with this package."""
 
 SETS = ("autocast", "changed", "dali")
-"""What only some models or verbs need: AutoCast, `fleet diff` without frameworks, and DALI."""
+"""The sets that only some models or commands need: AutoCast, `fleet diff` without frameworks, and DALI."""
 
 _PIP = (sys.executable, "-m", "pip", "install", "--quiet")
 # A lock lists all dependencies. Source builds are disabled, because they download tools without hashes.

@@ -16,20 +16,18 @@ from triton_models.cli.options import (
 
 
 def check_endpoint(parser: argparse.ArgumentParser) -> None:
-    """`fleet check-endpoint`."""
+    """Add the arguments of `fleet check-endpoint`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these models")
     parser.add_argument(
-        "--endpoint",
-        metavar="NAME",
-        help="a deployed endpoint, whose instance type and release are looked up",
+        "--endpoint", metavar="NAME", help="a deployed endpoint; its instance type and release are looked up"
     )
     add_instance_type(parser)
-    parser.add_argument("--release", help="the Triton release that the endpoint serves with, such as 25.09")
+    parser.add_argument("--release", help="the endpoint's Triton release, such as 25.09")
     add_repository(parser)
 
 
 def check_quotas(parser: argparse.ArgumentParser) -> None:
-    """`fleet check-quotas`."""
+    """Add the arguments of `fleet check-quotas`."""
     from triton_models.facts.quota_needs import DEFAULT_MAX_CAPACITY, MACHINES
 
     add_instance_type(parser, required=True)
@@ -38,14 +36,14 @@ def check_quotas(parser: argparse.ArgumentParser) -> None:
         type=count,
         default=DEFAULT_MAX_CAPACITY,
         metavar="N",
-        help="the most instances that the endpoint scales to, as in cdk.json (default: %(default)s)",
+        help="the maximum number of instances of the endpoint, as in cdk.json (default: %(default)s)",
     )
     parser.add_argument(
         "--parallel-builds",
         type=count,
         default=1,
         metavar="N",
-        help="the most builds at a time, as in cdk.json (default: %(default)s)",
+        help="the maximum number of concurrent builds, as in cdk.json (default: %(default)s)",
     )
     parser.add_argument(
         "--machine",
@@ -105,7 +103,7 @@ def _account(parser: argparse.ArgumentParser) -> None:
     from triton_models.facts.releases import DEFAULT_RELEASE
 
     parser.epilog = (
-        "Before it starts, it lists what it creates, how long that takes and what it costs, and asks. "
+        "Before it starts, it lists the resources, the duration and the cost, and asks for confirmation. "
         "Without --only and --all it runs the cheap probes: under 15 minutes and 2 USD. It always removes "
         "what it created. After a crash, use --clean, which reads its journal in "
         "~/.local/state/triton-fleet. docs/probe.md lists the probes and the permissions that they need."

@@ -20,7 +20,7 @@ _MODEL_SECONDS = 3600.0
 
 
 def deliver(parser: argparse.ArgumentParser) -> None:
-    """`fleet deliver`."""
+    """Add the arguments of `fleet deliver`."""
     parser.add_argument("names", nargs="+", metavar="NAME", help=NAME_HELP)
     add_target(parser)
     add_models(parser)
@@ -61,7 +61,7 @@ def deliver(parser: argparse.ArgumentParser) -> None:
 
 
 def diff(parser: argparse.ArgumentParser) -> None:
-    """`fleet diff`."""
+    """Add the arguments of `fleet diff`."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("names", nargs="*", default=[], metavar="NAME", help=NAME_HELP)
     which.add_argument(
@@ -80,7 +80,7 @@ def diff(parser: argparse.ArgumentParser) -> None:
         type=count,
         default=1,
         metavar="N",
-        help="the most models per item of --items (default: %(default)s)",
+        help="the maximum number of models per item of --items (default: %(default)s)",
     )
     parser.add_argument(
         "--results",
@@ -91,7 +91,7 @@ def diff(parser: argparse.ArgumentParser) -> None:
 
 
 def summarize(parser: argparse.ArgumentParser) -> None:
-    """`fleet summarize`."""
+    """Add the arguments of `fleet summarize`."""
     parser.add_argument(
         "place",
         metavar="URL",

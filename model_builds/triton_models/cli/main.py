@@ -27,7 +27,7 @@ EXIT_BROKEN_PIPE = 141
 
 
 class Verb(NamedTuple):
-    """A verb: its help, its arguments, and the module whose `run` runs it.
+    """A verb: its help, its arguments, and the module whose `run` executes it.
 
     The name of a module of this package omits the package.
     """
@@ -59,7 +59,7 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
         "rollback": Verb(
             "make a model's earlier artifact current again", repository.rollback, "repository.rollback"
         ),
-        "prune": Verb("delete artifacts that nothing uses any more", repository.prune, "repository.prune"),
+        "prune": Verb("delete artifacts that are no longer used", repository.prune, "repository.prune"),
     },
     "Try a change": {
         "rehearse": Verb(
@@ -78,7 +78,7 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
         "check-quotas": Verb(
             "find service quotas that are too low for a fleet", account.check_quotas, "facts.quotas"
         ),
-        "probe": Verb("test beliefs that need a GPU or an account", account.probe, "probe.command"),
+        "probe": Verb("test beliefs on a GPU or in an account", account.probe, "probe.command"),
     },
     "Run in build jobs": {
         "deliver": Verb(
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        argv: The arguments; the process's if None.
+        argv: The arguments; None for those of the process.
 
     Returns:
         The exit code: 0 for success, 1 for a mistake or a refusal, 2 for wrong usage, 130 if interrupted.
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone: flushing the rest at exit must not raise again.
+        # The reader has closed the pipe, so flushing the rest at exit must not raise again.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
@@ -158,7 +158,7 @@ def _run(verb: str, arguments: argparse.Namespace) -> Outcome:
     """Import the module of a verb, and run it.
 
     Raises:
-        FleetError: A mistake, or a package of an extra is not installed.
+        FleetError: The verb fails, or a package of an extra is not installed.
     """
     from triton_models.base.extras import explained
 
@@ -189,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Lists the verbs in sections, which argparse cannot do."""
+    """A parser that lists the verbs in sections, which argparse cannot do."""
 
     def format_help(self) -> str:
         width = max(map(len, VERBS))
@@ -205,7 +205,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints the version. Looking it up takes longer than --help, so it happens only on request."""
+    """Prints the version, which is looked up only on request, because that takes longer than --help."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib import metadata

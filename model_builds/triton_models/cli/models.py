@@ -19,14 +19,14 @@ from triton_models.cli.options import (
 
 
 def new(parser: argparse.ArgumentParser) -> None:
-    """`fleet new`."""
+    """Add the arguments of `fleet new`."""
     parser.add_argument("name", metavar="NAME", help="the new model's name")
     parser.add_argument("--like", required=True, metavar="FOLDER", help="the model build to copy")
     add_models(parser)
 
 
 def build(parser: argparse.ArgumentParser) -> None:
-    """`fleet build`."""
+    """Add the arguments of `fleet build`."""
     parser.add_argument("names", nargs="+", metavar="NAME", help=NAME_HELP)
     add_output(parser, default=Path("build"))
     add_target(parser)
@@ -47,7 +47,7 @@ def build(parser: argparse.ArgumentParser) -> None:
 
 
 def check(parser: argparse.ArgumentParser) -> None:
-    """`fleet check`."""
+    """Add the arguments of `fleet check`."""
     from triton_models.check.target import ENDPOINTS
 
     parser.add_argument(
@@ -75,7 +75,7 @@ def check(parser: argparse.ArgumentParser) -> None:
 
 
 def verify(parser: argparse.ArgumentParser) -> None:
-    """`fleet verify`."""
+    """Add the arguments of `fleet verify`."""
     parser.add_argument(
         "roots", nargs="+", type=Path, metavar="ROOT", help="a model that `fleet build` wrote"
     )
@@ -91,7 +91,7 @@ def verify(parser: argparse.ArgumentParser) -> None:
 
 
 def compare(parser: argparse.ArgumentParser) -> None:
-    """`fleet compare`."""
+    """Add the arguments of `fleet compare`."""
     parser.add_argument(
         "names", nargs="+", metavar="NAME", help=f"{NAME_HELP}; a folder means all of its forms"
     )
@@ -119,7 +119,7 @@ def compare(parser: argparse.ArgumentParser) -> None:
 
 
 def merge(parser: argparse.ArgumentParser) -> None:
-    """`fleet merge`."""
+    """Add the arguments of `fleet merge`."""
     parser.add_argument(
         "roots",
         nargs="+",
@@ -131,7 +131,7 @@ def merge(parser: argparse.ArgumentParser) -> None:
 
 
 def pack(parser: argparse.ArgumentParser) -> None:
-    """`fleet pack`."""
+    """Add the arguments of `fleet pack`."""
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="PATH", help="a built model or a Triton model directory"
     )

@@ -17,7 +17,7 @@ def count(text: str) -> int:
     """Parse an integer of 1 or more.
 
     Raises:
-        argparse.ArgumentTypeError: It is anything else.
+        argparse.ArgumentTypeError: The string is anything else.
     """
     try:
         number = int(text)
@@ -33,7 +33,7 @@ def seconds(text: str) -> float:
     """Parse a number of seconds above 0.
 
     Raises:
-        argparse.ArgumentTypeError: It is anything else.
+        argparse.ArgumentTypeError: The string is anything else.
     """
     try:
         number = float(text)

@@ -9,7 +9,7 @@ from triton_models.cli.options import add_portable, add_repository
 
 
 def publish(parser: argparse.ArgumentParser) -> None:
-    """`fleet publish`."""
+    """Add the arguments of `fleet publish`."""
     parser.add_argument(
         "artifacts", nargs="+", type=Path, metavar="ARTIFACT", help="a .tar.gz that `fleet pack` wrote"
     )
@@ -22,14 +22,14 @@ def publish(parser: argparse.ArgumentParser) -> None:
 
 
 def history(parser: argparse.ArgumentParser) -> None:
-    """`fleet history`."""
+    """Add the arguments of `fleet history`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these models")
     parser.add_argument("--verify", action="store_true", help="read every artifact and compare its SHA-256")
     add_repository(parser)
 
 
 def rollback(parser: argparse.ArgumentParser) -> None:
-    """`fleet rollback`."""
+    """Add the arguments of `fleet rollback`."""
     parser.add_argument("model", metavar="NAME", help="the model")
     parser.add_argument(
         "--to",
@@ -43,7 +43,7 @@ def rollback(parser: argparse.ArgumentParser) -> None:
 
 
 def prune(parser: argparse.ArgumentParser) -> None:
-    """`fleet prune`."""
+    """Add the arguments of `fleet prune`."""
     parser.add_argument(
         "--keep", type=int, required=True, metavar="N", help="keep the newest N artifacts of each model"
     )

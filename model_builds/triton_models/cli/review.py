@@ -9,7 +9,7 @@ from triton_models.cli.options import NAME_HELP, add_repository
 
 
 def rehearse(parser: argparse.ArgumentParser) -> None:
-    """`fleet rehearse`."""
+    """Add the arguments of `fleet rehearse`."""
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
         "names",
@@ -24,7 +24,7 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
 
 
 def report(parser: argparse.ArgumentParser) -> None:
-    """`fleet report`."""
+    """Add the arguments of `fleet report`."""
     parser.add_argument(
         "--base", required=True, metavar="REF", help="the commit to compare with, such as origin/main"
     )

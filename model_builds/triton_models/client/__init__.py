@@ -1,8 +1,8 @@
 """Invokes the models behind an endpoint by their names.
 
-This package is the door for applications: `Client`, the error it raises, and the encoding of tensors.
-`alias` and `resolving` find the endpoint and the artifact of a name, `remembered` keeps both fresh in the
-background, and `call`, `deadline`, `failures` and `retries` make one request.
+This package is the interface for applications: `Client`, the error it raises, and the encoding of tensors.
+`alias` and `resolving` find the endpoint and the artifact of a name, and `remembered` refreshes both in the
+background. `call`, `deadline`, `failures` and `retries` handle a single request.
 
 Imports: artifact, base, facts, repository.
 """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from triton_models.repository.check_endpoint import Fit
 
-# SageMaker answers within 60 seconds; its documentation recommends a socket timeout of 70.
+# SageMaker responds within 60 seconds; its documentation recommends a socket timeout of 70 seconds.
 READ_TIMEOUT_S = 70
 CONNECT_TIMEOUT_S = 5
 
@@ -62,7 +62,7 @@ class Client:
     Create one client per process, as with boto3.
 
     Args:
-        endpoint_name: The endpoint. Either this or an alias.
+        endpoint_name: The endpoint. Give either this or an alias.
         alias: A fleet's alias, such as /triton-fleet/TritonFleet/endpoint. When the fleet moves to another
             endpoint, the client follows. A request that fails because the old endpoint no longer exists is
             retried at once.

@@ -27,7 +27,7 @@ class Deadline:
 
     Attributes:
         limit_s: The time limit of the call, in seconds.
-        clock: Its clock.
+        clock: The clock.
         began: The start of the call.
     """
 

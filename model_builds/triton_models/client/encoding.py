@@ -23,7 +23,7 @@ JSON_TYPE = "application/json"
 _TEXT = "BYTES"
 _LENGTH_SIZE = 4
 
-# Up to this many bytes a copy is faster than avoiding it.
+# Up to this many bytes, copying is faster than avoiding the copy.
 _SMALL = 1 << 14
 
 
@@ -130,7 +130,7 @@ def decode(body: bytes, content_type: str, *, where: str = "an answer") -> dict[
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         kind = f"the content type {content_type!r}" if content_type else "no content type"
         raise FleetError.of(
-            what=f"{len(body)} bytes with {kind} are no Triton response: {type(error).__name__} {error}",
+            what=f"{len(body)} bytes with {kind} are not a Triton response: {type(error).__name__} {error}",
             where=where,
             expected="a JSON document with outputs, and the announced bytes",
             why=f"it starts with {body[:80]!r}",

@@ -1,4 +1,4 @@
-"""Failures of requests, with their reasons and whether to retry."""
+"""Failures of requests, with their reasons and retry policies."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _LATER = "retry later; if the error persists, check the endpoint's alarms and it
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """Return the failure for an exception of boto3 or a connection; None for others."""
+    """Return the failure for an exception of boto3 or of a connection; None for others."""
     import botocore.exceptions as aws
     from botocore.parsers import ResponseParserError
     from urllib3.exceptions import HTTPError

@@ -23,7 +23,7 @@ class Remembered(Generic[T]):
     One thread reads at a time. Only callers without a value, or that need a fresh one, wait for it.
 
     Args:
-        read: The function that reads the value; its argument is the last value or None. It should take
+        read: The function that reads the value. Its argument is the last value or None. It should take
             seconds at most.
         what: A description of the value, for errors.
         age_s: The age, in seconds, from which it is read again.
@@ -40,7 +40,7 @@ class Remembered(Generic[T]):
         self._changed = threading.Condition()
         self._value: T | None = None
         self._error: Exception | None = None
-        # Reads are numbered: the last one that started, that ended, and that gave the value.
+        # Reads are numbered: the last one that started, the last that ended, and the one of the value.
         self._begun = self._ended = self._kept = 0
         self._begun_at = self._ended_at = self._kept_at = 0.0
 
@@ -62,7 +62,7 @@ class Remembered(Generic[T]):
         """
         with self._changed:
             if self._value is None:
-                # A read in progress is as good as another one.
+                # A read in progress will do.
                 return self._wait(max(self._begun, self._ended + 1), deadline)
             if self._clock.now() - self._ended_at >= self.age_s:
                 with contextlib.suppress(RuntimeError):  # a thread cannot start while Python shuts down
@@ -70,7 +70,7 @@ class Remembered(Generic[T]):
             return self._value
 
     def fresh(self, deadline: Deadline) -> T:
-        """Return a value read from now on.
+        """Return a value from a read that starts after this call.
 
         Raises:
             FleetError: Reading it fails, or takes too long.

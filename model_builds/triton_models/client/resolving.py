@@ -1,4 +1,4 @@
-"""Resolution of models' names to artifacts, by the manifest of their repository."""
+"""Resolution of model names to artifacts, from the manifest of their repository."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Name = tuple[str, ArtifactTarget | None]
 
 
 class Names:
-    """The names of a repository's models; safe to use from many threads.
+    """The names of models in a repository; safe to use from many threads.
 
     Args:
         repository: The repository.

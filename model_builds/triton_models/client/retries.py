@@ -11,7 +11,7 @@ from triton_models.client.failures import Again, Failure
 # The pause before a failed request is retried: the first one in seconds, and the growth factor.
 _FIRST_S, _LONGEST_S = 0.2, 5.0
 
-# The same for a model that is not loaded yet.
+# The same pause for a model that is not loaded yet.
 _FIRST_LOAD_S, _LONGEST_LOAD_S = 1.0, 30.0
 
 # A pause is shortened by up to this share, so that clients do not retry at the same time.

@@ -1,6 +1,6 @@
 """Threads for calls that may hang, so that callers can stop waiting at any time.
 
-A socket's timeout applies between bytes, and DNS lookups and fetching credentials have no timeout.
+A socket's timeout applies only between bytes. DNS lookups and the retrieval of credentials have no timeout.
 """
 
 from __future__ import annotations
@@ -93,6 +93,6 @@ class Workers:
                 continue  # a task is about to arrive
             task.run()
             with self._lock:
-                self._idle.append(inbox)  # before its caller comes with the next call
+                self._idle.append(inbox)  # before its caller makes the next call
             task.end()
             del task

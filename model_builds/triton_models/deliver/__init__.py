@@ -1,8 +1,8 @@
-"""`fleet deliver`: many models built, verified and published, each on its own.
+"""`fleet deliver`: build, verify and publish many models, each independently.
 
-`deliver` is what a build job runs: `steps` in a `worker` process, which may hang or die, and a `publisher`
-next to it. `record` and `results` keep what came out, `places` writes it to a file or S3, `summary` sums up
-many runs. `diff` is `fleet diff`.
+A build job runs `deliver`: the `steps` of each model in a `worker` process, which may hang or die, and a
+`publisher` in parallel. `record` and `results` collect the results, `places` writes them to a file or S3, and
+`summary` sums up many runs. `diff` is `fleet diff`.
 
 Imports: artifact, base, builds, check, declare, facts, pack, repository, verify.
 """

@@ -55,7 +55,7 @@ State = Literal["changed", "unchanged", "held", "broken"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelState:
-    """The state of a model: must it be built again?
+    """The state of a model: the need for a new build, and its reasons.
 
     Attributes:
         model: Its name, as in `resnet50` or `resnet50:torchscript`.
@@ -166,7 +166,7 @@ def changed(
     s3: S3Client | None = None,
     read_seconds: float = READ_SECONDS,
 ) -> list[ModelState]:
-    """Return the state of each model: must it be built again?
+    """Return the state of each model: the need for a new build, and its reasons.
 
     Args:
         names: The models, each a folder or `folder:form`.

@@ -11,7 +11,7 @@ from urllib.parse import quote
 LOG_GROUP_VARIABLE = "FLEET_LOG_GROUP"
 """The variable with the log group of a build; CodeBuild itself sets only the stream."""
 
-# The file that describes a Processing job, and the log group of all jobs; stream names begin with the job's
+# The file that describes a Processing job, and the log group of all jobs. Stream names begin with the job's
 # name. Known from examples, not from AWS. Without the file, a result names the log less exactly.
 PROCESSING_CONFIG = Path("/opt/ml/config/processingjobconfig.json")
 _PROCESSING_GROUP = "/aws/sagemaker/ProcessingJobs"

@@ -20,7 +20,7 @@ from triton_models.deliver.steps import Made
 from triton_models.repository.publish import Published
 from triton_models.repository.s3 import CONTENDED
 
-# The most models that may wait; beyond that, building waits, because disk space is limited.
+# The maximum number of waiting models; beyond that, building waits, because disk space is limited.
 _MOST_BYTES = 4 << 30
 
 

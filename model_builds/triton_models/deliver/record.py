@@ -20,7 +20,7 @@ _EVERY_S_IN_S3 = 30.0
 
 
 class Record:
-    """The results of a run. Every model starts with the result that the run did not reach it.
+    """The results of a run. The initial result of every model is that the run did not reach it.
 
     The document is therefore correct at any time, even after a power failure.
 

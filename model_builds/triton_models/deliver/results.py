@@ -1,4 +1,4 @@
-"""The results document of a run: it is written during the run and read by summaries."""
+"""The results document of a run, written during the run and read by summaries."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ class ModelResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """The results of a run, or of several.
+    """The results of one or several runs.
 
     Attributes:
-        results: One per model.
+        results: One result per model.
         by: The build of a build job, otherwise the user who ran it.
         at: The time of writing, in UTC; None until then.
         finished: True if the run completed; otherwise the models it did not reach have failed.
@@ -176,7 +176,7 @@ def merged(runs: Iterable[Results], *, expected: Sequence[str] = ()) -> Results:
 
     Args:
         runs: The runs, in any order.
-        expected: The models that were due. One without a result has failed: its build never started.
+        expected: The models that were due. One without a result counts as failed: its build never started.
     """
     ordered = sorted(runs, key=lambda run: in_json(run.at) if run.at else "")
     latest = {result.model: result for run in ordered for result in run.results}

@@ -87,7 +87,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = 0
     for index, byte in enumerate(message[at : at + _MAX_VARINT_BYTES]):
         value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:  # noqa: PLR2004 (the bit that says that more follows)
+        if byte < 0x80:  # noqa: PLR2004 (the bit that marks further bytes)
             return value, at + index + 1
     raise _NotProtobufError
 

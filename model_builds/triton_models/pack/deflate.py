@@ -1,7 +1,7 @@
-"""Deflate blocks (RFC 1951) that begin and end on a byte, so that they can be made apart and put in a row.
+"""Deflate blocks (RFC 1951) that begin and end on a byte, so they can be made separately and concatenated.
 
-Stored blocks are written here: their bytes do not depend on a library. `compressed` is the zlib that Python
-was built with: another version may give other bytes for a content.
+Stored blocks are written here, so their bytes do not depend on a library. `compressed` uses the zlib that
+Python loads. Another version may give other bytes for the same content.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Stored(NamedTuple):
 
 
 def stored(size: int) -> Stored:
-    """Blocks for this many bytes."""
+    """Return stored blocks for a number of bytes, still to be filled in."""
     blocks = bytearray(size + -(-size // STORED_BYTES) * _BLOCK_HEADER_BYTES)
     view, places, at = memoryview(blocks), [], 0
     for first in range(0, size, STORED_BYTES):

@@ -1,7 +1,7 @@
-"""A gzip stream (RFC 1952) of one member, made on all cores, in memory that does not grow with its length.
+"""A gzip stream (RFC 1952) with one member, written on all cores with a fixed amount of memory.
 
-Parts are read and deflated in any order, and written, hashed and summed in their own. The bytes do not depend
-on the number of cores.
+Parts are read and deflated in any order, but written, hashed and summed in sequence. The bytes do not
+depend on the number of cores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO
 from triton_models.pack import deflate
 from triton_models.pack.content import Content
 
-# Small enough for a core's cache while it is read, summed, hashed and written.
+# Small enough to stay in a core's cache while it is read, summed, hashed and written.
 _PIECE_BYTES = 16 * deflate.STORED_BYTES
 
 # More groups would only wait for the hashing, which uses one core, and occupy memory.
@@ -32,7 +32,7 @@ Bytes = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A stretch of a content, stored or compressed."""
+    """A section of a content, stored or compressed."""
 
     content: Content
     offset: int = 0
@@ -61,7 +61,7 @@ def write(parts: Iterable[Part], file: IO[bytes], *, comment: str = "") -> Writt
     Args:
         parts: The parts, in order.
         file: The file to write to.
-        comment: The comment in the stream's header, in Latin-1. None is written if it is empty.
+        comment: The comment in the stream's header, in Latin-1; no comment is written if it is empty.
 
     Raises:
         FleetError: A content cannot be read or has changed.
@@ -106,14 +106,14 @@ class _Frames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """Deflate blocks, and the content that they hold."""
+    """Deflate blocks and their uncompressed content."""
 
     blocks: Sequence[Bytes]
     content: Sequence[Bytes]
 
 
 class _Output:
-    """Writes to a file, and hashes what is written and sums what it holds meanwhile."""
+    """Writes pieces to a file, and meanwhile hashes the written bytes and sums the uncompressed content."""
 
     def __init__(
         self, file: IO[bytes], hashing: ThreadPoolExecutor, summing: ThreadPoolExecutor, frames: _Frames
@@ -161,7 +161,7 @@ class _Output:
 
 
 def _grouped(parts: Iterable[Part]) -> Iterator[list[Part]]:
-    """Group parts, as many together as are worth a thread's turn."""
+    """Group parts so that each group is worth a thread's turn."""
     group: list[Part] = []
     size = 0
     for part in parts:
@@ -177,7 +177,7 @@ def _grouped(parts: Iterable[Part]) -> Iterator[list[Part]]:
 def _in_order(
     pool: ThreadPoolExecutor, groups: Iterable[list[Part]], frames: _Frames, *, ahead: int
 ) -> Iterator[_Piece]:
-    """The groups deflated, with only this many in memory at a time."""
+    """Yield the deflated groups in order, with a limited number in memory at a time."""
     waiting: deque[Future[_Piece]] = deque()
     for group in groups:
         waiting.append(pool.submit(_piece, group, frames))
@@ -205,7 +205,7 @@ def _piece(parts: Sequence[Part], frames: _Frames) -> _Piece:
 
 
 def _header(comment: str) -> bytes:
-    """A member's header, with neither a time nor a name."""
+    """Return a member's header without a time or a name."""
     flags = _COMMENT if comment else 0
     start = bytes((0x1F, 0x8B, 8, flags, 0, 0, 0, 0, 0, _ANY_SYSTEM))
     return start + comment.encode("latin-1") + b"\0" if comment else start

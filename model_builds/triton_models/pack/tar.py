@@ -1,4 +1,4 @@
-"""The headers of a tar archive (POSIX.1-2001, "pax") with only names, sizes and the kind of an entry.
+"""Headers of a tar archive (POSIX.1-2001, "pax") that contain only the name, size and kind of an entry.
 
 Python's tarfile also writes them, but its bytes depend on the version of Python.
 """
@@ -12,9 +12,9 @@ END = bytes(2 * BLOCK_BYTES)
 
 _FILE, _FOLDER, _EXTENDED = b"0", b"5", b"x"
 
-# The one file of an artifact that must be executable: Python finds an environment by the first python3 on
-# PATH that is. Releases up to 25.07 run its bin/activate, which can make it so; from 25.08 on nothing does
-# (ParseActivationScript in src/pb_utils.cc of python_backend, commit 8b5a055 of 2025-08-13).
+# The only file of an artifact that must be executable: Python finds an environment by the first executable
+# python3 on PATH. Up to release 25.07, Triton runs bin/activate, which can make it executable; from 25.08 on,
+# nothing does (ParseActivationScript in src/pb_utils.cc of python_backend, commit 8b5a055 of 2025-08-13).
 _INTERPRETER = "/bin/python3"
 _NAME_BYTES = 100
 _MAX_SIZE = 8 * 1024**3 - 1  # eleven octal digits

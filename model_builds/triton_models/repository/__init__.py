@@ -1,9 +1,9 @@
-"""The model repository in S3: which artifact each name stands for, now and before.
+"""The model repository in S3: the current and earlier artifacts of each name.
 
-`manifest` is the list of names, `stored_manifest` its copy in S3, replaced only if it has not changed.
-`publish` uploads artifacts (`local`, `presence`, `upload`, `sbom`) and moves names. `published` and
-`verified` serve `history`; `rollback` and `prune` are verbs; `check_endpoint` is `fleet check-endpoint`,
-with `serving` and `endpoints` for what is deployed.
+`manifest` is the list of names. `stored_manifest` is its copy in S3, replaced only if it has not changed.
+`publish` uploads artifacts (`local`, `presence`, `upload`, `sbom`) and updates names. `history`, `rollback`,
+`prune` and `check_endpoint` are commands of `fleet`. `published` and `verified` support `history`, and
+`serving` and `endpoints` describe deployed endpoints.
 
 Imports: artifact, base, check, facts, pack.
 """

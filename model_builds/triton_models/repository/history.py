@@ -38,7 +38,7 @@ class Artifacts:
         return {"repository": self.repository, "artifacts": artifacts, "verified": self.verified}
 
     def lines(self) -> Iterator[str]:
-        """Yield a table."""
+        """Yield the lines of a table."""
         if not self.rows:
             yield f"no models are published in {self.repository}"
             return

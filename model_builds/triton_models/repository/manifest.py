@@ -93,7 +93,7 @@ class Manifest:
         models: The records of the models, by name.
         deleting: The artifacts that a `fleet prune` is about to delete, with the id of that run. They no
             longer belong to a model.
-        where: Its source, for errors.
+        where: The source of the manifest, for errors.
     """
 
     models: Mapping[str, ModelRecord] = field(default_factory=lambda: MappingProxyType({}))

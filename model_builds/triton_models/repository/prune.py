@@ -2,7 +2,7 @@
 
 The manifest is written first: it drops the artifacts and lists them as being deleted. Then the objects are
 deleted, then the list. A name therefore never refers to a deleted object, even after an interruption. A
-concurrent publisher of these artifacts fails with a message to wait. `--resume` continues an interrupted run.
+concurrent publisher of these artifacts fails and is asked to wait. `--resume` continues an interrupted run.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class RolledBack:
         return self.model if target == ANY else f"{self.model} on {target}"
 
     def lines(self) -> Iterator[str]:
-        """Yield the changes, and when clients use them."""
+        """Yield the changes, and the time from which clients use them."""
         for each in self.moved:
             on = f"{self._named(each.target)} -> {self.repository}{each.current}"
             yield f"{on} (unchanged)" if each.before == each.current else f"{on} (was {each.before})"

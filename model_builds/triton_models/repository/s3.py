@@ -143,7 +143,7 @@ _CLIENT_ERRORS = {
     "AccessDenied": _DENIED,
     "AccessDeniedException": ("an action is denied", "use a role with permission for the action named above"),
     "403": _DENIED,
-    "InvalidAccessKeyId": ("AWS does not know these credentials", "sign in again"),
+    "InvalidAccessKeyId": ("AWS does not recognize these credentials", "sign in again"),
     "SignatureDoesNotMatch": ("AWS does not accept these credentials", "check the secret key"),
     "ExpiredToken": ("the AWS credentials have expired", "sign in again"),
     "RequestTimeTooSkewed": (

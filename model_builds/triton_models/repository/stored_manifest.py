@@ -13,7 +13,7 @@ from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, aws_errors, error_
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# Every lost round means that another writer succeeded, so this many losses are no coincidence.
+# Every lost round means that another writer succeeded, so this many losses are not a coincidence.
 ROUNDS = 50
 
 # The time for which a client may use a manifest, in seconds.

@@ -1,7 +1,7 @@
-"""Thousands of declarations checked during a synthesis.
+"""Checks of thousands of declarations during a synthesis.
 
-`survey` reads them in processes of their own, `servable` finds what no endpoint of a release could serve,
-and `result_cache` caches those without a problem.
+`survey` reads them in separate processes, `servable` finds those that no endpoint of a release could serve,
+and `result_cache` caches the results without problems.
 
 Imports: artifact, base, builds, declare, facts.
 """

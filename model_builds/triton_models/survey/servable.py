@@ -1,6 +1,7 @@
 """Checks that an endpoint of a release can serve the declared models, without building anything.
 
-They stop a pull request early: each model alone, with the first checks of a build, then all together.
+They reject a pull request early. Each model is first checked alone, with the first checks of a build. Then
+all models are checked together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of thousands of declarations in separate processes, parallel to the caller's other work.
+"""Checks of thousands of declarations in separate processes, in parallel with the caller's other work.
 
 Reading one takes a millisecond, so a few are read in the caller's process. Thousands would take most of a
 synthesis, which uses a single processor. Declarations that passed before and have not changed are not read.
@@ -156,7 +156,7 @@ class Survey:
     def problems(self) -> Iterator[Problem]:
         """Wait for the check, and yield the problems of the declarations.
 
-        First those of each alone, in the order of their names, then those of several together.
+        The problems of single declarations come first, in the order of names, then those of several together.
 
         Raises:
             FleetError: A process ended before it had read its declarations.
@@ -216,7 +216,7 @@ def _folder(name: str) -> str:
 
 def _started(batch: Batch) -> subprocess.Popen[bytes]:
     """Start a process that reads a batch."""
-    with tempfile.TemporaryFile("w+") as asked:  # a pipe may take less than thousands of names
+    with tempfile.TemporaryFile("w+") as asked:  # a pipe may not hold thousands of names
         json.dump(asdict(batch), asked)
         asked.seek(0)
         return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The model that a built root serves, and its declared outputs."""
+"""The model that a built root serves, and the model's declared outputs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A local Triton server that serves built roots one after the other.
 
-Inside NVIDIA's image it is the image's own server. It listens only on this machine, and loads models on
-request without auto-completing configurations, as the endpoints of this project do.
+Inside NVIDIA's image, this is the image's own server. It listens only on this machine. Like the endpoints of
+this project, it loads models on request and does not auto-complete configurations.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Server(ServerProcess):
     def loaded(self, root: Path, model: str) -> Iterator[None]:
         """Load a model of a built root and the models that it runs; unload them at the end.
 
-        A server that fails or does not answer is ended, because leftovers of the model could affect the next
+        A server that fails or does not answer is ended, because remains of the model could affect the next
         one.
 
         Args:

@@ -124,7 +124,7 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
     config.pbtxt.
 
     A root that fails is marked, and `fleet pack` refuses it until it is rebuilt or verified. A server that
-    does not start leaves no mark, because that does not concern the model.
+    does not start leaves no mark, because the model is not at fault.
 
     Args:
         root: A root written by `fleet build`. It receives the mark and Python's bytecode, which artifacts do

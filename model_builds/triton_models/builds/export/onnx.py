@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 OPSET = 18
-"""The native opset of PyTorch's exporter; ONNX Runtime of every release and TensorRT 10 and newer read it."""
+"""The native opset of PyTorch's exporter, for ONNX Runtime of every release and TensorRT 10 or newer."""
 
 IR_VERSION = 8
 """The oldest IR version with opset 18. The exporter writes 10, which releases before 24.05 refuse."""
@@ -36,6 +36,9 @@ def export_onnx(
 ) -> None:
     """Export a network.
 
+    The exporter applies the optimizations that are equal on every machine: it folds constants, merges batch
+    normalizations into the preceding convolutions, and removes unused nodes.
+
     Args:
         module: The network; it is set to evaluation mode. Its `forward` takes the inputs in order.
         path: The file to write, including all weights.
@@ -45,9 +48,6 @@ def export_onnx(
         dynamic: The variable dimensions of each input, with names. Dimensions with the same name are equal.
         opset: The opset of the file: 17 or newer.
 
-    The exporter applies the optimizations that are equal on every machine: it folds constants, merges batch
-    normalizations into the preceding convolutions, and removes unused nodes.
-
     Raises:
         FleetError: An input has no effect on the outputs, the weights do not fit into one file, or the
             exported file is not valid ONNX of that opset.
@@ -55,9 +55,9 @@ def export_onnx(
     import torch
 
     _refuse_too_large(module, path)
-    # It warns about every torchvision operator it cannot register; a network that needs one fails anyway.
+    # It warns about each torchvision operator that it cannot register. A network that needs one fails anyway.
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
-    # Clones, because the exporter merges two inputs that share a tensor.
+    # Clone them, because the exporter merges two inputs that share a tensor.
     examples = tuple(example.clone() for example in inputs.values())
     sizes = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
     with warnings.catch_warnings(), torch.no_grad():

@@ -78,7 +78,7 @@ def export_torchscript(
         The inputs as declared, and the outputs as observed for examples of different sizes.
 
     Raises:
-        FleetError: The network cannot be exported like that, does not return these outputs, answers
+        FleetError: The network cannot be exported this way, does not return these outputs, answers
             differently once exported, or would create tensors on the CPU or use TF32 against its declaration.
     """
     import torch
@@ -273,7 +273,7 @@ def _bad(name: str, what: str, *, expected: str, fix: str) -> FleetError:
         what=what,
         where=f"the network of {name!r}",
         expected=expected,
-        why="the server would refuse the model, or answer differently than the network",
+        why="the server would refuse the model, or answer differently from the network",
         fix=fix,
         rule="torchscript-export",
     )

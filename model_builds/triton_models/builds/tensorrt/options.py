@@ -34,7 +34,7 @@ class Way:
     autocast: bool = False
 
 
-# TF32 is trtexec's default. From 11 on every network is strongly typed, and --fp16 is gone.
+# TF32 is trtexec's default. From TensorRT 11 on, every network is strongly typed and --fp16 does not exist.
 _BY_FLAG = {"fp32": Way(flags=("--noTF32",)), "tf32": Way(), "fp16": Way(flags=("--fp16",))}
 _BY_TYPE = {"fp32": Way(flags=("--noTF32",)), "tf32": Way(), "fp16": Way(autocast=True)}
 WAYS: Mapping[int, Mapping[str, Way]] = MappingProxyType({8: _BY_FLAG, 10: _BY_FLAG, 11: _BY_TYPE})
