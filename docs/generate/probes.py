@@ -18,7 +18,7 @@ _HEAD = """\
 # Probe an account
 
 `fleet probe account` tests, in an AWS account, the beliefs of the [ledger](ledger.md) that only an account
-can decide. It first says what it will create, how long that takes and what it costs, and asks.
+can decide. It first lists the resources, the duration and the cost, and asks for confirmation.
 
 ```
 fleet probe account --region us-east-1                    # the cheap probes
@@ -28,7 +28,7 @@ fleet probe account --resume                              # continue an interrup
 fleet probe account --clean                               # remove what earlier runs left
 ```
 
-- Everything is named `fleet-probe-<run>-...` and removed at the end, also after Ctrl-C. SageMaker cannot
+- Everything is named `fleet-probe-<run>-...` and removed at the end, even after Ctrl-C. SageMaker cannot
   delete an endpoint that is still starting: the command waits until it has started or failed. A second Ctrl-C
   leaves it to `--clean`.
 - What a run is about to create is first written to a journal, in `~/.local/state/triton-fleet` (or

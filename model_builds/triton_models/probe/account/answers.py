@@ -54,7 +54,7 @@ def _answers(work: Work) -> Steps:
         status, code, words = _WORDINGS[what]
         if (reply.status, reply.code) != (status, code) or not re.search(words, reply.text):
             other.append(f"{what}: {reply.status} {reply.code}: {reply.text}")
-    seen = "; ".join(other) or f"all {len(asked)} answers are worded as the rehearsal's"
+    seen = "; ".join(other) or f"all {len(asked)} answers match the rehearsal's"
     worded = decide("error-wording", seen, holds=not other)
     not_loaded = yield from invoke(work, unloadable, {})
     refused = _refused(work, replies["a model that raises"], not_loaded)

@@ -91,10 +91,12 @@ def _published(work: Work, name: str) -> Generator[None, None, Verdict]:
         yield
         times = _times(work, name)
     if len(times) < _ENOUGH:
-        return undecided(_INTERVAL, f"{len(times)} data of CPUUtilization in {_METRICS_MINUTES:g} minutes")
+        return undecided(
+            _INTERVAL, f"{len(times)} data points of CPUUtilization in {_METRICS_MINUTES:g} minutes"
+        )
     gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(times)]
     usual = statistics.median(gaps)  # a load or an unload may add a data point in between
-    seen = f"data of CPUUtilization come every {usual:g} s, with an interval of {_INTERVAL_S} s"
+    seen = f"data points of CPUUtilization are {usual:g} s apart, with an interval of {_INTERVAL_S} s"
     return decide(_INTERVAL, seen, holds=usual <= _INTERVAL_S)
 
 

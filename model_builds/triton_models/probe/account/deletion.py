@@ -29,8 +29,8 @@ def _deletion(work: Work) -> Steps:
     work.clients("sagemaker").delete_endpoint(EndpointName=name)
     late = yield from invoke(work, "inspector-1.tar.gz", {})
     reply: Reply = yield from answer
-    said = f"asked for {seconds:g} s, deleted meanwhile: {reply.status} {reply.code} {reply.text}; "
-    said += f"asked after that: {late.status} {late.code}"
+    said = f"a request of {seconds:g} s during the deletion: {reply.status} {reply.code} {reply.text}; "
+    said += f"a later request: {late.status} {late.code}"
     work.observe("old-endpoint-deletion", {"seconds": seconds}, {"status": reply.status, "code": reply.code})
     answered = decide("old-endpoint-deletion", said, holds=reply.status == _OK)
     yield from work.until(lambda: _gone(work, name), minutes=10, what="the deletion of the endpoint")

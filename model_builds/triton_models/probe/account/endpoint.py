@@ -199,7 +199,7 @@ def serving(work: Work, name: str = "") -> str:
     except ClientError as error:
         if not trouble.absent(error):
             raise
-        msg = "there is no endpoint to ask"
+        msg = "there is no endpoint to invoke"
         raise UndecidedError(msg) from None
     if found["EndpointStatus"] != "InService":
         msg = f"the endpoint is {found['EndpointStatus']}"
@@ -297,7 +297,7 @@ def _container(work: Work) -> Steps:
             rest = _OF_CONTAINER[1:]
             stored = decide("unpacker-takes-stored-blocks", reply.text, holds=False)
             return [stored, *(undecided(each, reply.text) for each in rest)]
-        msg = f"the model could not be asked: {reply.code}: {reply.text}"
+        msg = f"the model could not be invoked: {reply.code}: {reply.text}"
         raise UndecidedError(msg)
     seen = reply.answer
     work.observe(

@@ -76,7 +76,7 @@ def _in_every_region(
         return decide(belief, f"no image {tag} in {', '.join(lacking)}", holds=False)
     seen = f"{tag} is in {', '.join(digests)}"
     if closed:
-        return undecided(belief, f"{seen}; these regions could not be asked: {', '.join(closed)}")
+        return undecided(belief, f"{seen}; these regions could not be queried: {', '.join(closed)}")
     return decide(belief, seen, holds=True)
 
 

@@ -246,7 +246,7 @@ def _refused(work: Work, belief: str, answers: Mapping[str, str]) -> Verdict:
     """Return the verdict on a belief that every request is refused. CreateEndpoint could still refuse one."""
     seen = _seen(work, belief, answers)
     if any(answers.values()) and not all(answers.values()):
-        return undecided(belief, f"one thing is so and another is not: {seen}")
+        return undecided(belief, f"the answers differ: {seen}")
     return decide(belief, seen, holds=all(answers.values()))
 
 

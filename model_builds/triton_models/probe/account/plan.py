@@ -41,7 +41,7 @@ def lines(probes: Sequence[AccountProbe], place: Place, *, run: str) -> Iterator
     more = " plus probes of unknown price" if None in amounts else ""
     yield f"Together about {costs.minutes(probes):.0f} minutes and {known:.2f} USD{more}."
     yield f"Prices of {prices.SOURCE_DATE}, most of us-east-1; a region may cost more."
-    yield f"Everything is named fleet-probe-{run}-* and removed at the end, also after Ctrl-C."
+    yield f"Everything is named fleet-probe-{run}-* and removed at the end, even after Ctrl-C."
 
 
 def agree(said: Sequence[str], question: str, *, yes: bool, read: Callable[[], str] | None = None) -> None:

@@ -56,7 +56,7 @@ def _prices(work: Work) -> Steps:
     belief, name = "prices", work.place.instance.name
     price = PRICES.get(name)
     if price is None or price.region is None:
-        return [undecided(belief, f"prices.py has no price of {name}")]
+        return [undecided(belief, f"prices.py has no price for {name}")]
     answer = work.clients("pricing", _PRICES_IN).get_products(
         ServiceCode="AmazonSageMaker",
         Filters=[
@@ -67,7 +67,7 @@ def _prices(work: Work) -> Steps:
     )
     listed = sorted({usd for row in answer["PriceList"] for usd in _hourly(json.loads(row))} - {0.0})
     if not listed:
-        return [undecided(belief, f"the price list has no hosting price of {name} in {price.region}")]
+        return [undecided(belief, f"the price list has no hosting price for {name} in {price.region}")]
     seen = (
         f"{name} in {price.region}: the list says {listed[0]:g} USD an hour, the table {price.usd_per_hour:g}"
     )

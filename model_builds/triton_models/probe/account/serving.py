@@ -63,7 +63,7 @@ def _overwritten(work: Work) -> Steps:
     second = yield from invoke(work, target)
     versions = [reply.answer.get("version") for reply in (first, second)]
     if versions[0] != 1:
-        msg = f"the model could not be asked: {first.code}: {first.text}"
+        msg = f"the model could not be invoked: {first.code}: {first.text}"
         raise UndecidedError(msg)
     work.observe("object-overwritten", {"versions": [1, 2]}, {"versions": versions})
     seen = f"versions that answered, before and after: {versions}"

@@ -99,7 +99,7 @@ def _started(work: Work, project: Entry) -> Generator[None, None, Verdict]:
             yield
         else:
             work.journal.made(project, build=started["build"]["id"])
-            seen = f"a role could start a build {waited:.0f} s after it was asked for"
+            seen = f"a role could start a build {waited:.0f} s after its creation was requested"
             return decide(_PROPAGATION, seen, holds=waited <= GRACE_S)
     codebuilds = work.clients("codebuild")
     started = yield from work.when_role_is_known(lambda: codebuilds.start_build(**request))

@@ -39,7 +39,7 @@ def _updates(work: Work) -> Steps:
     configure(work, config, [cpu_variant(work, name, InitialInstanceCount=_OTHER_COUNT)])
     alarm = _alarm(work, "quiet", breaching=False)
     why = yield from _moved(work, name, config, alarm)
-    watched = decide(alarms, why or "the update that watches an alarm has ended well", holds=not why)
+    watched = decide(alarms, why or "the update with an alarm to monitor succeeded", holds=not why)
     if why and _ABOUT_ALARMS not in why:
         return [undecided(alarms, why), undecided(count, why)]
     if why:
@@ -195,8 +195,8 @@ def _blocked(refusal: str, counts: set[int]) -> Verdict:
     if refusal:
         return decide(belief, f"RegisterScalableTarget: {refusal}", holds=True)
     if not counts:
-        return undecided(belief, "the update was over too soon")
-    seen = f"auto scaling asked for {_OTHER_COUNT}; the count during the update: {sorted(counts)}"
+        return undecided(belief, "the update ended too soon")
+    seen = f"auto scaling requested {_OTHER_COUNT} instances; the count during the update: {sorted(counts)}"
     return decide(belief, seen, holds=counts == {1})
 
 

@@ -93,7 +93,7 @@ def _gpu_verdict(work: Work, name: str, gpus: list[str]) -> Any:
     highest = {metric: max(_values(work, name, metric), default=0.0) for metric in gpus}
     seen = ", ".join(f"{metric} up to {value:g}" for metric, value in highest.items())
     if work.place.instance.gpu_count == 1 and all(value <= most for value in highest.values()):
-        return undecided(belief, f"{seen}; one GPU does not show whether several are added up")
+        return undecided(belief, f"{seen}; a single GPU does not show if several are summed")
     return decide(belief, seen, holds=all(value <= most for value in highest.values()))
 
 

@@ -39,7 +39,7 @@ def packages(situation: Situation) -> Iterator[Verdict]:
         yield undecided("image-variables", f"dpkg lists no libnvinfer: {listed.last}")
     trtexec = find_trtexec()
     there = os.access(IMAGE_TRTEXEC, os.X_OK)
-    seen = f"{IMAGE_TRTEXEC} is {'there' if there else 'missing'}; builds take {trtexec}"
+    seen = f"{IMAGE_TRTEXEC} is {'there' if there else 'missing'}; builds use {trtexec}"
     yield decide("trtexec-in-image", seen, holds=there)
     if not found:
         reason = f"dpkg lists no libnvinfer, and TRT_VERSION is not set: {listed.last}"
@@ -63,7 +63,7 @@ def options(situation: Situation) -> Iterator[Verdict]:
     """Compare the options in trtexec's help with those of our command lines."""
     trtexec = find_trtexec()
     if trtexec is None or major(situation.release) not in WAYS:
-        yield undecided("trtexec-options", "there is no trtexec whose options are known here")
+        yield undecided("trtexec-options", "there is no trtexec with known options")
         return
     known = set(_OPTION.findall(ran(str(trtexec), "--help").output))
     if not known:
@@ -109,7 +109,7 @@ def timing_cache(situation: Situation) -> Iterator[Verdict]:
     if match and int(match[1]):
         yield true(belief, f"the second build's log says {match[0]!r}")
     else:
-        yield false(belief, "the second build's log says nothing of a loaded timing cache")
+        yield false(belief, "the second build's log does not report a loaded timing cache")
 
 
 def hardware_level(situation: Situation) -> Iterator[Verdict]:

@@ -36,7 +36,7 @@ def gpus(situation: Situation) -> Iterator[Verdict]:
     yield true("nvidia-smi-names", f"{shown}: {gpu.name}")
     capabilities = {each.capability for each in situation.gpus}
     if capabilities == {""}:
-        yield undecided("gpu-compute-capability", "this nvidia-smi does not say compute_cap")
+        yield undecided("gpu-compute-capability", "this nvidia-smi does not report compute_cap")
     else:
         yield decide(
             "gpu-compute-capability",
@@ -45,7 +45,7 @@ def gpus(situation: Situation) -> Iterator[Verdict]:
         )
     least = min(each.memory_mib for each in situation.gpus)
     if least == 0:
-        yield undecided("gpu-memory", "this nvidia-smi does not say memory.total")
+        yield undecided("gpu-memory", "this nvidia-smi does not report memory.total")
     else:
         yield decide(
             "gpu-memory",

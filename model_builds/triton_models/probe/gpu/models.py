@@ -42,7 +42,7 @@ def every(situation: Situation) -> Iterator[Verdict]:
     if wrong and not decisive:
         yield undecided("every-model-verifies", "; ".join(wrong))
     else:
-        seen = "; ".join(wrong) or f"all {len(situation.names)} models answer as their source does"
+        seen = "; ".join(wrong) or f"all {len(situation.names)} models answer like their source"
         yield decide("every-model-verifies", seen, holds=not wrong)
 
 
@@ -67,7 +67,7 @@ def encoder(situation: Situation) -> Iterator[Verdict]:
     steps = {name: kind for name, kind in placed.items() if name not in encoders}
     seen = ", ".join(f"{name} on {kind}" for name, kind in sorted(placed.items()))
     if not encoders <= placed.keys():
-        yield undecided("kind-auto-placement", "the server's log does not say where models are")
+        yield undecided("kind-auto-placement", "the server's log does not report the placement of models")
         return
     on_gpu = all(placed[name] == "GPU" for name in encoders)
     yield decide("kind-auto-placement", seen, holds=on_gpu and set(steps.values()) <= {"CPU"})
