@@ -1,4 +1,4 @@
-"""Assumptions about AWS that no record settles: each is a switch, so that a test can see both answers."""
+"""Assumptions about AWS that no record settles. Each is a switch, so that a test can cover both answers."""
 
 from __future__ import annotations
 
@@ -51,30 +51,30 @@ _false: set[str] = set()
 
 
 def declare(assumptions: Mapping[str, str]) -> None:
-    """Add assumptions of code that builds on the embedded AWS.
+    """Add the assumptions of code that builds on the embedded AWS.
 
     Args:
-        assumptions: Each one in a sentence, by name.
+        assumptions: The assumptions by name, each a sentence.
     """
     _known.update(assumptions)
 
 
 def holds(name: str) -> bool:
-    """Return whether an assumption holds now.
+    """Return True if an assumption holds now.
 
     Raises:
-        KeyError: There is no such assumption.
+        KeyError: An assumption with this name does not exist.
     """
-    _known[name]  # a misspelled one must not hold
+    _known[name]  # a misspelled name must not count as true
     return name not in _false
 
 
 @contextmanager
 def assume(**assumptions: bool) -> Iterator[None]:
-    """Let assumptions hold or not, until the end of the `with`.
+    """Set assumptions to true or false until the end of the `with`.
 
     Raises:
-        KeyError: There is no such assumption.
+        KeyError: An assumption with this name does not exist.
     """
     for name in assumptions:
         _known[name]

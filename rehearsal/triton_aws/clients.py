@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Clients:
-    """boto3 clients that reach the embedded AWS and read nothing of the caller's AWS configuration."""
+    """boto3 clients that reach the embedded AWS and ignore the caller's AWS configuration."""
 
     def __init__(self, url: str, keys: dict[str, str]) -> None:
         import boto3
@@ -21,19 +21,19 @@ class Clients:
         self._session = boto3.Session(botocore_session=hermetic, **keys)
         self._url = url
         self._made: dict[tuple[str, str], Any] = {}
-        # boto3 sessions must not make clients in two threads at once.
+        # A boto3 session must not create clients in two threads at once.
         self._lock = threading.Lock()
 
     def get(self, service: str, region: str) -> Any:
-        """The client of a service in a region."""
+        """Return the client of a service in a region."""
         from botocore.config import Config
 
         with self._lock:
             if (service, region) not in self._made:
-                # Nothing here fails for a moment, so that a retry would only hide a failure; and loopback
-                # must not go through the caller's proxy.
+                # Nothing here fails temporarily: a retry would only hide a failure. Loopback traffic must
+                # not go through the caller's proxy.
                 config = Config(retries={"total_max_attempts": 1}, proxies={})
-                make: Any = self._session.client  # its type lists every service, and this is any of them
+                make: Any = self._session.client  # typed per service name, but `service` is any of them
                 self._made[service, region] = make(
                     service, region_name=region, endpoint_url=self._url, config=config
                 )
@@ -47,7 +47,7 @@ class Clients:
 
 @cache
 def _service_models() -> Any:
-    """The descriptions of the services, read once in a process: some of them are megabytes."""
+    """The service descriptions, read once per process: some of them are megabytes."""
     import botocore.loaders
 
     return botocore.loaders.create_loader()

@@ -1,10 +1,10 @@
-"""The steps in which an endpoint moves to another configuration, as SageMaker's deployment guardrails do it.
+"""The steps of an endpoint's move to another configuration, as SageMaker's deployment guardrails do it.
 
 Read on 2026-11-21, all below https://docs.aws.amazon.com/sagemaker/latest/:
 dg/deployment-guardrails-blue-green.html, dg/deployment-guardrails-rolling.html,
 dg/automating-sagemaker-with-eventbridge.html for the messages, and APIReference/API_DeploymentConfig.html.
 
-AWS's messages know a canary and the full capacity; what they call a part between the two is not documented.
+AWS's messages name a canary and the full capacity. Their name for a part between the two is not documented.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Host(Protocol):
     """Runs the instances of endpoints."""
 
     def launch(self, endpoint: str, config: str) -> None:
-        """Start the instances of a configuration next to those that serve.
+        """Start the instances of a configuration, in addition to those that serve.
 
         Raises:
-            LaunchError: They do not start.
+            LaunchError: The instances do not start.
         """
 
     def refresh(self, endpoint: str) -> None:
@@ -37,7 +37,7 @@ class Step:
 
     Attributes:
         status: Status of the new instances, in the API's words.
-        message: Text that DescribeEndpoint shows about it.
+        message: Message that DescribeEndpoint shows for the step.
         active: Number of new instances that take traffic.
         kept: Number of old instances that still run.
         wait_s: Seconds on AWS for which alarms are watched before the next step.
@@ -54,7 +54,7 @@ def steps(config: Mapping[str, Any], *, before: int, after: int) -> tuple[Step, 
     """Return the steps of a deployment; the first one creates the new instances.
 
     Args:
-        config: The DeploymentConfig; an empty one is AWS's default, all at once with no wait.
+        config: The DeploymentConfig. An empty one is AWS's default: all at once, without a wait.
         before: Number of old instances.
         after: Number of new instances.
     """

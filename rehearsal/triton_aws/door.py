@@ -1,4 +1,4 @@
-"""Access to the embedded AWS: for programs that have a key of this run, and for no web page.
+"""Access to the embedded AWS: only for programs with a key of this run, never for web pages.
 
 Every user of a machine and every page in its browsers can reach the loopback interface, and the server runs
 builds and functions. AWS checks signatures. Here the key's id is the secret: it is random, new for each run,
@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 
 _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-# With the name of a bucket before it, S3 is called localhost too.
+# S3's host may also be a bucket's name followed by localhost.
 _HERE = re.compile(r"(127\.0\.0\.1|([A-Za-z0-9.-]+\.)?localhost)(:\d+)?")
 _SIGNED = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/,\s]+)/|AWS ([^:\s]+):")
 _SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/([^/]+)/")
@@ -43,11 +43,11 @@ class Door:
         self._issued = issued
 
     def refusal(self, headers: Mapping[str, str], query: str = "") -> str | None:
-        """Return why a request is refused; None if it is let in.
+        """Return the reason to refuse a request; None if it is let in.
 
         Args:
-            headers: Its headers, with lower-case names.
-            query: The query of its URL, which has the key of a presigned one.
+            headers: The request's headers, with lower-case names.
+            query: The query string of its URL. In a presigned URL it contains the key.
         """
         foreign = refusal_of_pages(headers)
         if foreign:
@@ -59,7 +59,7 @@ class Door:
 
 
 def refusal_of_pages(headers: Mapping[str, str]) -> str | None:
-    """Return why a request may come from a web page; None if it cannot."""
+    """Return the reason to refuse a request that may come from a web page; None if it cannot."""
     if any(name in headers for name in _OF_BROWSERS):
         return "a browser sent the request, and no page may call this AWS"
     if not _HERE.fullmatch(headers.get("host", "")):
@@ -86,7 +86,7 @@ def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
 
 
 def refuse(environ: Mapping[str, Any], start_response: Callable[..., Any], reason: str) -> list[bytes]:
-    """Answer 403 in the protocol of the service that was asked, so that an SDK shows the reason."""
+    """Answer 403 in the protocol of the requested service, so that an SDK shows the reason."""
     kind, service = environ.get("CONTENT_TYPE", ""), _SERVICE.search(environ.get("HTTP_AUTHORIZATION", ""))
     if "json" in kind or (service and service[1] != "s3" and "urlencoded" not in kind):
         body, sent = json.dumps({"__type": _CODE, "message": reason}), "application/json"

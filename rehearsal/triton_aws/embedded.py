@@ -41,7 +41,7 @@ class MissingResource:
     Attributes:
         stack: The stack's name.
         logical_id: The resource's name in the template.
-        type_name: Its type.
+        type_name: The resource's type.
         reason: The reason why it counts as missing.
     """
 
@@ -52,15 +52,15 @@ class MissingResource:
 
 
 class EmbeddedAws:
-    """An AWS with one account, empty when opened and gone when closed.
+    """An AWS with one account. It is empty when opened, and closing discards it.
 
-    Only one can be open in a process, because moto keeps its state per process. It answers requests that are
+    Only one can be open per process, because moto keeps its state per process. It answers only requests
     signed with its key, which is in `exports`; see `triton_aws.door`.
 
     Args:
         port: The TCP port on the loopback interface; 0 takes a free one.
-        region: The region that `environment`, `exports` and `client` name.
-        bake_scale: Seconds here per second in which a deployment of an endpoint waits and watches its
+        region: The region in `environment`, `exports` and `client`.
+        bake_scale: Seconds here per second on AWS, while a deployment of an endpoint waits and watches its
             alarms. By default ten minutes pass in one second; 1 waits as long as AWS.
         prices: The prices in the price list; none by default.
         images: Facts about images in other accounts' registries; by default every image exists.
@@ -90,7 +90,7 @@ class EmbeddedAws:
             raise RuntimeError(msg)
         self._open.callback(EmbeddedAws._turn.release)
         try:
-            # Bound before anything heavy is imported, so that a taken port is reported at once.
+            # Bound before the heavy imports, so that a taken port is reported at once.
             listener = self._open.enter_context(listen(port))
             self.port: int = listener.getsockname()[1]
             serve(listener, self.door, prices or _no_price, self._open)
@@ -130,7 +130,7 @@ class EmbeddedAws:
         self._open.callback(states.connect, None)
 
     def _function_environment(self) -> dict[str, str]:
-        """Return the variables of this AWS that every function gets, without the caller's own."""
+        """Return the variables that this AWS gives to every function, without the caller's own."""
         return {
             **self.exports(),
             **self._elsewhere,
@@ -142,7 +142,7 @@ class EmbeddedAws:
     def serve_elsewhere(self, service: str, url: str) -> None:
         """Send the functions' calls of a service, such as `sagemaker-runtime`, to another address.
 
-        It counts from their next call on. `exports` does not name it.
+        It takes effect at each function's next call. `exports` does not contain the address.
         """
         self._elsewhere[f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"] = url
 
@@ -153,34 +153,34 @@ class EmbeddedAws:
         endpoint_update.set_bake_scale(usual if bake_scale is None else bake_scale)
 
     def assume(self, **assumptions: bool) -> AbstractContextManager[None]:
-        """Let assumptions about AWS hold or not, in a `with`.
+        """Set assumptions about AWS to true or false within a `with`.
 
         Args:
-            **assumptions: By their names in `triton_aws.assumptions`, such as `model_on_empty_prefix=False`.
+            **assumptions: Values by name in `triton_aws.assumptions`, such as `model_on_empty_prefix=False`.
 
         Raises:
-            KeyError: There is no such assumption.
+            KeyError: An assumption with this name does not exist.
         """
         return assume(**assumptions)
 
     def attach(self, host: Host) -> None:
-        """Start the instances of endpoints at a host, before they take traffic."""
+        """Start the instances of endpoints on a host before they take traffic."""
         from triton_aws.moto_gaps import endpoint_update
 
         endpoint_update.attach(host)
         self._open.callback(endpoint_update.detach, host)
 
     def detach(self, host: Host) -> None:
-        """Start no more instances at a host."""
+        """Stop starting instances on a host."""
         from triton_aws.moto_gaps import endpoint_update
 
         endpoint_update.detach(host)
 
     @property
     def url(self) -> str:
-        """The endpoint of every service.
+        """The endpoint URL of every service.
 
-        It is localhost and not 127.0.0.1: by that name moto recognizes a host in the URL of a template.
+        It names localhost, not 127.0.0.1: moto recognizes only that host in the URL of a template.
         """
         return f"http://localhost:{self.port}"
 
@@ -196,17 +196,17 @@ class EmbeddedAws:
         }
 
     def environment(self, **extra: str) -> dict[str, str]:
-        """Return a process environment that points any SDK, the AWS and the CDK command line here.
+        """Return a process environment that points SDKs and the AWS and CDK command lines here.
 
-        It has nothing that the caller set for the real AWS: no profile, credentials or other endpoint.
+        It contains none of the caller's settings for the real AWS: no profile, credentials or other endpoint.
 
         Args:
-            **extra: More variables; they win.
+            **extra: More variables. They take precedence.
         """
         return {**self.environment_of(os.environ), **extra}
 
     def environment_of(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return such an environment made of other variables than this process's.
+        """Return such an environment, based on other variables than this process's.
 
         Args:
             inherited: The variables. Those that could lead to the real AWS are left out.
@@ -230,10 +230,10 @@ class EmbeddedAws:
         """Return the resources of a deployed template that do not exist.
 
         CREATE_COMPLETE alone proves nothing here. A resource exists if the stack lists it with a physical id
-        and the API of its own service returns it. Resources that a condition leaves out do not count.
+        and its service's API returns it. Resources that a condition leaves out do not count.
 
         Raises:
-            StackNotFoundError: There is no such stack.
+            StackNotFoundError: The stack does not exist.
         """
         from triton_aws.cloudformation import stacks
 
@@ -271,7 +271,7 @@ class EmbeddedAws:
         return {row["LogicalResourceId"]: row.get("PhysicalResourceId", "") for row in rows}
 
     def _absence(self, stack: Any, resource: Deployed | None, physical_id: str) -> str:
-        """Return why a resource counts as missing; empty if it exists."""
+        """Return the reason why a resource counts as missing; an empty string if it exists."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         from triton_aws.cloudformation import stacks
@@ -290,16 +290,16 @@ class EmbeddedAws:
         return ""
 
     def finish_build(self, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Record the outcome of a build, which StartBuild here leaves in progress.
+        """Record the outcome of a build. Without a runner, a build stays in progress until then.
 
         Args:
             build_id: The id that StartBuild returned.
-            status: CodeBuild's word: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
+            status: CodeBuild's status: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
             phases: The phases that ran, as BatchGetBuilds shows them.
 
         Raises:
-            LookupError: There is no such build.
-            ValueError: That is no status of a finished build.
+            LookupError: The build does not exist.
+            ValueError: The status is not one of a finished build.
         """
         from moto.codebuild.models import codebuild_backends
 
@@ -309,7 +309,7 @@ class EmbeddedAws:
         codebuild_builds.finish_build(backend, build_id, status=status, phases=phases)
 
     def set_exit_message(self, job: str, message: str) -> None:
-        """Set the exit message of a Processing job, unless it is empty."""
+        """Set the exit message of a Processing job, unless the message is empty."""
         from moto.sagemaker.models import sagemaker_backends
 
         if message and holds("exit_message"):
@@ -317,7 +317,7 @@ class EmbeddedAws:
             jobs[job].exit_message = message
 
     def close(self) -> None:
-        """Stop answering and forget everything. A second time does nothing."""
+        """Stop answering and discard everything. A second call has no effect."""
         self._open.close()
 
     def __enter__(self) -> EmbeddedAws:
@@ -334,12 +334,12 @@ def _keys(key: str) -> dict[str, str]:
 
 
 def _issued(key: str) -> bool:
-    """Return whether AssumeRole or CreateAccessKey created a key here."""
+    """Return True if AssumeRole or CreateAccessKey created a key here."""
     from moto.iam.models import iam_backends
 
     return any(key in iam.access_keys for account in iam_backends.values() for iam in account.values())
 
 
 def _no_price(instance_type: str, region: str) -> None:
-    """Return the price of an instance type where no prices are given."""
+    """Return None: without given prices, no instance type has one."""
     del instance_type, region

@@ -1,10 +1,10 @@
-"""Errors of the embedded AWS itself. A service's errors reach its caller as AWS sends them."""
+"""Errors of the embedded AWS itself. Errors of a service reach the caller as AWS sends them."""
 
 from __future__ import annotations
 
 
 class EmbeddedAwsError(Exception):
-    """The base of all of them."""
+    """The base class of all these errors."""
 
 
 class PortError(EmbeddedAwsError):
@@ -12,7 +12,7 @@ class PortError(EmbeddedAwsError):
 
 
 class StackNotFoundError(EmbeddedAwsError):
-    """No stack has that name."""
+    """No stack has the given name."""
 
 
 class LaunchError(EmbeddedAwsError):

@@ -14,21 +14,21 @@ from typing import Any
 
 Event = Mapping[str, Any]
 
-# Says whether a value of an event, or its absence, passes a pattern's list of filters.
+# Returns True if a value of an event, or its absence, passes a pattern's list of filters.
 Filters = Callable[[Any, list[Any]], bool]
 
 _PLACEHOLDER = re.compile(r"<([A-Za-z0-9_.\-]+)>")
 
 
 def matches(pattern: Mapping[str, Any], event: Any, *, passes: Filters, absent: object) -> bool:
-    """Return whether an event has every field of a pattern, with a value that the pattern allows.
+    """Return True if an event has every field of a pattern, with a value that the pattern allows.
 
-    Of an array in the event, one element must match. If the elements are objects, one of them must match all
-    fields of the pattern below it.
+    If the event has an array, one element must match. If the elements are objects, a single one must match
+    all fields of the pattern below it.
 
     Args:
-        pattern: The pattern, or the part of one below a field.
-        event: The event, or what it has at that field.
+        pattern: The pattern, or its part below a field.
+        event: The event, or its value at that field.
         passes: Compares a value with a list of filters.
         absent: The value that `passes` gets for a missing field.
     """
@@ -47,7 +47,7 @@ def matches(pattern: Mapping[str, Any], event: Any, *, passes: Filters, absent: 
 
 
 def target_input(target: Mapping[str, Any], event: Event, *, rule_arn: str) -> bytes:
-    """Return a target's input: its constant, its part of the event, its filled template, or the event."""
+    """Return a target's input: a constant, a part of the event, a filled template, or the entire event."""
     if "Input" in target:
         return str(target["Input"]).encode()
     if "InputPath" in target:
@@ -80,12 +80,12 @@ def _transformed(transformer: Mapping[str, Any], event: Event, rule_arn: str) ->
 
 
 def _inside_quotes(text: str) -> bool:
-    """Return whether the place after this text is within a JSON string."""
+    """Return True if the position after this part of a template is inside a JSON string."""
     return re.sub(r"\\.", "", text).count('"') % 2 == 1
 
 
 def _at(path: str, event: Event) -> Any:
-    """The first value at a JSONPath; None where the event has none."""
+    """Return the first value at a JSONPath; None if the event has none."""
     from jsonpath_ng.ext import parser
 
     found: Any = parser.parse(path).find(event)

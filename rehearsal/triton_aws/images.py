@@ -1,4 +1,4 @@
-"""The images in the registries of other accounts, such as AWS's own, about which moto knows nothing."""
+"""The images in other accounts' registries, such as AWS's own. moto does not model them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ class Images(Protocol):
     """Facts about images, given by the user of the embedded AWS."""
 
     def published(self, repository: str, tag: str, region: str) -> bool:
-        """Return whether another account's registry in a region has an image."""
+        """Return True if another account's registry in a region has an image."""
 
     def needs_gpu(self, image: str) -> bool:
-        """Return whether a container of an image fails to start on an instance without a GPU."""
+        """Return True if a container of an image fails to start on an instance without a GPU."""
 
 
 class AnyImage:

@@ -1,6 +1,6 @@
-"""AWS's price list, as GetProducts shows it: the price of an hour of an instance behind an endpoint.
+"""AWS's price list, as GetProducts shows it: the hourly price of an instance behind an endpoint.
 
-moto has no such service. The prices are those that the user of the embedded AWS gives.
+moto lacks this service. The user of the embedded AWS supplies the prices.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def before(application: _Application, prices: Prices) -> _Application:
-    """Wrap an application so that requests to the price list are answered here."""
+    """Wrap an application and answer requests to the price list here."""
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if not environ.get("HTTP_X_AMZ_TARGET", "").startswith(_TARGET):

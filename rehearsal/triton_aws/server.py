@@ -1,4 +1,4 @@
-"""The server of the embedded AWS: moto's, behind the door, with the answers of custom resources."""
+"""The server of the embedded AWS: moto's server behind the door, plus the answers of custom resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from triton_aws.price_list import Prices
 
 _log = logging.getLogger(__name__)
 
-# How often the server checks whether to stop, in seconds: the longest time that closing takes.
+# The interval, in seconds, at which the server checks if it must stop: the longest time that closing takes.
 _POLL_SECONDS = 0.05
 
 
@@ -42,7 +42,7 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
     # moto takes a second or two to import.
     from triton_aws.moto_gaps import close_gaps
 
-    # First: it imports moto without the caller's AWS profile.
+    # This comes first: it imports moto without the caller's AWS profile.
     close_gaps()
     from moto.core.config import default_user_config
     from moto.moto_api._internal.models import moto_api_backend
@@ -66,7 +66,7 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
     stacks.install()
     config = json.loads(json.dumps(default_user_config))
     closing.callback(default_user_config.update, config)
-    # Without Docker, which need not be here: `moto_gaps.lambda_` runs the functions.
+    # Without Docker, which may not be installed: `moto_gaps.lambda_` runs the functions.
     default_user_config["lambda"] = {"use_docker": False}
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     moto_api_backend.reset()
@@ -95,7 +95,7 @@ def serve(listener: socket.socket, door: Door, prices: Prices, closing: ExitStac
 
 
 def _log_crash(type: str, message: str, *args: Any) -> None:  # noqa: A002, ARG001 (werkzeug's name)
-    """Log the crash of a service, with its traceback at debug level."""
+    """Log the crash of a service; the traceback goes to the debug level."""
     logged = (message % args if args else message).strip()
     _log.error("the embedded AWS failed: %s", logged.splitlines()[-1])
     _log.debug("%s", logged)

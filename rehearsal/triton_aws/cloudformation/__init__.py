@@ -1,1 +1,1 @@
-"""An embedded CloudFormation: an engine that deploys stacks, and the resource types that it knows."""
+"""An embedded CloudFormation: an engine that deploys stacks, and the resource types that it supports."""

@@ -1,7 +1,7 @@
-"""The URLs to which custom resources send their answers. Each takes one PUT.
+"""The URLs to which custom resources send their answers. Each accepts one PUT.
 
-On AWS they are presigned URLs of S3, signed without a content type. A request with one, as urllib sends by
-default, is refused there and here: `Content-Type` must be empty or absent.
+On AWS they are presigned URLs of S3, signed without a content type. Both AWS and this module refuse a request
+with one, which urllib sends by default: `Content-Type` must be empty or absent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Answered = queue.Queue[bytes | Outcome]
 _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 _PREFIX = "/cloudformation-custom-resource-response/"
-# The bytes of an answer that are read at most: more than the longest valid one.
+# The maximum number of bytes read from an answer: more than the longest valid one.
 _READ_BYTES = 1 << 20
 
 _REFUSED = b"""<?xml version="1.0" encoding="UTF-8"?>
@@ -45,7 +45,7 @@ class Answers:
 
     @contextmanager
     def expect(self, request_id: str) -> Iterator[tuple[str, Answered]]:
-        """Open a URL for one answer; yields it with the queue that gets the body."""
+        """Open a URL for one answer. Yields the URL and the queue for the body."""
         path = f"{_PREFIX}{quote(request_id)}"
         answered: Answered = queue.Queue()
         signature = f"X-Amz-Signature={secrets.token_hex(32)}"
@@ -58,7 +58,7 @@ class Answers:
                 del self._expected[path]
 
     def before(self, application: _Application) -> _Application:
-        """Wrap an application so that answers are taken here."""
+        """Wrap an application and accept answers here."""
 
         def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
             if not environ["PATH_INFO"].startswith(_PREFIX):
@@ -79,9 +79,9 @@ class Answers:
             if not secrets.compare_digest(environ.get("QUERY_STRING", ""), signature):
                 return "403 Forbidden", _REFUSED
             answered.put(body)
-        # S3 stores an object even if no one waits for it any more.
+        # S3 stores an object even if nothing waits for it anymore.
         return "200 OK", b""
 
 
 ANSWERS = Answers()
-"""Those of the embedded AWS that is running."""
+"""The URLs of the running embedded AWS."""

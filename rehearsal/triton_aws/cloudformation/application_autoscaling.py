@@ -55,7 +55,7 @@ class ScalingPolicy(PutType):
     name = "AWS::ApplicationAutoScaling::ScalingPolicy"
 
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        """Write the policy, for a target given by its id or by its three parts."""
+        """Write the policy for a target, which is given by its id or its three parts."""
         scaling = call.client(_SERVICE)
         request = api_request(scaling, "PutScalingPolicy", _with_target(properties))
         arn = scaling.put_scaling_policy(**request)["PolicyARN"]
@@ -69,7 +69,7 @@ class ScalingPolicy(PutType):
         )
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Find the policy at its target."""
+        """Find the policy among those of its target."""
         flat = _with_target(properties)
         answer = call.client(_SERVICE).describe_scaling_policies(**{name: flat[name] for name in _KEY})
         if identity.physical_id not in (policy["PolicyARN"] for policy in answer["ScalingPolicies"]):
@@ -78,7 +78,7 @@ class ScalingPolicy(PutType):
 
 
 def _schedule(scaling: Client, target: dict[str, str], actions: Sequence[Properties]) -> None:
-    """Give a target these scheduled actions and no others."""
+    """Replace a target's scheduled actions."""
     former = scaling.describe_scheduled_actions(**target)[_ACTIONS]
     for action in former:
         scaling.delete_scheduled_action(**target, ScheduledActionName=action["ScheduledActionName"])
@@ -91,7 +91,7 @@ def _target(physical_id: str) -> dict[str, str]:
 
 
 def _with_target(properties: Properties) -> dict[str, Any]:
-    """The policy's properties with the target's id, if that is what names it, taken apart."""
+    """Return the policy's properties; a target's id is split into its three parts."""
     flat = dict(properties)
     target = flat.pop("ScalingTargetId", None)
     return {**flat, **_target(target)} if target else flat

@@ -1,4 +1,4 @@
-"""Types that only `cdk bootstrap` uses: the repository of its images, and its version in a parameter."""
+"""Types that only `cdk bootstrap` uses: the repository for images, and the parameter with its version."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -37,7 +37,7 @@ class Repository(ConfiguredType):
         )
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Bring scanning, tags' mutability and policies to what the properties say."""
+        """Update scanning, the mutability of tags, and policies to match the properties."""
         ecr, name = call.client("ecr"), identity.physical_id
         if before.get("ImageTagMutability") != after.get("ImageTagMutability"):
             mutability = after.get("ImageTagMutability", "MUTABLE")
@@ -59,7 +59,7 @@ class Repository(ConfiguredType):
             ecr.untag_resource(resourceArn=identity.attributes["Arn"], tagKeys=removed)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the repository, with its images if the template says so."""
+        """Delete the repository; with its images if the template requests it."""
         force = str(properties.get("EmptyOnDelete", False)).lower() == "true"
         call.client("ecr").delete_repository(repositoryName=identity.physical_id, force=force)
 
@@ -87,7 +87,7 @@ class Parameter(PutType):
     name = "AWS::SSM::Parameter"
 
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        """Write the parameter; a new one must not be there yet."""
+        """Write the parameter; a new one must not exist yet."""
         refuse_unknown(properties, {"Name", "Type", "Value", "Description", "Tier", "DataType"})
         name = physical_id or properties.get("Name") or call.unique_name(limit=_PARAMETER_NAME_LIMIT)
         optional = {key: properties[key] for key in ("Description", "Tier", "DataType") if key in properties}
@@ -123,7 +123,7 @@ class CdkMetadata(ResourceType):
         """Do nothing."""
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Do nothing; no service knows it."""
+        """Do nothing: no service has this resource."""
 
 
 def _json(value: object) -> str:

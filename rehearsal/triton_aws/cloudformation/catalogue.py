@@ -1,4 +1,4 @@
-"""Every resource type that the embedded CloudFormation knows: its own table first, then moto's classes."""
+"""Every resource type that the embedded CloudFormation supports: its own table first, then moto's classes."""
 
 from __future__ import annotations
 

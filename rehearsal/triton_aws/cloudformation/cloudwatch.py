@@ -11,7 +11,7 @@ _NAME_LIMIT = 255
 
 
 class _AlarmType(PutType):
-    """Both kinds of alarm: one namespace of names, one way to delete, two ways to write."""
+    """Both kinds of alarm. They share their names and the call to delete, but not the call to write."""
 
     operation: str
     kind: str
@@ -26,7 +26,7 @@ class _AlarmType(PutType):
         return Identity(physical_id=name, attributes={"Arn": arn})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Write the alarm again; its tags have calls of their own, since a written alarm keeps its tags."""
+        """Write the alarm again. Tags need separate calls: a new write leaves them unchanged."""
         put, removed = changed_tags(before, after)
         cloudwatch = call.client("cloudwatch")
         if put:
@@ -40,7 +40,7 @@ class _AlarmType(PutType):
         call.client("cloudwatch").delete_alarms(AlarmNames=[identity.physical_id])
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Find the alarm among its kind."""
+        """Find the alarm among those of its kind."""
         answer = call.client("cloudwatch").describe_alarms(
             AlarmNames=[identity.physical_id], AlarmTypes=[self.kind]
         )
@@ -69,7 +69,7 @@ _METHODS = {"PutMetricAlarm": "put_metric_alarm", "PutCompositeAlarm": "put_comp
 
 
 class Dashboard(PutType):
-    """A dashboard; CloudWatch names it by its name alone."""
+    """A dashboard. Its id is its name."""
 
     name = "AWS::CloudWatch::Dashboard"
 

@@ -25,7 +25,7 @@ class Project(ResourceType):
         return Identity(physical_id=name, attributes={"Arn": arn, "Id": name})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Change the project; a property that is gone goes back to what it is by default."""
+        """Change the project; a removed property returns to its default."""
         codebuild = call.client("codebuild")
         gone = {key: _EMPTIED[key] for key in before if key not in after and key in _EMPTIED}
         wanted = {**gone, **after, "Name": identity.physical_id}
@@ -61,7 +61,7 @@ class Fleet(ResourceType):
         codebuild = call.client("codebuild")
         wanted = {**after, "Arn": identity.physical_id}
         if after.get("Name") == before.get("Name"):
-            wanted.pop("Name", None)  # a fleet cannot be renamed, so that another one is refused below
+            wanted.pop("Name", None)  # a fleet cannot be renamed: another name is refused below
         codebuild.update_fleet(**api_request(codebuild, "UpdateFleet", wanted))
         return identity
 
@@ -76,7 +76,7 @@ class Fleet(ResourceType):
             raise AbsentError(msg)
 
 
-# What UpdateProject takes to empty a setting: it leaves alone what it is not given.
+# Values that empty a setting: UpdateProject does not change what it is not given.
 _EMPTIED = {
     "Description": "",
     "SecondarySources": [],

@@ -1,11 +1,11 @@
-"""Custom resources: `Custom::` types, and AWS::CloudFormation::CustomResource, made by a function.
+"""Custom resources: `Custom::` types and AWS::CloudFormation::CustomResource. A function creates them.
 
 CloudFormation sends the function a request and waits until something puts an answer to the URL in it. Here
-the URL is one of the embedded AWS. A function that has ended without an answer, with everything that it
-invoked, fails its resource at once, and the reason names its error. CloudFormation knows nothing of that and
-waits until the time is up.
+the URL is one of the embedded AWS. If the function and everything that it invoked end without an answer, the
+resource fails at once, and the reason names the function's error. CloudFormation does not notice such an end
+and waits until the time is up.
 
-What an answer gives is not hidden where it says NoEcho: the events here show no properties at all.
+NoEcho in an answer has no effect: the events here never show properties.
 
 Read on 2026-11-21:
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-cloudformation-customresource.html
@@ -36,10 +36,10 @@ _GENERATED_ID_LIMIT = 255
 
 
 class CustomResourceError(Exception):
-    """A custom resource that failed, in CloudFormation's words where it has any.
+    """A custom resource that failed; in CloudFormation's words if they are known.
 
     Attributes:
-        physical_id: The physical id that the function gave it all the same; empty if none.
+        physical_id: The physical id that the function gave it nevertheless; empty if none.
     """
 
     def __init__(self, reason: str, *, physical_id: str = "") -> None:
@@ -56,10 +56,10 @@ class _Response:
 
 
 class CustomResource(ResourceType):
-    """A resource that a function makes.
+    """A resource that a function creates.
 
     Args:
-        type_name: Its type.
+        type_name: The resource's type.
     """
 
     name = "AWS::CloudFormation::CustomResource"
@@ -71,7 +71,7 @@ class CustomResource(ResourceType):
         """Create the resource through the function.
 
         Raises:
-            PartiallyCreatedError: It failed. CloudFormation deletes such a resource all the same.
+            PartiallyCreatedError: The creation failed. CloudFormation deletes such a resource anyway.
         """
         try:
             response = self._ask(call, "Create", properties)
@@ -81,7 +81,7 @@ class CustomResource(ResourceType):
         return Identity(physical_id=response.physical_id, attributes=response.attributes)
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Update the resource through the function; another physical id makes it another resource."""
+        """Update the resource through the function; another physical id means another resource."""
         if before["ServiceToken"] != after["ServiceToken"]:
             msg = "Modifying service token is not allowed."
             raise CustomResourceError(msg)
@@ -99,7 +99,7 @@ class CustomResource(ResourceType):
         self._ask(call, "Delete", properties, PhysicalResourceId=identity.physical_id)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the function; its resource is unknown to others."""
+        """Read the function: only the function knows its resource."""
         call.client("lambda").get_function(FunctionName=properties["ServiceToken"])
 
     def _ask(self, call: Call, kind: str, properties: Properties, **more: Any) -> _Response:
@@ -129,7 +129,7 @@ class CustomResource(ResourceType):
 
 
 def as_text(value: Any) -> Any:
-    """Properties as a function gets them: every scalar is a string."""
+    """Return properties as a function receives them: every scalar is a string."""
     if isinstance(value, Mapping):
         return {str(key): as_text(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -138,10 +138,10 @@ def as_text(value: Any) -> Any:
 
 
 def _wait(answered: queue.Queue[bytes | Outcome], *, timeout: float, request_id: str) -> bytes:
-    """The answer's body.
+    """Return the body of the answer.
 
     Raises:
-        CustomResourceError: None came in time, or the function ended without one.
+        CustomResourceError: No answer came in time, or the function ended without one.
     """
     try:
         found = answered.get(timeout=timeout)
@@ -165,7 +165,7 @@ def _read(body: bytes, request: Mapping[str, Any]) -> _Response:
     """Parse an answer.
 
     Raises:
-        CustomResourceError: It says that the function failed, or is not an answer to the request.
+        CustomResourceError: The answer reports a failure, or does not belong to the request.
     """
     if len(body) > ANSWER_BYTES:
         msg = f"Response object is too long: {len(body)} bytes, and {ANSWER_BYTES} are allowed."

@@ -1,9 +1,10 @@
-"""Brings a stack's resources to what a template says: in dependency order, or back to where they were.
+"""Updates a stack's resources to match a template, in dependency order, or rolls them back.
 
-moto creates resources while it resolves references, updates a resource only when its own text in the template
-changed, and removes before it adds. CloudFormation itself resolves first, compares properties, replaces where
-its registry says create-only, passes the new identity on to all references, and cleans up last. The
-difference matters here: a changed model replaces its endpoint configuration and updates the endpoint.
+moto creates resources while it resolves references. It updates a resource only when the resource's own entry
+in the template has changed, and removes before it adds. CloudFormation first resolves references and compares
+properties. It replaces a resource when a property changes that its registry marks as create-only, passes the
+new identity on to all references, and cleans up last. The difference matters here: a changed model replaces
+its endpoint configuration and updates the endpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from triton_aws.cloudformation.references import in_order, needed_by
 from triton_aws.cloudformation.resource import Call, Identity, PartiallyCreatedError, Properties, ResourceType
 from triton_aws.cloudformation.schemas import must_replace
 
-# The policies by which what an operation has created stays when that is rolled back, as AWS has it or not.
+# The deletion policies that keep a created resource during a rollback, by the assumption about
+# RetainExceptOnCreate.
 _RETAINED: Mapping[bool, tuple[str, ...]] = {True: ("Retain",), False: ("Retain", "RetainExceptOnCreate")}
 
 Template = Mapping[str, Any]
@@ -30,22 +32,22 @@ Journal = Callable[..., None]
 
 
 class DeploymentError(Exception):
-    """A resource could not be created, updated or resolved; its text is the reason that events show."""
+    """A resource could not be created, updated or resolved. The events show the message as the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """A resource of a stack as it is. moto's parser and responses read it under these names.
+    """The current state of a stack's resource. moto's parser and responses use these attribute names.
 
     Attributes:
-        logical_resource_id: Its name in the template.
-        cf_resource_type: Its type.
-        kind: Its type; None for an unsupported one, whose resources do not exist.
+        logical_resource_id: The resource's name in the template.
+        cf_resource_type: The name of its type.
+        kind: The implementation of its type; None for an unsupported type, whose resources do not exist.
         identity: Its identity; None if it does not exist.
         properties: Its properties with every reference resolved.
         retain: True if it stays when it leaves the stack.
         retain_created: True if it stays when its creation is rolled back.
-        retain_replaced: True if it stays when another one replaces it.
+        retain_replaced: True if it stays when another resource replaces it.
         failed: True if its creation failed without a rollback.
     """
 
@@ -68,7 +70,7 @@ class Deployed:
         """Return the value of `Fn::GetAtt`; empty if the resource does not exist.
 
         Raises:
-            DeploymentError: The type has no such attribute.
+            DeploymentError: The type does not have this attribute.
         """
         if self.identity is None:
             return ""
@@ -80,7 +82,7 @@ class Deployed:
 
 
 class StackResources(ResourceMap):
-    """moto's map of what a stack refers to: parameters, mappings, conditions, and the resources from here."""
+    """moto's map of a stack's parameters, mappings and conditions, with this engine's resources."""
 
     def __getitem__(self, key: str) -> Any:
         """Return the target of a `Ref`; None for a resource that a condition leaves out."""
@@ -95,17 +97,17 @@ class StackResources(ResourceMap):
 
     @property
     def resources(self) -> list[str]:
-        """The logical ids of the resources that are there."""
+        """The logical ids of the deployed resources."""
         return [name for name, found in self._parsed_resources.items() if isinstance(found, Deployed)]
 
     @property
     def deployed(self) -> dict[str, Deployed]:
-        """The resources that are there, by logical id."""
+        """The deployed resources by logical id."""
         return {name: self._parsed_resources[name] for name in self.resources}
 
     @property
     def declared(self) -> dict[str, Any]:
-        """The template's resources that no condition leaves out, by logical id."""
+        """The template's resources by logical id, without those that a condition leaves out."""
         return {
             name: resource
             for name, resource in self._resource_json_map.items()
@@ -113,10 +115,10 @@ class StackResources(ResourceMap):
         }
 
     def validate_outputs(self) -> None:
-        """Left to the moment when outputs are resolved: moto's own check knows moto's types only."""
+        """Do nothing: outputs are checked when they are resolved. moto's check covers only moto's types."""
 
     def read(self, template: Template, parameters: Mapping[str, Any]) -> None:
-        """Take over another template, with its parameters, mappings and conditions; resources stay."""
+        """Switch to another template, with its parameters, mappings and conditions; the resources stay."""
         kept = self.deployed
         pseudo = {name: value for name, value in self._parsed_resources.items() if name.startswith("AWS::")}
         self._parsed_resources = {**pseudo, **kept}
@@ -130,15 +132,15 @@ class StackResources(ResourceMap):
         self.load_conditions()
 
     def put(self, resource: Deployed) -> None:
-        """Note that a resource is there."""
+        """Record a resource as deployed."""
         self._parsed_resources[resource.logical_resource_id] = resource
 
     def drop(self, logical_id: str) -> None:
-        """Note that a resource is gone."""
+        """Record a resource as gone."""
         self._parsed_resources.pop(logical_id, None)
 
     def resolve(self, value: Any) -> Any:
-        """A value of the template with its intrinsic functions evaluated."""
+        """Return a value of the template with its intrinsic functions evaluated."""
         return parsing.clean_json(copy.deepcopy(value), self)
 
 
@@ -148,8 +150,8 @@ class Deployment:
     Args:
         resources: The stack's resources.
         types: Returns the implementation of a type; None for an unsupported one.
-        call: Makes the call context of a logical id.
-        journal: Records an event: keyword arguments logical_id, physical_id, resource_type, status, reason.
+        call: Returns the call context of a logical id.
+        journal: Records an event. Keyword arguments: logical_id, physical_id, resource_type, status, reason.
     """
 
     def __init__(
@@ -172,10 +174,10 @@ class Deployment:
         self._partial: Deployed | None = None
 
     def apply(self, previous: Template) -> None:
-        """Create, update and replace until the stack has what its template declares.
+        """Create, update and replace resources until the stack matches its template.
 
         Args:
-            previous: The template that the stack had, for the order in which to clean up.
+            previous: The previous template of the stack, which sets the order of the clean-up.
 
         Raises:
             DeploymentError: A resource failed. Nothing is undone yet: call `roll_back`.
@@ -190,15 +192,15 @@ class Deployment:
             self._resources.drop(found.logical_resource_id)
 
     def roll_back(self) -> list[str]:
-        """Undo what `apply` did, newest first; returns the resources that could not be removed.
+        """Undo what `apply` did, newest first. Returns the resources that could not be removed.
 
-        Failures are in the events. A resource that stays keeps its dependencies.
+        The events show the failures. A resource that stays keeps its dependencies.
         """
         while self._undo:
             undo = self._undo.pop()
             try:
                 undo()
-            except Exception as error:  # noqa: BLE001 (one step that fails must not keep the others from running)
+            except Exception as error:  # noqa: BLE001 (a failed step must not prevent the others)
                 self._journal(
                     logical_id="",
                     physical_id="",
@@ -209,7 +211,7 @@ class Deployment:
         return self._left
 
     def stay(self) -> bool:
-        """Keep everything as `apply` left it; returns False after a replacement, which prevents that."""
+        """Keep everything as `apply` left it. Returns False after a replacement, which prevents this."""
         if self._obsolete:
             return False
         if self._partial is not None:
@@ -217,13 +219,13 @@ class Deployment:
         return True
 
     def clean_up(self) -> list[str]:
-        """Delete replaced and removed resources; returns the reasons of failed deletions."""
+        """Delete replaced and removed resources. Returns the reasons for failed deletions."""
         rank = {name: number for number, name in enumerate(self._former_order)}
         obsolete = sorted(self._obsolete, key=lambda found: rank[found.logical_resource_id], reverse=True)
         return [reason for found in obsolete if (reason := self._remove(found))]
 
     def delete_all(self, template: Template) -> list[str]:
-        """Delete every resource that the template does not retain, dependants first; returns the failures."""
+        """Delete every resource that the template does not retain, dependents first. Returns the failures."""
         deployed = self._resources.deployed
         failures = []
         for logical_id in reversed(_deployed_order(template, deployed)):
@@ -236,7 +238,7 @@ class Deployment:
         return failures
 
     def _reconcile(self, logical_id: str, declared: Mapping[str, Any]) -> None:
-        """Bring one resource to what the template declares."""
+        """Update one resource to match the template."""
         type_name = declared["Type"]
         kind = self._types(type_name)
         before = self._resources.deployed.get(logical_id)
@@ -251,7 +253,7 @@ class Deployment:
             retain_replaced=declared.get("UpdateReplacePolicy") == "Retain",
         )
         if kind is None:
-            # Recorded as absent: the stack goes on as moto's would, and `missing_resources` names it.
+            # Recorded as absent: the stack continues, as in moto, and `missing_resources` names the resource.
             self._resources.put(wanted)
         elif before is None or before.identity is None:
             self._create(kind, wanted)
@@ -292,7 +294,7 @@ class Deployment:
         return created
 
     def _uncreate(self, created: Deployed) -> None:
-        """Remove what the operation created, unless its policy or a resource that stays needs it."""
+        """Remove a created resource, unless its policy retains it or a resource that stays needs it."""
         logical_id = created.logical_resource_id
         if logical_id in self._still_needed:
             return
@@ -324,18 +326,18 @@ class Deployment:
             if restored.physical_id != current.physical_id:
                 self._discard(replace(wanted, identity=current))
 
-        # Registered first: an update that fails half-way is put back as well.
+        # Registered first, so that an update that fails halfway is undone too.
         self._undo.append(undo)
         current = self._attempt(
             "UPDATE", wanted, lambda: kind.update(call, identity, before.properties, wanted.properties)
         )
         self._resources.put(replace(wanted, identity=current))
-        # Another id after an update is another resource: a custom resource replaces itself so.
+        # Another id after an update means another resource: this is how a custom resource replaces itself.
         if current.physical_id != identity.physical_id and not before.retain_replaced:
             self._obsolete.append(before)
 
     def _attempt(self, verb: str, wanted: Deployed, action: Callable[[], Identity]) -> Identity:
-        """Do it with its events; any failure is the resource's failure, with the service's own words."""
+        """Run an action and record its events. Any error fails the resource, with the service's message."""
         logical_id, type_name = wanted.logical_resource_id, wanted.cf_resource_type
         self._note(logical_id, type_name, "", f"{verb}_IN_PROGRESS", None)
         try:
@@ -349,18 +351,18 @@ class Deployment:
         return identity
 
     def _discard(self, found: Deployed) -> None:
-        """Delete a resource that nothing refers to; a failure is in the events."""
+        """Delete a resource that nothing refers to; the events show a failure."""
         self._remove(found)
 
     def _remove(self, found: Deployed) -> str:
-        """Delete a resource; returns why it could not be done, or nothing."""
+        """Delete a resource. Returns the reason for a failure; an empty string on success."""
         if found.kind is None or found.identity is None:
             return ""
         note = (found.logical_resource_id, found.cf_resource_type, found.physical_resource_id)
         self._note(*note, "DELETE_IN_PROGRESS", None)
         try:
             found.kind.delete(self._call(found.logical_resource_id), found.identity, found.properties)
-        except Exception as error:  # noqa: BLE001 (the reason goes into the events; the others are still deleted)
+        except Exception as error:  # noqa: BLE001 (the events show the reason; the others are still deleted)
             reason = _reason(error)
             self._note(*note, "DELETE_FAILED", reason)
             return f"{found.cf_resource_type} {found.logical_resource_id}: {reason}"
@@ -380,7 +382,7 @@ class Deployment:
 
 
 def _deployed_order(template: Template, deployed: Iterable[str]) -> list[str]:
-    """The deployed logical ids, each after the ones that it refers to."""
+    """Return the deployed logical ids, each after those that it refers to."""
     declared = template.get("Resources", {})
     return in_order({name: declared.get(name, {}) for name in deployed}, deployed)
 

@@ -12,7 +12,7 @@ _NAME_LIMIT = 64
 
 
 class Rule(ConfiguredType):
-    """A rule with its targets. Its id is its name, after that of its bus if it is not the default one."""
+    """A rule with its targets. Its id is its name, after the bus's name unless that is the default bus."""
 
     name = "AWS::Events::Rule"
 
@@ -23,7 +23,7 @@ class Rule(ConfiguredType):
         return Identity(physical_id=arn.partition(":rule/")[2], attributes={"Arn": arn})
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Bring the rule and its targets to what the properties say."""
+        """Update the rule and its targets to match the properties."""
         events, name = call.client("events"), _name(identity)
         if before:
             _put(call, name, after)
@@ -36,7 +36,7 @@ class Rule(ConfiguredType):
             events.put_targets(**api_request(events, "PutTargets", wanted))
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Remove the targets, then the rule: the API requires that order."""
+        """Remove the targets, then the rule: the API requires this order."""
         events, name = call.client("events"), _name(identity)
         targets = events.list_targets_by_rule(Rule=name, **_bus(properties))["Targets"]
         if targets:
@@ -49,7 +49,7 @@ class Rule(ConfiguredType):
 
 
 def _put(call: Call, name: str, properties: Properties) -> str:
-    """Write the rule; its ARN."""
+    """Write the rule and return its ARN."""
     events = call.client("events")
     wanted = {key: value for key, value in properties.items() if key != "Targets"}
     if "EventPattern" in wanted and not isinstance(wanted["EventPattern"], str):

@@ -29,7 +29,7 @@ class Role(ConfiguredType):
     name = "AWS::IAM::Role"
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create the role with who may take it."""
+        """Create the role with its trust policy."""
         refuse_unknown(properties, _ROLE_PROPERTIES)
         name = properties.get("RoleName") or call.unique_name(limit=_ROLE_NAME_LIMIT)
         role = call.client("iam").create_role(
@@ -40,7 +40,7 @@ class Role(ConfiguredType):
         return Identity(physical_id=name, attributes={"Arn": role["Arn"], "RoleId": role["RoleId"]})
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Bring description, boundary, policies and tags to what the properties say."""
+        """Update description, boundary, policies and tags to match the properties."""
         refuse_unknown(after, _ROLE_PROPERTIES)
         iam, role = call.client("iam"), identity.physical_id
         if before and before["AssumeRolePolicyDocument"] != after["AssumeRolePolicyDocument"]:
@@ -61,7 +61,7 @@ class Role(ConfiguredType):
             iam.untag_role(RoleName=role, TagKeys=removed)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Take off what the role has, since IAM keeps a role that has policies, and delete it."""
+        """Remove the role's policies, then delete it: IAM refuses to delete a role with policies."""
         iam, role = call.client("iam"), identity.physical_id
         for attached in iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]:
             iam.detach_role_policy(RoleName=role, PolicyArn=attached["PolicyArn"])
@@ -112,7 +112,7 @@ def _set_policies(iam: Client, role: str, before: Properties, after: Properties)
             iam.delete_role_policy(RoleName=role, PolicyName=name)
 
 
-# Who can hold an inline policy: the property that lists them, and the word of the API's operations.
+# The holders of an inline policy: the property that lists them, and their name in the API's operations.
 _HOLDERS = {"Roles": "role", "Users": "user", "Groups": "group"}
 
 
@@ -139,7 +139,7 @@ class Policy(ResourceType):
         return Identity(physical_id=name, attributes={"Id": name})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Write the policy into every holder, and remove it from those that it left."""
+        """Write the policy into every holder, and remove it from former holders."""
         self._write(call, after)
         kept = set(_holders(after)) if before["PolicyName"] == after["PolicyName"] else set()
         self._erase(call, before, kept)

@@ -26,7 +26,7 @@ class Key(ConfiguredType):
     name = "AWS::KMS::Key"
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create the key; what it is for cannot change later."""
+        """Create the key; its usage cannot change later."""
         refuse_unknown(properties, _KEY_PROPERTIES)
         fixed = {name: properties[name] for name in ("KeySpec", "KeyUsage", "Origin") if name in properties}
         multi_region = str(properties.get("MultiRegion", False)).lower() == "true"
@@ -35,7 +35,7 @@ class Key(ConfiguredType):
         return Identity(physical_id=metadata["KeyId"], attributes=attributes)
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Bring description, policy, rotation, state and tags to what the properties say."""
+        """Update description, policy, rotation, state and tags to match the properties."""
         refuse_unknown(after, _KEY_PROPERTIES)
         kms, key = call.client("kms"), identity.physical_id
         if before.get("Description") != after.get("Description"):
@@ -58,12 +58,12 @@ class Key(ConfiguredType):
             kms.untag_resource(KeyId=key, TagKeys=removed)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Schedule the key's deletion, which is all that KMS does at once."""
+        """Schedule the key's deletion. KMS cannot delete it at once."""
         days = int(properties.get("PendingWindowInDays", _DEFAULT_WINDOW_DAYS))
         call.client("kms").schedule_key_deletion(KeyId=identity.physical_id, PendingWindowInDays=days)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Read the key; one that is scheduled for deletion does not count."""
+        """Read the key; a key scheduled for deletion does not count."""
         state = call.client("kms").describe_key(KeyId=identity.physical_id)["KeyMetadata"]["KeyState"]
         if state == "PendingDeletion":
             msg = f"the key {identity.physical_id} waits for its deletion"
@@ -119,5 +119,5 @@ class Alias(ResourceType):
         call.client("kms").delete_alias(AliasName=identity.physical_id)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Follow the alias to its key."""
+        """Read the key of the alias."""
         call.client("kms").describe_key(KeyId=identity.physical_id)

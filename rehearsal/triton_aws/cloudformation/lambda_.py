@@ -1,4 +1,4 @@
-"""AWS::Lambda: functions, who may invoke them, and how often a failed event is tried again."""
+"""AWS::Lambda: functions, permissions to invoke them, and the number of retries of a failed event."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -27,11 +27,11 @@ from triton_aws.cloudformation.resource import (
 
 _NAME_LIMIT = 64
 _CODE = "Code"
-# What has a call of its own, and is no member of CreateFunction.
+# Properties that CreateFunction does not take: each has its own API call.
 _APART = {"Code", "Tags", "ReservedConcurrentExecutions"}
 _ARCHIVE_TIME = (1980, 1, 1, 0, 0, 0)
 
-# What UpdateFunctionConfiguration takes to go back to the default: it leaves alone what it is not given.
+# Values that restore the defaults: UpdateFunctionConfiguration does not change what it is not given.
 _EMPTIED: Mapping[str, Any] = {
     "Description": "",
     "Environment": {"Variables": {}},
@@ -62,14 +62,14 @@ class Function(ConfiguredType):
         return Identity(physical_id=name, attributes={"Arn": arn})
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Bring code, configuration, tags and limits to what the properties say."""
+        """Update code, configuration, tags and limits to match the properties."""
         client, name = call.client("lambda"), identity.physical_id
         if before and before[_CODE] != after[_CODE]:
             client.update_function_code(FunctionName=name, **_code(after[_CODE]))
         if before and _configuration(before) != _configuration(after):
             gone = {key: _EMPTIED[key] for key in before if key not in after and key in _EMPTIED}
             wanted = {**gone, **_configuration(after), "FunctionName": name}
-            # Only a new function takes these; each replaces it or has no meaning here.
+            # Only CreateFunction takes these. A change to one replaces the function or has no effect here.
             for fixed in ("PackageType", "Architectures", "CodeSigningConfigArn"):
                 wanted.pop(fixed, None)
             client.update_function_configuration(**api_request(client, "UpdateFunctionConfiguration", wanted))
@@ -105,7 +105,7 @@ class Permission(ResourceType):
         return Identity(physical_id=statement, attributes={"Id": statement})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Nothing of a permission changes in place."""
+        """Return the same identity: a permission cannot change in place."""
         return identity
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
@@ -148,12 +148,12 @@ def _configuration(properties: Properties) -> dict[str, Any]:
 
 
 def _unqualified(properties: Properties) -> dict[str, Any]:
-    """The properties for the function itself: `$LATEST` is what the API means without a qualifier."""
+    """Return the properties without a `$LATEST` qualifier, which is the API's default."""
     return {key: value for key, value in properties.items() if (key, value) != ("Qualifier", "$LATEST")}
 
 
 def _code(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Code as the API takes it: CloudFormation packs what a template has as text."""
+    """Return code in the API's form: CloudFormation packs inline code of a template into an archive."""
     if "ZipFile" not in declared:
         return dict(declared)
     packed = io.BytesIO()
@@ -164,9 +164,9 @@ def _code(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cfnresponse() -> str:
-    """The module that CloudFormation adds to code in a template.
+    """Return the module that CloudFormation adds to inline code of a template.
 
-    It is on the page "cfn-response module" of CloudFormation's user guide; moto carries it. 2026-11-21.
+    Source: the page "cfn-response module" of CloudFormation's user guide, read on 2026-11-21. moto includes it.
     """
     return (Path(moto.awslambda.__path__[0]) / "resources" / "cfnresponse.py.txt").read_text("utf-8")
 

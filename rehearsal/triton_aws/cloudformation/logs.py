@@ -1,4 +1,4 @@
-"""AWS::Logs: log groups and what counts lines in them."""
+"""AWS::Logs: log groups and their metric filters."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -33,7 +33,7 @@ class LogGroup(ConfiguredType):
         return Identity(physical_id=name, attributes={"Arn": arn})
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Bring retention, key and tags to what the properties say."""
+        """Update retention, key and tags to match the properties."""
         logs, group = call.client("logs"), identity.physical_id
         if before.get("RetentionInDays") != after.get("RetentionInDays"):
             if "RetentionInDays" in after:
@@ -53,7 +53,7 @@ class LogGroup(ConfiguredType):
             logs.untag_resource(resourceArn=arn, tagKeys=removed)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the log group with its logs."""
+        """Delete the log group and its logs."""
         call.client("logs").delete_log_group(logGroupName=identity.physical_id)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
@@ -77,7 +77,7 @@ class MetricFilter(PutType):
         return Identity(physical_id=name)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the filter; what it counted stays."""
+        """Delete the filter; the metric keeps its data."""
         call.client("logs").delete_metric_filter(
             logGroupName=properties["LogGroupName"], filterName=identity.physical_id
         )

@@ -1,4 +1,4 @@
-"""AWS::SNS and AWS::SQS: topics, subscriptions, queues, and who may use them."""
+"""AWS::SNS and AWS::SQS: topics, subscriptions, queues and their policies."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -22,7 +22,7 @@ from triton_aws.cloudformation.resource import (
 _TOPIC_NAME_LIMIT = 256
 _QUEUE_NAME_LIMIT = 80
 
-# The properties of a topic that are attributes of the API under the same name.
+# The properties of a topic that are attributes under the same name in the API.
 _TOPIC_ATTRIBUTES = (
     "DisplayName",
     "KmsMasterKeyId",
@@ -39,7 +39,7 @@ class Topic(ConfiguredType):
     name = "AWS::SNS::Topic"
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create the topic, named and tagged."""
+        """Create the topic with its name and tags."""
         refuse_unknown(properties, {*_TOPIC_ATTRIBUTES, "TopicName", "Tags", "Subscription"})
         name = properties.get("TopicName") or call.unique_name(limit=_TOPIC_NAME_LIMIT)
         arn = call.client("sns").create_topic(Name=name, Tags=list(properties.get("Tags", ())))["TopicArn"]
@@ -108,7 +108,7 @@ class Subscription(ResourceType):
         call.client("sns").unsubscribe(SubscriptionArn=identity.physical_id)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Find the subscription at its topic."""
+        """Find the subscription in its topic's list."""
         found = call.client("sns").list_subscriptions_by_topic(TopicArn=properties["TopicArn"])
         if identity.physical_id not in (row["SubscriptionArn"] for row in found["Subscriptions"]):
             msg = f"the topic has no subscription {identity.physical_id}"
@@ -131,7 +131,7 @@ class Queue(ConfiguredType):
     name = "AWS::SQS::Queue"
 
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Create the queue, named; a FIFO queue is one from the beginning."""
+        """Create the queue with its name. Only a new queue can become a FIFO queue."""
         refuse_unknown(properties, {*_QUEUE_ATTRIBUTES, "QueueName", "FifoQueue", "Tags"})
         sqs = call.client("sqs")
         name = properties.get("QueueName") or call.unique_name(limit=_QUEUE_NAME_LIMIT)
@@ -165,7 +165,7 @@ class Queue(ConfiguredType):
         call.client("sqs").get_queue_attributes(QueueUrl=identity.physical_id, AttributeNames=["QueueArn"])
 
 
-# A queue's attributes and what each is without a property. Source: SQS API reference, SetQueueAttributes.
+# A queue's attributes with their defaults. Source: SQS API reference, SetQueueAttributes.
 _QUEUE_ATTRIBUTES: Mapping[str, Any] = {
     "DelaySeconds": 0,
     "MaximumMessageSize": 262144,
@@ -184,19 +184,19 @@ _QUEUE_ATTRIBUTES: Mapping[str, Any] = {
 
 
 class _PolicyOfSeveral(ResourceType):
-    """A policy document put on several topics or queues; an id that means nothing to their service."""
+    """A policy document of several topics or queues. Its id is unknown to their service."""
 
     holders: str
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Put the policy on each."""
+        """Set the policy of each."""
         for holder in properties[self.holders]:
             self.write(call, holder, json.dumps(properties["PolicyDocument"]))
         name = call.unique_name(limit=_TOPIC_NAME_LIMIT)
         return Identity(physical_id=name, attributes={"Id": name})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Put the policy on each, and take it off what left the list."""
+        """Set the policy of each, and remove it from those that left the list."""
         for holder in before[self.holders]:
             if holder not in after[self.holders]:
                 self.write(call, holder, "")
@@ -205,7 +205,7 @@ class _PolicyOfSeveral(ResourceType):
         return identity
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Take the policy off each."""
+        """Remove the policy from each."""
         for holder in properties[self.holders]:
             self.write(call, holder, "")
 
@@ -217,11 +217,11 @@ class _PolicyOfSeveral(ResourceType):
                 raise AbsentError(msg)
 
     def write(self, call: Call, holder: str, policy: str) -> None:
-        """Set the policy of one; empty for none."""
+        """Set the policy of a topic or queue; an empty string removes it."""
         raise NotImplementedError
 
     def read(self, call: Call, holder: str) -> str:
-        """The policy of one."""
+        """Return the policy of a topic or queue."""
         raise NotImplementedError
 
 
@@ -232,14 +232,14 @@ class TopicPolicy(_PolicyOfSeveral):
     holders = "Topics"
 
     def write(self, call: Call, holder: str, policy: str) -> None:
-        """Set a topic's policy; a topic without one has the policy that it was created with."""
+        """Set a topic's policy; an empty string restores the policy of a new topic."""
         document = policy or json.dumps(_owner_only(holder, call.account))
         call.client("sns").set_topic_attributes(
             TopicArn=holder, AttributeName="Policy", AttributeValue=document
         )
 
     def read(self, call: Call, holder: str) -> str:
-        """A topic's policy."""
+        """Return a topic's policy."""
         policy: str = call.client("sns").get_topic_attributes(TopicArn=holder)["Attributes"]["Policy"]
         return policy
 
@@ -255,14 +255,14 @@ class QueuePolicy(_PolicyOfSeveral):
         call.client("sqs").set_queue_attributes(QueueUrl=holder, Attributes={"Policy": policy})
 
     def read(self, call: Call, holder: str) -> str:
-        """A queue's policy."""
+        """Return a queue's policy."""
         answer = call.client("sqs").get_queue_attributes(QueueUrl=holder, AttributeNames=["Policy"])
         policy: str = answer.get("Attributes", {}).get("Policy", "")
         return policy
 
 
 def _owner_only(topic: str, account: str) -> dict[str, Any]:
-    """The policy that SNS gives a new topic."""
+    """Return the policy that SNS gives a new topic."""
     actions = (
         "GetTopicAttributes SetTopicAttributes AddPermission RemovePermission "
         "DeleteTopic Subscribe ListSubscriptionsByTopic Publish"

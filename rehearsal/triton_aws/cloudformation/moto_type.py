@@ -1,7 +1,7 @@
-"""Resource types that moto's own classes create: a fallback for types that the catalogue does not have.
+"""Resource types that moto's own classes create: a fallback for types that the catalogue lacks.
 
-Those classes take over only some properties, and their service's API is not asked for them: `confirm` sees no
-more than the object that moto made. Add a type that matters to you to the catalogue instead.
+Those classes use only some properties, and `confirm` does not ask the service's API: it only sees the object
+that moto created. If a type matters to you, add it to the catalogue instead.
 """
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
@@ -17,7 +17,7 @@ from triton_aws.cloudformation.resource import AbsentError, Call, Identity, Prop
 
 
 class _Attributes(dict[str, str]):
-    """A moto resource's attributes, read when they are asked for."""
+    """The attributes of a moto resource, read on access."""
 
     def __init__(self, resource: Any) -> None:
         super().__init__()
@@ -32,13 +32,13 @@ class _Attributes(dict[str, str]):
 
 
 class MotoType(ResourceType):
-    """A type made by one of moto's classes."""
+    """A type whose resources one of moto's classes creates."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Let moto create the resource, under the name that the template gives or a new one."""
+        """Let moto create the resource, under the template's name or a new one."""
         name_property = self._name_property()
         name = properties.get(name_property) or call.unique_name(limit=64)
         resource = self._model.create_from_cloudformation_json(
@@ -68,7 +68,7 @@ class MotoType(ResourceType):
         return _identity(resource)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Let moto delete the resource, by the object where its class has that, else by its id."""
+        """Let moto delete the resource: through the object if its class can, otherwise by its id."""
         resource = _resource(identity)
         if hasattr(resource, "delete"):
             resource.delete(call.account, call.region)
@@ -78,7 +78,7 @@ class MotoType(ResourceType):
             )
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """See that moto made something with an id."""
+        """Check that moto created an object with an id."""
         if not identity.physical_id:
             msg = "moto gave it no physical id"
             raise AbsentError(msg)
@@ -101,6 +101,6 @@ def _resource(identity: Identity) -> Any:
 
 @cache
 def moto_type(name: str) -> ResourceType | None:
-    """The type made by moto's class of that name; None if it has none."""
+    """Return the type of moto's class for a type's name; None if moto has no such class."""
     model = get_model_map().get(name)
     return MotoType(model) if model else None

@@ -1,7 +1,7 @@
-"""Stack operations that continue after their API call has returned.
+"""Stack operations that can continue after their API call has returned.
 
 CloudFormation answers at once and continues. Here a call returns when the operation is done, after some
-tenths of a second, so that no one has to poll. If a resource waits for something outside, such as a custom
+tenths of a second, so that clients need not poll. If a resource waits for something outside, such as a custom
 resource for its function, the call returns earlier.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
-# Gets a function that answers the API call.
+# Receives a function that answers the API call.
 Work = Callable[[Callable[[], None]], None]
 
 
@@ -25,10 +25,10 @@ class Operations:
         self._threads: set[threading.Thread] = set()
 
     def run(self, work: Work) -> None:
-        """Do the work; returns when it is done, or when it says that the call is to be answered.
+        """Run the work. Returns when it is done, or when it asks to answer the API call.
 
         Raises:
-            Exception: What the work raised before that.
+            Exception: An error of the work before that.
         """
         answered = threading.Event()
         failures: list[Exception] = []

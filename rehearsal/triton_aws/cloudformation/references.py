@@ -1,4 +1,4 @@
-"""References between the resources of a template, and the order that follows."""
+"""References between the resources of a template, and the resulting order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SUBSTITUTION = re.compile(r"\$\{([^!}.]+)[^}]*\}")
 
 
 def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) -> list[str]:
-    """The wanted logical ids, each after the ones that it refers to or depends on.
+    """Return the wanted logical ids, each after those that it refers to or depends on.
 
     Raises:
         graphlib.CycleError: They refer to each other in a circle.
@@ -23,7 +23,7 @@ def in_order(resources: Mapping[str, Mapping[str, Any]], wanted: Iterable[str]) 
 
 
 def needed_by(resources: Mapping[str, Mapping[str, Any]], name: str) -> set[str]:
-    """Every logical id that a resource refers to or depends on, directly or through another."""
+    """Return every logical id that a resource refers to or depends on, directly or indirectly."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -34,7 +34,7 @@ def needed_by(resources: Mapping[str, Mapping[str, Any]], name: str) -> set[str]
 
 
 def values_of(function: str, value: Any) -> Iterator[Any]:
-    """Every argument of an intrinsic function, such as `Fn::ImportValue`, anywhere in a template."""
+    """Yield every argument of an intrinsic function, such as `Fn::ImportValue`, anywhere in a template."""
     if isinstance(value, Mapping):
         if function in value:
             yield value[function]

@@ -1,8 +1,8 @@
-"""From CloudFormation properties to the request of a service's API.
+"""Converts CloudFormation properties to a request of a service's API.
 
-Most types have the members of their API under the same names, in another case and with text where the API has
-numbers. A property that the API does not have is an error here and never dropped: a resource without it would
-not be the resource that the template declares.
+Most types use the names of their API, in another case and with strings where the API has numbers. A property
+that the API lacks is an error here and never dropped: without it, the resource would not be the one that the
+template declares.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from triton_aws.cloudformation.resource import Client, Properties
 
 
 class UnsupportedPropertyError(ValueError):
-    """A property that the embedded AWS does not take over to the service."""
+    """A property that the embedded AWS does not pass on to the service."""
 
 
 def api_request(client: Client, operation: str, properties: Properties) -> dict[str, Any]:
-    """The properties as the keyword arguments of an operation, such as `CreateProject`.
+    """Return properties as the keyword arguments of an operation, such as `CreateProject`.
 
     Raises:
-        UnsupportedPropertyError: The operation has no member of that name.
+        UnsupportedPropertyError: The operation does not have a member with the name of a property.
     """
     shape = client.meta.service_model.operation_model(operation).input_shape
     converted: dict[str, Any] = _structure(shape, properties, "")
@@ -30,7 +30,7 @@ def api_request(client: Client, operation: str, properties: Properties) -> dict[
 
 
 def refuse_unknown(properties: Properties, known: set[str] | frozenset[str]) -> None:
-    """Raise UnsupportedPropertyError for the properties outside the ones that a type works with."""
+    """Raise UnsupportedPropertyError if there are properties that a type does not support."""
     unknown = sorted(set(properties) - known)
     if unknown:
         msg = f"the embedded AWS does not support {', '.join(unknown)} here"
@@ -70,7 +70,7 @@ def _boolean(value: Any) -> bool:
 def _string(value: Any) -> str:
     if isinstance(value, str):
         return value
-    # true, not True; and documents, such as policies, as JSON.
+    # JSON writes true, not True, and documents such as policies are JSON.
     return json.dumps(value)
 
 

@@ -1,4 +1,4 @@
-"""A resource type of the embedded CloudFormation: four verbs over its service's own API."""
+"""A resource type of the embedded CloudFormation: four verbs over its service's API."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-# A service's boto3 client. Its methods are made from the service's own model at run time, so that no static
-# type covers all of them.
+# A service's boto3 client. boto3 creates its methods at run time from the service's model, so no static type
+# covers all of them.
 Client = Any
 
 Properties = Mapping[str, Any]
@@ -23,7 +23,7 @@ class Identity:
     """The identity of a created resource.
 
     Attributes:
-        physical_id: The physical resource id, which is also what `Ref` returns.
+        physical_id: The physical resource id, which `Ref` also returns.
         attributes: The values for `Fn::GetAtt`, by attribute name.
     """
 
@@ -32,7 +32,7 @@ class Identity:
 
 
 def _nothing() -> None:
-    """Leave the API call to be answered when the operation is done."""
+    """Do nothing: the API call is answered at the end of the operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Call:
     """The context of an operation: the resource, its stack, and clients.
 
     Attributes:
-        answer: Has the API call that began the operation answered now: the type waits for something outside.
+        answer: Answers the API call that began the operation; for a type that waits for something outside.
     """
 
     client: Callable[[str], Client]
@@ -52,22 +52,22 @@ class Call:
     answer: Callable[[], None] = _nothing
 
     def unique_name(self, *, limit: int, stack: bool = True) -> str:
-        """A physical name for a resource that the template does not name, as CloudFormation makes them.
+        """Return a physical name for a resource without one in the template, in CloudFormation's form.
 
         Args:
-            limit: The longest name that the service takes.
+            limit: The maximum length of a name in the service.
             stack: True to begin with the stack's name.
         """
-        # Not a secret: it keeps names apart.
+        # Not a secret: it only makes names unique.
         suffix = "".join(random.choices(string.ascii_letters + string.digits, k=_SUFFIX_LETTERS))  # noqa: S311
         stem = f"{self.stack_name}-{self.logical_id}" if stack else self.logical_id
         return f"{stem[: limit - _SUFFIX_LETTERS - 1].rstrip('-')}-{suffix}"
 
 
 class ResourceType(ABC):
-    """One CloudFormation resource type, made of calls to the API that creates such a resource.
+    """One CloudFormation resource type, implemented with calls to its service's API.
 
-    An exception that a verb raises fails the resource, and so the stack's operation; its text is the reason.
+    An exception of a verb fails the resource, and so the stack's operation. Its message is the reason.
     """
 
     name: ClassVar[str]
@@ -78,7 +78,7 @@ class ResourceType(ABC):
 
     @abstractmethod
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Change the resource in place. A change of a create-only property never gets here: it replaces."""
+        """Change the resource in place. Not called for create-only properties: they need a new resource."""
 
     @abstractmethod
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
@@ -86,15 +86,15 @@ class ResourceType(ABC):
 
     @abstractmethod
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Ask the service's own API for the resource; raise if it is not there."""
+        """Ask the service's API for the resource; raise if it does not exist."""
 
 
 class PutType(ResourceType):
-    """A type whose service writes a resource with one idempotent call, new or not."""
+    """A type whose service has one idempotent call to create or change a resource."""
 
     @abstractmethod
     def put(self, call: Call, physical_id: str | None, properties: Properties) -> Identity:
-        """Write the resource; the physical id is None when it is new."""
+        """Write the resource; the physical id is None for a new one."""
 
     def create(self, call: Call, properties: Properties) -> Identity:
         """Write the resource for the first time."""
@@ -106,18 +106,18 @@ class PutType(ResourceType):
 
 
 class ConfiguredType(ResourceType):
-    """A type that is made first and configured after, with calls of their own."""
+    """A type that is created first, then configured with separate calls."""
 
     @abstractmethod
     def begin(self, call: Call, properties: Properties) -> Identity:
-        """Make the bare resource."""
+        """Create the bare resource."""
 
     @abstractmethod
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Bring the resource from one set of properties to the other; a new one comes from no properties."""
+        """Change the resource from one set of properties to the other; empty for a new resource."""
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Make and configure the resource; half of one does not stay."""
+        """Create and configure the resource. If the second part fails, the resource is deleted."""
         identity = self.begin(call, properties)
         try:
             self.configure(call, identity, {}, properties)
@@ -133,7 +133,7 @@ class ConfiguredType(ResourceType):
 
 
 class PartiallyCreatedError(Exception):
-    """A resource could not be created, and has to be deleted all the same.
+    """A resource could not be created, but must still be deleted.
 
     Attributes:
         identity: The identity of the created part.
@@ -145,11 +145,11 @@ class PartiallyCreatedError(Exception):
 
 
 class AbsentError(LookupError):
-    """The service answers, and does not have the resource."""
+    """The service answers, but does not have the resource."""
 
 
 def changed_tags(before: Properties, after: Properties) -> tuple[list[dict[str, str]], list[str]]:
-    """The tags to set and the keys to remove when `Tags` changes from one list of properties to the other."""
+    """Return the tags to set and the keys to remove for a change of `Tags`."""
     old = {tag["Key"]: tag["Value"] for tag in before.get("Tags", ())}
     new = {tag["Key"]: tag["Value"] for tag in after.get("Tags", ())}
     put = [{"Key": key, "Value": value} for key, value in new.items() if old.get(key) != value]

@@ -1,4 +1,4 @@
-"""AWS::S3: buckets with what is configured on them, and bucket policies."""
+"""AWS::S3: buckets with their settings, and bucket policies."""
 
 # ruff: noqa: ARG002 (a type's verbs all take the same arguments, whether or not it needs them)
 
@@ -48,7 +48,7 @@ def _put_lifecycle(s3: Client, bucket: str, value: Any) -> None:
 
 
 def _lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
-    """A lifecycle rule in the API's words; CloudFormation's are older."""
+    """Return a lifecycle rule in the API's terms; CloudFormation uses older ones."""
     refuse_unknown(rule, _LIFECYCLE)
     expiration = {
         api: rule[cfn]
@@ -193,7 +193,7 @@ class Bucket(ConfiguredType):
         """Create the bucket in the stack's region."""
         refuse_unknown(properties, {"BucketName", *_SETTINGS})
         bucket = properties.get("BucketName") or call.unique_name(limit=_NAME_LIMIT).lower()
-        # us-east-1 is the one region that must not be named.
+        # us-east-1 is the only region that a request must not name.
         place = {} if call.region == "us-east-1" else {"LocationConstraint": call.region}
         options = {"CreateBucketConfiguration": place} if place else {}
         call.client("s3").create_bucket(Bucket=bucket, **options)
@@ -209,7 +209,7 @@ class Bucket(ConfiguredType):
         )
 
     def configure(self, call: Call, identity: Identity, before: Properties, after: Properties) -> None:
-        """Set and remove what differs, one property at a time."""
+        """Set and remove the properties that differ, one at a time."""
         refuse_unknown(after, {"BucketName", *_SETTINGS})
         s3 = call.client("s3")
         for name, setting in _SETTINGS.items():
@@ -219,11 +219,11 @@ class Bucket(ConfiguredType):
                 setting.remove(s3, identity.physical_id)
 
     def delete(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Delete the bucket, which S3 refuses while it holds anything."""
+        """Delete the bucket. S3 refuses if it is not empty."""
         call.client("s3").delete_bucket(Bucket=identity.physical_id)
 
     def confirm(self, call: Call, identity: Identity, properties: Properties) -> None:
-        """Ask for the bucket."""
+        """Send HeadBucket."""
         call.client("s3").head_bucket(Bucket=identity.physical_id)
 
 

@@ -11,8 +11,8 @@ from triton_aws.cloudformation.resource import Call, Identity, Properties, Resou
 
 _NAME_LIMIT = 63
 
-# How often an update is looked at, in seconds, and how often at most: for eight hours, the longest that AWS
-# lets an update take.
+# The interval at which an update is polled, in seconds, and the maximum number of polls: eight hours, AWS's
+# limit for an update.
 _POLL_S = 0.05
 _POLLS = 8 * 3600 * 20
 
@@ -27,11 +27,11 @@ def _retag(call: Call, arn: str, before: Properties, after: Properties) -> None:
 
 
 class _Immutable(ResourceType):
-    """A resource whose every property but its tags is create-only. Its id is its ARN.
+    """A resource whose properties, except its tags, are all create-only. Its id is its ARN.
 
     Attributes:
-        noun: Its name in the API's actions: `model` for CreateModel.
-        kind: Its name in the API's fields: `Model` for ModelName.
+        noun: The type's name in the API's actions: `model` for CreateModel.
+        kind: The type's name in the API's fields: `Model` for ModelName.
     """
 
     noun: ClassVar[str]
@@ -46,7 +46,7 @@ class _Immutable(ResourceType):
         return Identity(physical_id=arn, attributes={key: name, f"{self.kind}Arn": arn})
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Change the tags; anything else replaces."""
+        """Change the tags; any other change replaces the resource."""
         _retag(call, identity.physical_id, before, after)
         return identity
 
@@ -64,19 +64,19 @@ class _Immutable(ResourceType):
 
 
 class Model(_Immutable):
-    """A model: an image, where its data is, and the role that it runs with."""
+    """A model: an image, the location of its data, and its role."""
 
     name, noun, kind = "AWS::SageMaker::Model", "model", "Model"
 
 
 class EndpointConfig(_Immutable):
-    """An endpoint's configuration: its variants and what is measured of them."""
+    """An endpoint's configuration: its variants and what is recorded about them."""
 
     name, noun, kind = "AWS::SageMaker::EndpointConfig", "endpoint_config", "EndpointConfig"
 
 
 class UpdateUndoneError(Exception):
-    """An update that SageMaker took back; says why."""
+    """An update that SageMaker rolled back. The message is the reason."""
 
 
 class Endpoint(ResourceType):
@@ -85,7 +85,7 @@ class Endpoint(ResourceType):
     name = "AWS::SageMaker::Endpoint"
 
     def create(self, call: Call, properties: Properties) -> Identity:
-        """Create the endpoint; the retain properties only speak of updates."""
+        """Create the endpoint; the retain properties only affect updates."""
         sagemaker = call.client("sagemaker")
         name = properties.get("EndpointName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
         request = api_request(
@@ -98,7 +98,7 @@ class Endpoint(ResourceType):
         """Move the endpoint to its configuration, with the deployment and retain properties.
 
         Raises:
-            UpdateUndoneError: SageMaker has put the endpoint back to the configuration that it had.
+            UpdateUndoneError: SageMaker has returned the endpoint to its previous configuration.
         """
         sagemaker = call.client("sagemaker")
         _retag(call, identity.physical_id, before, after)
@@ -122,7 +122,7 @@ _UPDATE_ONLY = {"RetainAllVariantProperties", "ExcludeRetainedVariantProperties"
 
 
 def _wait_for_update(call: Call, name: str, *, config: str) -> None:
-    """Return when the endpoint is in service; with another configuration than was asked for is a failure."""
+    """Wait until the endpoint is in service; another configuration than the requested one is a failure."""
     sagemaker = call.client("sagemaker")
     found = sagemaker.describe_endpoint(EndpointName=name)
     if found["EndpointStatus"] != "InService":

@@ -1,4 +1,4 @@
-"""CloudFormation's registry of resource types, from the schemas that cfn-lint carries."""
+"""CloudFormation's registry of resource types, from the schemas that cfn-lint includes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from triton_aws.cloudformation.resource import Properties
 
 
 def is_custom(type_name: str) -> bool:
-    """Return whether functions create resources of the type."""
+    """Return True if functions create the resources of the type."""
     return type_name.startswith("Custom::") or type_name == "AWS::CloudFormation::CustomResource"
 
 
 @cache
 def create_only(type_name: str) -> tuple[tuple[str, ...], ...]:
-    """The paths of the properties whose change replaces a resource of the type; empty if none is known."""
+    """Return the paths of the properties whose change replaces a resource; empty if none is known."""
     if is_custom(type_name):
         return ()
-    # Reading the index of all schemas takes tenths of a second, and only updates need it.
+    # Reading the index of all schemas takes some tenths of a second, and only updates need it.
     from cfnlint.schema import ResourceNotFoundError  # type: ignore[import-untyped]
     from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # type: ignore[import-untyped]
 
@@ -32,7 +32,7 @@ def create_only(type_name: str) -> tuple[tuple[str, ...], ...]:
 
 
 def must_replace(type_name: str, before: Properties, after: Properties) -> bool:
-    """Return whether the change from one set of properties to the other needs a new resource."""
+    """Return True if a change of properties needs a new resource."""
     return any(_at(before, path) != _at(after, path) for path in create_only(type_name))
 
 

@@ -1,12 +1,12 @@
-"""moto's CloudFormation API over the engine: its stacks and change sets, with CloudFormation's own outcomes.
+"""moto's CloudFormation API on top of the engine: stacks and change sets with CloudFormation's outcomes.
 
 moto's gaps:
-- It registers exports when a stack is created and not when a change set is executed, which is how the CDK
-  command line deploys; so `Fn::ImportValue` fails in the next stack.
+- It registers exports when a stack is created, but not when a change set is executed. The CDK command line
+  deploys with change sets, so `Fn::ImportValue` fails in the next stack.
 - It finds a change set by its name alone, and the CDK gives the change sets of all stacks the same name.
 - A resource that fails answers HTTP 500. CloudFormation records an event with the reason and rolls back.
 - It deletes an export that another stack imports.
-- It does not know `Fn::GetStackOutput`, nor DisableRollback of a change set: `cdk deploy --no-rollback`.
+- It lacks `Fn::GetStackOutput`, and a change set's DisableRollback: `cdk deploy --no-rollback`.
 - `UsePreviousValue` of a parameter that names a Systems Manager parameter passes on the looked-up value as if
   it were the name.
 """
@@ -35,15 +35,15 @@ from triton_aws.cloudformation.references import values_of
 from triton_aws.cloudformation.resource import Call, Client
 from triton_aws.moto_gaps import patch
 
-# Makes a client of a service in a region.
+# Returns the client of a service in a region.
 Clients = Callable[[str, str], Client]
 
-# Has the API call that began an operation answered.
+# Answers the API call that began an operation.
 Answer = Callable[[], None]
 
 
 class ChangeSetNotFoundError(ServiceException):
-    """The error that the CDK command line waits for after it deleted a change set."""
+    """The error that the CDK command line waits for after it has deleted a change set."""
 
     code = "ChangeSetNotFound"
 
@@ -52,7 +52,7 @@ class ChangeSetNotFoundError(ServiceException):
 
 
 class _Server:
-    """The embedded AWS that is running: resource types are calls to its APIs."""
+    """The running embedded AWS, whose APIs the resource types call."""
 
     clients: Clients | None = None
     operations = Operations()
@@ -86,7 +86,7 @@ def _call(stack: Stack, logical_id: str, answer: Answer = _nobody_waits) -> Call
 
 
 def resources_of(stack: Stack) -> StackResources:
-    """The stack's resources, as the engine keeps them."""
+    """Return the engine's resources of a stack."""
     resources = stack.resource_map
     if not isinstance(resources, StackResources):
         msg = f"the stack {stack.name} is older than install()"
@@ -95,12 +95,12 @@ def resources_of(stack: Stack) -> StackResources:
 
 
 def call_of(stack: Stack, resource: Deployed) -> Call:
-    """The context in which a resource's type works on it."""
+    """Return the context for calls of a resource's type."""
     return _call(stack, resource.logical_resource_id)
 
 
 def _record(stack: Any, status: str, reason: str | None = None) -> None:
-    """Set the stack's status, with its event."""
+    """Set the stack's status and record the event."""
     stack.status = status
     stack.stack_status_reason = reason
     stack._add_stack_event(status, resource_status_reason=reason)
@@ -135,7 +135,7 @@ def _deployment(stack: Stack, answer: Answer) -> Deployment:
     )
 
 
-def _deploy(  # noqa: PLR0917 (what an operation is about)
+def _deploy(  # noqa: PLR0917 (an operation needs them all)
     backend: CloudFormationBackend,
     stack: Stack,
     template: Any,
@@ -145,7 +145,7 @@ def _deploy(  # noqa: PLR0917 (what an operation is about)
     *,
     keep: bool = False,
 ) -> None:
-    """Create or update a stack, to the end or back; or to where it fails, if that is to be kept."""
+    """Create or update a stack. After a failure it rolls back, unless `keep` is set."""
     before = (stack.template, dict(stack.parameters))
     former = dict(stack.template_dict)
     _record(stack, f"{verb}_IN_PROGRESS", "User Initiated")
@@ -172,7 +172,7 @@ def _deploy(  # noqa: PLR0917 (what an operation is about)
         return
     if verb == "UPDATE":
         _record(stack, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
-        # CloudFormation, too, calls the update complete when an old resource could not be removed.
+        # As in CloudFormation, the update is complete even if an old resource could not be removed.
         deployment.clean_up()
     _record(stack, f"{verb}_COMPLETE")
 
@@ -188,7 +188,7 @@ def _read(backend: CloudFormationBackend, stack: Stack, template: Any, parameter
 
 
 def _publish(backend: CloudFormationBackend, stack: Any) -> None:
-    """Resolve the outputs and register the exports, which are other stacks' input."""
+    """Resolve the outputs and register the exports for other stacks."""
     outputs = _resolved_outputs(stack)
     exports = {
         output["ExportName"]: Export(stack.stack_id, output["ExportName"], output["OutputValue"])
@@ -225,7 +225,7 @@ def _resolved_outputs(stack: Stack) -> list[dict[str, Any]]:
 
 
 def _settled_outputs(self: Stack) -> list[dict[str, Any]]:
-    """The outputs as of the last completed operation: a deleted stack still shows them."""
+    """Return the outputs of the last completed operation: a deleted stack still shows them."""
     settled: list[dict[str, Any]] = getattr(self, "settled_outputs", [])
     return settled
 
@@ -299,7 +299,7 @@ def _delete_stack(self: CloudFormationBackend, name_or_stack_id: str) -> None:
 
 
 def _delete(backend: CloudFormationBackend, stack: Stack, answer: Answer) -> None:
-    """Delete a stack, to the end or as far as it goes."""
+    """Delete a stack as far as possible."""
     _record(stack, "DELETE_IN_PROGRESS", "User Initiated")
     failures = _deployment(stack, answer).delete_all(stack.template_dict)
     if failures:
@@ -312,7 +312,7 @@ def _delete(backend: CloudFormationBackend, stack: Stack, answer: Answer) -> Non
 
 
 def _refuse_busy(stack: Stack, verb: str) -> None:
-    """Refuse a second operation while one goes on; CloudFormation would cancel a creation for a deletion."""
+    """Refuse an operation while another one runs. CloudFormation would cancel a creation for a deletion."""
     status = str(stack.status)
     if status.endswith("_IN_PROGRESS") and not status.startswith("REVIEW_"):
         msg = f"Stack:{stack.stack_id} is in {status} state and can not be {verb}."
@@ -320,13 +320,13 @@ def _refuse_busy(stack: Stack, verb: str) -> None:
 
 
 def _given_parameters(self: Stack) -> dict[str, Any]:
-    """The parameters as they were given, or their defaults: what `UsePreviousValue` means."""
+    """Return the given parameters or their defaults: the values for `UsePreviousValue`."""
     declared = self.template_dict.get("Parameters", {})
     return {name: self.parameters.get(name, parameter.get("Default")) for name, parameter in declared.items()}
 
 
 def _find_change_set(backend: CloudFormationBackend, name: str, stack: str | None) -> ChangeSet | None:
-    """The newest change set of that name or id, of that stack if one is given."""
+    """Return the newest change set with a name or id, in a stack if one is given; None if there is none."""
     for change_set in reversed(backend.change_sets.values()):
         if change_set.change_set_id == name:
             return change_set
@@ -399,7 +399,7 @@ def _clean_json(value: Any, resources: Any) -> Any:
 
 
 def _stack_output(wanted: Mapping[str, str], resources: Any) -> str:
-    """The value of another stack's output, in this region and account."""
+    """Return the value of another stack's output, in this region and account."""
     backends = moto.cloudformation.models.cloudformation_backends
     backend = backends[resources["AWS::AccountId"]][wanted.get("Region", resources["AWS::Region"])]
     for stack in backend.stacks.values():
@@ -412,7 +412,7 @@ def _stack_output(wanted: Mapping[str, str], resources: Any) -> str:
 
 
 def install() -> None:
-    """Put the engine under moto's CloudFormation API. Calling it again has no effect."""
+    """Let moto's CloudFormation API use the engine. Calling this again has no effect."""
     patch.replace(moto.cloudformation.models, ResourceMap=StackResources)
     patch.replace(moto.cloudformation.parsing, clean_json=_clean_json)
     patch.replace(Stack, outputs=property(_settled_outputs), stack_parameters=property(_given_parameters))

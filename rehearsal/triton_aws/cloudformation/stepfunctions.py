@@ -14,12 +14,12 @@ from triton_aws.cloudformation.resource import Call, Identity, Properties, Resou
 _NAME_LIMIT = 80
 _SUBSTITUTION = re.compile(r"\$\{(\w+)\}")
 
-# What the API calls otherwise, and what says in several ways what it has one member for.
+# Properties with another name in the API, and the properties that all state its one member `definition`.
 _NAMES = {"StateMachineName": "Name", "StateMachineType": "Type"}
 _DEFINITIONS = ("Definition", "DefinitionString", "DefinitionS3Location", "DefinitionSubstitutions")
 _ONLY_NEW = ("StateMachineName", "StateMachineType", "Tags")
 
-# What UpdateStateMachine takes to empty a setting: it leaves alone what it is not given.
+# Values that empty a setting: UpdateStateMachine does not change what it is not given.
 _EMPTIED: dict[str, Any] = {
     "LoggingConfiguration": {"Level": "OFF"},
     "TracingConfiguration": {"Enabled": False},
@@ -36,7 +36,7 @@ class StateMachine(ResourceType):
         """Create the state machine.
 
         Raises:
-            ClientError: Step Functions refuses its definition.
+            ClientError: Step Functions refuses the definition.
         """
         states = call.client("stepfunctions")
         name = properties.get("StateMachineName") or call.unique_name(limit=_NAME_LIMIT, stack=False)
@@ -46,7 +46,7 @@ class StateMachine(ResourceType):
         return self._identity(call, arn)
 
     def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
-        """Change the state machine; what already runs goes on as it began."""
+        """Change the state machine; running executions continue with the old definition."""
         states = call.client("stepfunctions")
         gone = {key: value for key, value in _EMPTIED.items() if key in before and key not in after}
         given = {key: value for key, value in after.items() if key not in _ONLY_NEW}
@@ -71,7 +71,7 @@ class StateMachine(ResourceType):
     @staticmethod
     def _identity(call: Call, arn: str) -> Identity:
         found = call.client("stepfunctions").describe_state_machine(stateMachineArn=arn)
-        # What has not been changed yet has no revision of its own.
+        # A state machine without updates has no revision id.
         attributes = {
             "Arn": arn,
             "Name": found["name"],
@@ -81,7 +81,7 @@ class StateMachine(ResourceType):
 
 
 def _settings(call: Call, properties: Properties) -> dict[str, Any]:
-    """Return the properties with the definition as the API takes it, with substitutions made."""
+    """Return the properties with the definition in the API's form, after substitutions."""
     kept = {key: value for key, value in properties.items() if key not in _DEFINITIONS}
     return {**kept, "Definition": _definition(call, properties)}
 

@@ -1,1 +1,1 @@
-"""Runs the code of Lambda functions on this machine, each call in a process of its own."""
+"""Runs the code of Lambda functions on this machine, each call in its own process."""

@@ -1,14 +1,14 @@
-"""Calls functions as Lambda does: in processes of their own, with a time-out, synchronously or not.
+"""Calls functions as Lambda does: each in its own process, with a time limit, synchronously or not.
 
-What differs from Lambda:
-- The interpreter is this process's own, whatever Python the function asks for. There is no container: the
-  function sees this machine's files. It can import the installed packages, boto3 among them, but not the
-  code of the project in whose environment it runs.
+Differences from Lambda:
+- The interpreter is that of this process, whatever runtime the function requests. Without a container, the
+  function sees this machine's files. It can import the installed packages, including boto3, but not the code
+  of the project in whose environment it runs.
 - Each call has a new process. Lambda keeps one for the next call.
-- Memory and concurrency are not limited, and the role's policies are not looked at.
+- Memory and concurrency are not limited, and the role's policies are not checked.
 - Layers are accepted and ignored, and a log in JSON is written as plain lines.
-- A failed asynchronous call is not repeated. Lambda repeats it twice, after one and after two minutes. Read
-  on 2026-11-21: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
+- A failed asynchronous call is not retried. Lambda retries it twice, after one minute and after two more.
+  Read on 2026-11-21: https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Source: https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html, 
 # Isolated, without the .pth files that put a project's own code on the path, and unbuffered.
 _OPTIONS = ("-I", "-S", "-u")
 _RUNTIME = Path(__file__).with_name("runtime.py")
-# How long a function may take to be imported, in seconds. On AWS it is 10, on machines that do nothing else.
+# Time limit for the import of a function, in seconds. On AWS it is 10, but on machines without other work.
 _INIT_SECONDS = 60.0
 _CHUNK = 65536
 _READY = b"ready\n"
@@ -51,21 +51,21 @@ _READY = b"ready\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function as one call of it needs it.
+    """A function with everything that one call needs.
 
     Attributes:
-        name: Its name.
-        arn: The ARN that was invoked.
+        name: The function's name.
+        arn: The invoked ARN.
         version: `$LATEST` or the number of a version.
         handler: The module and the function in it, such as `index.handler`.
-        code: The zip archive with its code.
-        environment: Its own environment variables.
+        code: The zip archive with the function's code.
+        environment: The function's own environment variables.
         timeout: The time limit of a call, in seconds.
-        memory: Its memory in MB, which is shown to it but not limited.
-        region: Its region.
-        log_group: Its log group.
+        memory: The memory in MB that the function is shown. It is not a limit here.
+        region: The function's region.
+        log_group: The function's log group.
         log_stream: The log stream of this call.
-        log: Takes each line that this call logs.
+        log: Receives each line that this call logs.
     """
 
     name: str
@@ -84,14 +84,14 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a call: its answer as JSON, and whether that is an error."""
+    """The outcome of a call: its answer as JSON, and True if that is an error."""
 
     payload: bytes
     failed: bool
 
     @property
     def error(self) -> str:
-        """The type and message of an error; empty without one."""
+        """The type and message of an error; an empty string without one."""
         if not self.failed:
             return ""
         answer = json.loads(self.payload)
@@ -99,7 +99,7 @@ class Outcome:
 
 
 class ClosedError(Exception):
-    """The embedded AWS is being closed: no function starts any more."""
+    """The embedded AWS is closing: functions cannot start anymore."""
 
 
 class LoopError(Exception):
@@ -107,7 +107,7 @@ class LoopError(Exception):
 
 
 class _Chain:
-    """The calls that one call from outside led to: its own, and those that functions made in turn."""
+    """A call from outside, with all calls that its functions made in turn."""
 
     def __init__(self, on_end: Callable[[Outcome], None] | None) -> None:
         self.on_end = on_end
@@ -119,7 +119,7 @@ class Functions:
     """The functions of one embedded AWS.
 
     Args:
-        environment: Makes the variables that every function has, such as the address of the embedded AWS.
+        environment: Returns the variables that every function has, such as the address of the embedded AWS.
     """
 
     def __init__(self, environment: Callable[[], Mapping[str, str]]) -> None:
@@ -135,11 +135,11 @@ class Functions:
 
         Args:
             function: The function.
-            event: The event, as JSON.
-            trace: The trace header of the call, which a function's own calls carry on; empty from outside.
+            event: The event as JSON.
+            trace: The trace header of the call, which a function's own calls pass on; empty from outside.
 
         Raises:
-            ClosedError: The embedded AWS is being closed.
+            ClosedError: The embedded AWS is closing.
             LoopError: The function called itself too often.
         """
         trace = self._enter(function, trace, None)
@@ -157,12 +157,12 @@ class Functions:
 
         Args:
             function: The function.
-            event: The event, as JSON.
-            trace: The trace header of the call, which a function's own calls carry on; empty from outside.
-            on_end: Called with the last outcome when neither the function nor a call that it led to runs.
+            event: The event as JSON.
+            trace: The trace header of the call, which a function's own calls pass on; empty from outside.
+            on_end: Called with the last outcome once the function and all calls that it led to have ended.
 
         Raises:
-            ClosedError: The embedded AWS is being closed.
+            ClosedError: The embedded AWS is closing.
             LoopError: The function called itself too often.
         """
         trace = self._enter(function, trace, on_end)
@@ -190,7 +190,7 @@ class Functions:
             thread.join()
 
     def _enter(self, function: Function, trace: str, on_end: Callable[[Outcome], None] | None) -> str:
-        """Record the start of a call; returns its trace, a new one for a call from outside."""
+        """Record the start of a call. Returns its trace; a new one for a call from outside."""
         root = _root(trace)
         with self._lock:
             if self._closed:
@@ -243,7 +243,7 @@ class Functions:
         return outcome
 
     def _unpack(self, function: Function, event: bytes, folder: Path, request_id: str) -> Outcome | None:
-        """Write code and event for the runtime; returns an error if the code is not a zip archive."""
+        """Write code and event for the runtime. Returns an error if the code is not a zip archive."""
         (folder / "tmp").mkdir()
         (folder / "event.json").write_bytes(event)
         try:
@@ -306,7 +306,7 @@ class _Watch:
         self._thread.start()
 
     def outcome(self, request_id: str, log: Log) -> Outcome:
-        """Return the outcome; of a process that sent none, by its exit status."""
+        """Return the outcome; if the process sent none, derive it from the exit status."""
         self._thread.join()
         self._process.wait()
         if self._answer:
@@ -331,7 +331,7 @@ class _Watch:
             os.close(self._channel)
 
     def _read(self, seconds: float, *, until: bytes = b"") -> bool:
-        """Read until those bytes or the end; False at the end, or when the time is up."""
+        """Read until the given bytes. Returns False at the end of the stream or when the time is up."""
         end = time.monotonic() + seconds
         while not (until and self._answer.startswith(until)):
             readable, _, _ = select.select([self._channel], [], [], max(0.0, end - time.monotonic()))
@@ -347,9 +347,9 @@ class _Watch:
 
 
 def _variables(function: Function, folder: Path, *, request_id: str, root: str) -> dict[str, str]:
-    """Return the variables of one call. The function's own replace all but the runtime's.
+    """Return the variables of one call. The function's own override all except the runtime's.
 
-    Names: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, 2026-11-21.
+    Names: https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, read on 2026-11-21.
     """
     return {
         "PATH": os.environ.get("PATH", os.defpath),
@@ -369,7 +369,7 @@ def _variables(function: Function, folder: Path, *, request_id: str, root: str) 
         "AWS_LAMBDA_LOG_STREAM_NAME": function.log_stream,
         "LAMBDA_TASK_ROOT": str(folder / "task"),
         "_HANDLER": function.handler,
-        # The SDK puts it into the calls that the function makes, by which a chain of calls is known.
+        # The SDK adds it to the function's own calls, which identifies a chain of calls.
         "_X_AMZN_TRACE_ID": root,
         "_EMBEDDED_REQUEST_ID": request_id,
         "_EMBEDDED_FUNCTION_ARN": function.arn,
@@ -389,7 +389,7 @@ def _error(kind: str, message: str) -> Outcome:
 
 
 def _root(trace: str) -> str:
-    """The part of a trace header that all calls of a chain share."""
+    """Return the part of a trace header that all calls of a chain share."""
     return trace.partition(";")[0]
 
 

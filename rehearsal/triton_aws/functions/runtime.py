@@ -1,7 +1,7 @@
-"""Runs one call of a function: the program of the process that has nothing else in it.
+"""Runs one call of a function: the program of a process that does nothing else.
 
-It is started by its path and imports only the standard library. It follows the source of Lambda's own Python
-runtime, down to the names of errors. Read on 2026-11-21:
+It is started by its path and imports only the standard library. It follows the source of Lambda's Python
+runtime, including the names of errors. Read on 2026-11-21:
 https://github.com/aws/aws-lambda-python-runtime-interface-client/blob/main/awslambdaric/bootstrap.py
 """
 
@@ -42,7 +42,7 @@ class LambdaContext:
         self._deadline = deadline
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return the time that is left to this call, in milliseconds."""
+        """Return the remaining time of this call, in milliseconds."""
         return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 
@@ -62,7 +62,7 @@ class _LogHandler(logging.Handler):
 
 
 class RuntimeRefusalError(Exception):
-    """An error that the runtime itself finds in a function."""
+    """An error in a function that the runtime itself finds."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -74,10 +74,10 @@ def call(folder: Path, *, ready: Callable[[], None]) -> dict[str, Any]:
 
     Args:
         folder: The folder with the code, in `task`, and the event, in `event.json`.
-        ready: Called when everything is imported: from then on the time counts.
+        ready: Called when everything is imported: the time limit starts here.
 
     Returns:
-        `payload`, the answer as JSON; and `failed`, whether it is an error.
+        `payload`, the answer as JSON; and `failed`, True if the answer is an error.
     """
     try:
         handler = _handler(os.environ["_HANDLER"])
@@ -88,7 +88,7 @@ def call(folder: Path, *, ready: Callable[[], None]) -> dict[str, Any]:
         return {"failed": False, "payload": _marshalled(answer)}
     except RuntimeRefusalError as failure:
         return _failed(failure.kind, str(failure), [], folder)
-    except Exception as error:  # noqa: BLE001 (whatever a function raises is its answer)
+    except Exception as error:  # noqa: BLE001 (any exception of a function is its answer)
         frames = traceback.extract_tb(error.__traceback__)
         ours = [frame for frame in frames if frame.filename != __file__]
         return _failed(type(error).__name__, str(error), traceback.format_list(ours), folder)
@@ -132,7 +132,7 @@ def _failed(kind: str, message: str, trace: list[str], folder: Path) -> dict[str
 
 
 def main(folder: Path, channel: int, packages: list[str]) -> None:
-    """Run the call, and write how it ended to the channel."""
+    """Run the call and write its outcome to the channel."""
     _tie_to_parent()
     sys.path[:0] = [str(folder / "task")]
     sys.path += packages
@@ -141,12 +141,12 @@ def main(folder: Path, channel: int, packages: list[str]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     _write(channel, json.dumps(outcome).encode())
-    # A thread that a function left behind does not keep its call from ending: Lambda freezes it.
+    # A thread that a function leaves behind does not delay the end of its call: Lambda freezes it.
     os._exit(0)
 
 
 def _tie_to_parent() -> None:
-    """Have the kernel end this process when the one that started it dies. Only Linux can."""
+    """Let the kernel end this process when its parent dies. Only Linux can do so."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
