@@ -61,9 +61,9 @@ class Door:
 def refusal_of_pages(headers: Mapping[str, str]) -> str | None:
     """Return the reason to refuse a request that may come from a web page; None if it cannot."""
     if any(name in headers for name in _OF_BROWSERS):
-        return "a browser sent the request, and no page may call this AWS"
+        return "a browser sent the request, but web pages must not call this AWS"
     if not _HERE.fullmatch(headers.get("host", "")):
-        return f"the request is for the host {headers.get('host', '')!r}, and this is localhost"
+        return f"the request is for the host {headers.get('host', '')!r}, but only localhost is allowed"
     return None
 
 

@@ -106,7 +106,7 @@ class CustomResource(ResourceType):
         """Send a request and wait for its answer."""
         token = str(properties.get("ServiceToken", ""))
         if ":lambda:" not in token:
-            msg = f"the embedded AWS asks functions only; the ServiceToken is {token!r}"
+            msg = f"the embedded AWS only supports functions as ServiceToken, not {token!r}"
             raise CustomResourceError(msg)
         request_id = str(uuid.uuid4())
         with ANSWERS.expect(request_id) as (url, answered):

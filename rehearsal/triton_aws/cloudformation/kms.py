@@ -66,7 +66,7 @@ class Key(ConfiguredType):
         """Read the key; a key scheduled for deletion does not count."""
         state = call.client("kms").describe_key(KeyId=identity.physical_id)["KeyMetadata"]["KeyState"]
         if state == "PendingDeletion":
-            msg = f"the key {identity.physical_id} waits for its deletion"
+            msg = f"the key {identity.physical_id} is scheduled for deletion"
             raise AbsentError(msg)
 
 

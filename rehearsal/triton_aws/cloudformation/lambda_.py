@@ -166,7 +166,7 @@ def _code(declared: Mapping[str, Any]) -> dict[str, Any]:
 def _cfnresponse() -> str:
     """Return the module that CloudFormation adds to inline code of a template.
 
-    Source: the page "cfn-response module" of CloudFormation's user guide, read on 2026-11-21. moto includes it.
+    Source: the page "cfn-response module" of CloudFormation's user guide, as of 2026-11-21. moto contains it.
     """
     return (Path(moto.awslambda.__path__[0]) / "resources" / "cfnresponse.py.txt").read_text("utf-8")
 

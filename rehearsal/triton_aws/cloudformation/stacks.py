@@ -72,7 +72,7 @@ def _nobody_waits() -> None:
 def _call(stack: Stack, logical_id: str, answer: Answer = _nobody_waits) -> Call:
     clients = _Server.clients
     if clients is None:
-        msg = "stacks are deployed while an EmbeddedAws is open"
+        msg = "stacks can only be deployed while an EmbeddedAws is open"
         raise DeploymentError(msg)
     return Call(
         client=lambda service: clients(service, stack.region_name),

@@ -194,7 +194,7 @@ class Functions:
         root = _root(trace)
         with self._lock:
             if self._closed:
-                msg = "the embedded AWS is being closed"
+                msg = "the embedded AWS is closing"
                 raise ClosedError(msg)
             if root not in self._chains:
                 root = _new_root()

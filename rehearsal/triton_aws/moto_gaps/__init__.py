@@ -1,4 +1,4 @@
-"""Patches of moto, one module per service, where it differs from AWS.
+"""Patches of moto, one module per service, for its differences from AWS.
 
 Each module lists the gaps that it closes. Those of CloudFormation are in `triton_aws.cloudformation.stacks`.
 """

@@ -1,11 +1,11 @@
 """Application Auto Scaling as SageMaker endpoints use it.
 
 moto's gaps:
-- A target of a SageMaker variant registers whether or not the endpoint exists. AWS refuses, so a target that
-  does not depend on its endpoint fails there and must fail here.
-- A target registered without a role has none. AWS shows the service-linked role that it uses.
-- The policies and scheduled actions of a deregistered target stay. AWS deletes them with it.
-- A policy that is written again gets another ARN. In AWS it keeps its own.
+- A target of a SageMaker variant can be registered without the endpoint. AWS refuses, so a target that does
+  not depend on its endpoint fails there and must fail here.
+- A target registered without a role does not show one. AWS shows the service-linked role that it uses.
+- The policies and scheduled actions of a deregistered target stay. AWS deletes them with the target.
+- A policy that is written again gets a new ARN. In AWS it keeps its ARN.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _register(
 
 
 def _scale_in_update(backend: ApplicationAutoscalingBackend, resource_id: str, least: int) -> None:
-    """Scale an endpoint that is Updating to the bound of its target, as AWS does not."""
+    """Scale an endpoint that is Updating to its target's minimum. AWS is assumed not to do this."""
     endpoints = sagemaker_backends[backend.account_id][backend.region_name].endpoints
     endpoint = endpoints[resource_id.split("/")[1]]
     if endpoint.endpoint_status == "Updating":

@@ -17,8 +17,8 @@ def assumed_role(headers: Mapping[str, Any], account: str, partition: str) -> An
 
     Args:
         headers: The request's headers.
-        account: The account that was asked.
-        partition: Its partition.
+        account: The account to which the request goes.
+        partition: The account's partition.
     """
     key = _CREDENTIAL.search(headers.get("Authorization", ""))
     session = sts_backends[account][partition].get_assumed_role_from_access_key(key[1]) if key else None

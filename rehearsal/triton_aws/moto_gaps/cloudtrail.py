@@ -1,7 +1,7 @@
 """CloudTrail's record of events.
 
-moto's gap: LookupEvents is not there. The CDK command line asks it for the cause of a failed deployment. An
-event is in CloudTrail some minutes after it happened, so a lookup at once gets no events from AWS either.
+moto's gap: it lacks LookupEvents, which the CDK command line uses to find the cause of a failed deployment.
+Events appear in CloudTrail only after some minutes, so an immediate lookup on AWS finds none either.
 """
 
 from __future__ import annotations

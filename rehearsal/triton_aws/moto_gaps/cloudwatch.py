@@ -1,13 +1,13 @@
 """CloudWatch alarms.
 
 moto's gaps:
-- PutCompositeAlarm is not there, though describing composite alarms is.
-- DescribeAlarms returns composite alarms unasked. AWS returns them only when AlarmTypes names them.
-- A new alarm is OK, and a changed one is OK again. In AWS a new alarm is INSUFFICIENT_DATA, and a change
-  keeps the state.
-- An alarm names actions of any region. AWS refuses those of another.
-- Statistics of a metric are of every metric that has its dimensions and more. In AWS another set of
-  dimensions is another metric.
+- It lacks PutCompositeAlarm, although it can describe composite alarms.
+- DescribeAlarms always returns composite alarms. AWS returns them only if AlarmTypes names them.
+- A new alarm is OK, and a change resets it to OK. In AWS a new alarm is INSUFFICIENT_DATA, and a change keeps
+  the state.
+- An alarm accepts actions of any region. AWS refuses those of another region.
+- Statistics of a metric include every metric with additional dimensions. In AWS another set of dimensions is
+  another metric.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moto.core.responses import ActionResult
 from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
 
-# ALARM("name"), OK('name') and the like in an alarm rule; quotes may be left out, and ARNs name alarms too.
+# ALARM("name"), OK('name') and the like in an alarm rule. Quotes are optional, and an ARN can replace a name.
 _RULE_ALARM = re.compile(r"\b(?:ALARM|OK|INSUFFICIENT_DATA)\s*\(\s*[\"']?([^\"')]+?)[\"']?\s*\)")
 _SUPPRESSOR = {
     "ActionsSuppressor": "actions_suppressor",
@@ -69,7 +69,7 @@ def _put_composite_alarm(self: CloudWatchResponse) -> ActionResult:
         listed = ", ".join(absent)
         msg = f"Could not save the composite alarm as alarms [{listed}] in the alarm rule do not exist"
         raise ValidationError(msg)
-    # moto's own method reads AlarmRule too; the rest of what it reads is not in such a request.
+    # moto's own method also reads AlarmRule. The other fields that it reads are not in such a request.
     result: ActionResult = self.put_metric_alarm()
     alarm = self.cloudwatch_backend.alarms[self._get_param("AlarmName")]
     for parameter, attribute in _SUPPRESSOR.items():

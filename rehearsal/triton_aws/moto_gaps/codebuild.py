@@ -1,9 +1,9 @@
 """CodeBuild projects.
 
 moto's gaps:
-- A project keeps only some of what it was created with, and a source without a location is refused even where
-  there can be none.
-- UpdateProject is not there.
+- A project keeps only some of its properties. A source without a location is refused, even if its type never
+  has one.
+- It lacks UpdateProject.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from moto.core.utils import unix_time
 
 from triton_aws.moto_gaps import patch
 
-# What CodeBuild shows of a project that does not say. Source: CodeBuild API reference, CreateProject.
+# The defaults of a project. Source: CodeBuild API reference, CreateProject.
 _DEFAULTS: Mapping[str, Any] = {
     "timeoutInMinutes": 60,
     "queuedTimeoutInMinutes": 480,
@@ -65,7 +65,7 @@ def _create_project(self: CodeBuildResponse) -> ActionResult:
 
 
 def _update_project(self: CodeBuildResponse) -> ActionResult:
-    """Replace what the request names; a project keeps the rest."""
+    """Replace the properties in the request; the project keeps the others."""
     request = _request(self)
     project = self.codebuild_backend.codebuild_projects.get(request["name"])
     if project is None:

@@ -1,9 +1,9 @@
 """CodeBuild's builds.
 
 moto's gaps:
-- A build ignores the project and every override: its source, image and variables are made up.
-- A build is SUCCEEDED as soon as someone asks for it, and has run nothing. Here it is queued until the
-  connected runner runs it, or until `finish_build`.
+- A build ignores the project and every override: its source, image and variables are invented.
+- A build runs nothing and is SUCCEEDED in the first answer. Here it is queued until the connected runner runs
+  it, or until `finish_build`.
 - A second request with the same idempotency token starts a second build.
 """
 
@@ -35,7 +35,7 @@ class _NotAuthorizedError(JsonRESTError):
         super().__init__("AccessDeniedException", "User is not authorized to perform: codebuild:StartBuild")
 
 
-# StartBuild's overrides, by the part of the project that each replaces and its name there.
+# StartBuild's overrides, with the part of the project that each replaces and its name there.
 _OVERRIDES = {
     "source": {
         "sourceTypeOverride": "type",
@@ -84,18 +84,18 @@ _BUILD_PARTS = (
 _FINISHED = ("SUCCEEDED", "FAILED", "FAULT", "TIMED_OUT", "STOPPED")
 _INITIATOR = "embedded-aws"
 
-# A build is written by the thread that runs it and read by those that answer the API.
+# The thread that runs a build writes it, and the threads that answer the API read it.
 _lock = threading.RLock()
 _one_ended = threading.Condition(_lock)
 
 
 class BuildRecord:
-    """The record of a build, in which its runner writes its progress.
+    """The record of a build, to which the runner writes its progress.
 
     Calls after the end of the build have no effect: it may have been stopped.
 
     Args:
-        build: The build, as moto keeps it.
+        build: moto's build.
     """
 
     def __init__(self, build: dict[str, Any]) -> None:
@@ -108,16 +108,16 @@ class BuildRecord:
 
     @property
     def complete(self) -> bool:
-        """True if it has ended."""
+        """True if the build has ended."""
         return bool(self._build["buildComplete"])
 
     def shown(self) -> dict[str, Any]:
-        """The build as the API shows it now."""
+        """Return the build in its current state, as the API shows it."""
         with _lock:
             return copy.deepcopy(self._build)
 
     def logs_to(self, *, group: str, stream: str, arn: str) -> None:
-        """Set the place of its log in CloudWatch."""
+        """Set the location of the build's log in CloudWatch."""
         with _lock:
             logs = {"groupName": group, "streamName": stream, "cloudWatchLogsArn": arn}
             self._build["logs"] = {**self._build.get("logs", {}), **logs}
@@ -129,7 +129,7 @@ class BuildRecord:
             self._build["exportedEnvironmentVariables"] = shown
 
     def enter(self, phase: str) -> None:
-        """Begin a phase; the one before has succeeded if it was not left."""
+        """Begin a phase. A previous phase that was not left has succeeded."""
         with _lock:
             if not self.complete:
                 self._close("SUCCEEDED")
@@ -140,9 +140,9 @@ class BuildRecord:
         """End the phase.
 
         Args:
-            status: CodeBuild's status, as of a build.
-            code: The error, such as COMMAND_EXECUTION_ERROR; empty without one.
-            message: The same in CodeBuild's own sentence.
+            status: The phase's status, in CodeBuild's words for a build.
+            code: The error code, such as COMMAND_EXECUTION_ERROR; empty without an error.
+            message: CodeBuild's message for the error.
         """
         with _lock:
             if not self.complete:
@@ -188,14 +188,14 @@ class Runner(Protocol):
     """Runs builds."""
 
     def start(self, record: BuildRecord) -> None:
-        """Run a build, now or when there is room for it; returns at once."""
+        """Run a build, now or when capacity is free. Returns at once."""
 
     def stop(self, build_id: str) -> None:
-        """End a build that was marked as stopped."""
+        """End a build that is marked as stopped."""
 
 
 class _Connected:
-    """The runner that is connected, if any."""
+    """The connected runner, if any."""
 
     runner: Runner | None = None
 
@@ -209,10 +209,10 @@ def wait_for_end(account: str, region: str, build_id: str, *, seconds: float) ->
     """Wait for the end of a build, in this process and without a request.
 
     Args:
-        account: Its account.
-        region: Its region.
+        account: The build's account.
+        region: The build's region.
         build_id: The id from StartBuild.
-        seconds: The longest wait.
+        seconds: The maximum wait in seconds.
 
     Returns:
         The build as the API shows it; None if it has not ended.
@@ -225,17 +225,17 @@ def wait_for_end(account: str, region: str, build_id: str, *, seconds: float) ->
 def finish_build(
     backend: CodeBuildBackend, build_id: str, *, status: str, phases: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Record how a build that runs elsewhere came out.
+    """Record the outcome of a build that runs elsewhere.
 
     Args:
-        backend: The CodeBuild of the build's account and region.
+        backend: The CodeBuild backend of the build's account and region.
         build_id: The id that StartBuild returned.
-        status: CodeBuild's word: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
+        status: CodeBuild's status: SUCCEEDED, FAILED, FAULT, TIMED_OUT or STOPPED.
         phases: The phases that ran, as the API shows them; may be empty.
 
     Raises:
-        LookupError: There is no such build.
-        ValueError: That is no status of a finished build.
+        LookupError: The build does not exist.
+        ValueError: The status is not one of a finished build.
     """
     if status not in _FINISHED:
         msg = f"a finished build is one of {', '.join(_FINISHED)}; {status!r} was given"
@@ -317,7 +317,7 @@ def _new_build(
 def _merged(
     declared: Iterable[Mapping[str, str]], overrides: Iterable[Mapping[str, str]]
 ) -> list[dict[str, str]]:
-    """The project's variables with the build's in their place, then the build's own."""
+    """Return the project's variables, overridden in place by the build's, then the build's others."""
     by_name = {variable["name"]: {"type": "PLAINTEXT", **variable} for variable in declared}
     by_name |= {variable["name"]: {"type": "PLAINTEXT", **variable} for variable in overrides}
     return list(by_name.values())

@@ -1,4 +1,4 @@
-"""CodeBuild's fleets of reserved machines, which moto does not have. A fleet is ACTIVE at once."""
+"""CodeBuild's fleets of reserved machines, which moto lacks. A new fleet is ACTIVE at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triton_aws.moto_gaps import patch
 
 
 def _fleets(backend: CodeBuildBackend) -> dict[str, dict[str, Any]]:
-    """The fleets of an account and region by ARN; they go when moto forgets the backend."""
+    """Return the fleets of an account and region by ARN. They disappear when moto discards the backend."""
     fleets: dict[str, dict[str, Any]] = backend.__dict__.setdefault("fleets", {})
     return fleets
 
@@ -48,7 +48,7 @@ def _create(self: CodeBuildResponse) -> ActionResult:
 
 
 def _update(self: CodeBuildResponse) -> ActionResult:
-    """Replace what the request names; a fleet keeps the rest."""
+    """Replace the properties in the request; the fleet keeps the others."""
     request = json.loads(self.body)
     fleet = _found(self.codebuild_backend, request.pop("arn"))
     fleet |= request | {"lastModified": unix_time()}

@@ -1,7 +1,7 @@
 """ECR: images of AWS's own registries.
 
-moto's gap: it looks into the account's own repositories, whichever registry is asked for. Here another
-registry has the images that `triton_aws.images` says it has.
+moto's gap: it searches the account's own repositories for any requested registry. Here `triton_aws.images`
+determines the images of other registries.
 """
 
 from __future__ import annotations

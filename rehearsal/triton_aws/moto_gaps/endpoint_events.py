@@ -1,7 +1,7 @@
 """The events that SageMaker sends about an endpoint: "SageMaker Endpoint State Change".
 
-The example in the documentation has a status in capitals, which differs from DescribeEndpoint's. Read on
-2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
+In the documentation's example the status is in capitals, unlike DescribeEndpoint's. Read on 2026-11-21:
+https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _DETAIL_TYPE = "SageMaker Endpoint State Change"
 
 
 def endpoint_changed(backend: Any, endpoint: Any, status: str) -> None:
-    """Send the event of an endpoint's new status; returns before what it starts is done.
+    """Send the event of an endpoint's new status. Returns before the event's targets are done.
 
     Args:
-        backend: The SageMaker that has the endpoint.
+        backend: The SageMaker backend that has the endpoint.
         endpoint: moto's endpoint.
-        status: The event's word for it: CREATING, IN_SERVICE, UPDATING, ROLLING_BACK or DELETING.
+        status: The event's status: CREATING, IN_SERVICE, UPDATING, ROLLING_BACK or DELETING.
     """
     publish_event(
         source="aws.sagemaker",
@@ -50,7 +50,7 @@ def endpoint_detail(endpoint: Any, status: str) -> dict[str, Any]:
 
 
 def in_milliseconds(value: Any) -> Any:
-    """A value with every time in it as the events have it."""
+    """Return a value with every time in the events' form."""
     if isinstance(value, datetime):
         return int(unix_time_millis(value))
     if isinstance(value, Mapping):

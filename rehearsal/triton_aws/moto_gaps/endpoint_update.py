@@ -1,9 +1,9 @@
 """The update of an endpoint to another configuration: in steps, watched by alarms, with rollback.
 
-It differs from AWS in two things. Instances start at once, or as fast as a host starts them. Waits are
+It differs from AWS in two ways. Instances start at once, or as fast as a host starts them. Waits are
 compressed, see `set_bake_scale`; DescribeEndpoint and the events show AWS's times.
 
-SageMaker's reasons of a rollback are not documented; the words here are ours.
+SageMaker's reasons for a rollback are not documented; the wording here is ours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from triton_aws.moto_gaps.events import publish_event
 BAKE_SCALE = 1 / 600
 """The default of `set_bake_scale`: ten minutes of waiting pass in one second."""
 
-# How often the alarms are looked at while nothing else happens, in seconds.
+# The interval, in seconds, at which the alarms are checked during waits.
 _POLL_S = 0.02
 
 _EVENT = "SageMaker Endpoint Deployment State Change"
@@ -50,18 +50,18 @@ def set_bake_scale(scale: float) -> None:
     """Set the length of a second of WaitIntervalInSeconds and TerminationWaitInSeconds.
 
     Args:
-        scale: Seconds. 1 waits as long as AWS does, 0 does not wait at all but still looks at the alarms.
+        scale: The length in seconds. 1 waits as long as AWS; 0 does not wait, but still checks the alarms.
     """
     _clock.scale = scale
 
 
 def attach(host: Host) -> None:
-    """Start new instances there from now on, before they take traffic."""
+    """From now on, start new instances on a host before they take traffic."""
     _hosts.append(host)
 
 
 def detach(host: Host) -> None:
-    """Forget a host."""
+    """Stop using a host."""
     if host in _hosts:
         _hosts.remove(host)
 
@@ -71,8 +71,8 @@ class Wanted:
     """The target state of an endpoint.
 
     Attributes:
-        config: The name of its configuration.
-        variants: Its variants as they are described when the update is done.
+        config: The name of the new configuration.
+        variants: The variants as described after the update.
         data_capture: The configuration's data capture, if any.
         deployment: The DeploymentConfig of the update.
     """
@@ -91,9 +91,9 @@ class EndpointUpdate:
     """One update of one endpoint.
 
     Args:
-        backend: The SageMaker that has it.
+        backend: The SageMaker backend that has the endpoint.
         endpoint: moto's endpoint.
-        wanted: Its target state.
+        wanted: The endpoint's target state.
     """
 
     def __init__(self, backend: Any, endpoint: Any, wanted: Wanted) -> None:
@@ -107,7 +107,7 @@ class EndpointUpdate:
         self._fired_before = self._firing()
 
     def start(self) -> None:
-        """Start; returns after the end if there is nothing to wait for."""
+        """Start the update. Without a host and waits, it has ended on return."""
         self._endpoint.endpoint_status = "Updating"
         endpoint_changed(self._backend, self._endpoint, "UPDATING")
         self._endpoint.failure_reason = None
@@ -117,7 +117,7 @@ class EndpointUpdate:
             self._run()
 
     def _planned(self) -> list[tuple[Step, ...]]:
-        """Return the steps, each with a part per variant; a variant with fewer steps stays at its last."""
+        """Return the steps, each with one part per variant. A variant with fewer steps stays at its last."""
         former = {variant["VariantName"]: _count(variant) for variant in self._before}
         plans = [
             steps(
@@ -150,7 +150,7 @@ class EndpointUpdate:
                     return
         except _UndoneError as undone:
             self._roll_back(str(undone))
-        except Exception as error:  # noqa: BLE001  it must not stay in progress for ever
+        except Exception as error:  # noqa: BLE001  the update must not stay in progress forever
             _log.exception("the update of the endpoint %s failed", self._endpoint.endpoint_name)
             self._roll_back(f"the embedded AWS failed: {error}")
         else:
@@ -176,7 +176,7 @@ class EndpointUpdate:
                 raise _UndoneError(msg)
 
     def _bake(self, row: Sequence[Step]) -> None:
-        """Wait; while a step bakes, watch the alarms."""
+        """Wait for a step's time. While the step bakes, watch the alarms."""
         until = time.monotonic() + max(step.wait_s for step in row) * _clock.scale
         while not self._gone:
             if any(step.status == BAKING for step in row):
@@ -201,12 +201,12 @@ class EndpointUpdate:
 
     @property
     def _gone(self) -> bool:
-        """True if the endpoint or the AWS is gone."""
+        """Return True if the endpoint or the embedded AWS is gone."""
         endpoint = self._endpoint
         return self._backend.endpoints.get(endpoint.endpoint_name) is not endpoint
 
     def _show(self, row: Sequence[Step]) -> None:
-        """Describe a step, then send its event."""
+        """Show a step in DescribeEndpoint, then send its event."""
         now = utcnow()
         kept = {v["VariantName"]: step.kept for v, step in zip(self._wanted.variants, row, strict=True)}
         self._endpoint.production_variants = [
@@ -225,14 +225,14 @@ class EndpointUpdate:
         self._send_event("UPDATING")
 
     def _finish(self) -> None:
-        """Take the target state. The status comes last, so that a waiting client finds the rest."""
+        """Set the target state. The status is set last, so that a waiting client finds the rest."""
         self._endpoint.endpoint_config_name = self._wanted.config
         self._endpoint.production_variants = list(self._wanted.variants)
         self._endpoint.data_capture_config = self._wanted.data_capture
         self._end()
 
     def _roll_back(self, reason: str) -> None:
-        """Return all traffic to the old instances at once, whatever RollbackMaximumBatchSize says."""
+        """Return all traffic to the old instances at once. RollbackMaximumBatchSize is ignored."""
         self._endpoint.endpoint_status = "RollingBack"
         endpoint_changed(self._backend, self._endpoint, "ROLLING_BACK")
         self._send_event("ROLLING_BACK")
@@ -252,7 +252,7 @@ class EndpointUpdate:
             host.refresh(self._endpoint.endpoint_name)
 
     def _send_event(self, status: str) -> None:
-        """Send the event, whose times are milliseconds."""
+        """Send the event. Its times are in milliseconds."""
         endpoint, pending = self._endpoint, self._endpoint.pending_deployment_summary
         detail = {**endpoint_detail(endpoint, status), "PendingDeploymentSummary": pending}
         if not holds("bake_announcement"):

@@ -1,12 +1,13 @@
-"""EventBridge: rules, patterns and the functions that they start.
+"""EventBridge: rules, patterns and the functions that they invoke.
 
 moto's gaps:
-- A rule has no function as its target: an event for one is an error. Here the function is started with the
-  event, if its resource policy lets EventBridge do so. On AWS a rule without that permission does nothing,
-  silently but for the metric FailedInvocations; here, too, but the log says so. Read on 2026-11-21:
+- A rule cannot have a function as its target: an event for one is an error. Here the event invokes the
+  function if its resource policy allows EventBridge to do so. On AWS a rule without this permission does
+  nothing; only the metric FailedInvocations shows it. Here such a rule does nothing either, but logs a
+  warning. Read on 2026-11-21:
   https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html
-- A pattern does not look into arrays of objects, and a disabled rule still works.
-- Services send it almost nothing. `publish_event` is for those that do here.
+- A pattern does not match inside arrays of objects, and a disabled rule still works.
+- Services send it almost no events. Those that do so here use `publish_event`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from triton_aws.moto_gaps import lambda_, patch
 _log = logging.getLogger(__name__)
 _moto_send = Rule.send_to_targets
 _FUNCTION = ":lambda:"
-# moto's own field, which no event on AWS has.
+# A field that moto adds. Events on AWS do not have it.
 _INTERNAL = "ingestion-time"
 
 
@@ -39,15 +40,15 @@ def publish_event(
     account: str,
     region: str,
 ) -> None:
-    """Hand a service's own event to the rules of the default event bus; returns before any target is done.
+    """Pass a service's event to the rules of the default event bus. Returns before any target is done.
 
     Args:
         source: The service, such as `aws.sagemaker`.
         detail_type: The kind of event, such as `SageMaker Endpoint State Change`.
-        detail: The event's own fields, as JSON has them.
-        resources: The ARNs of what it happened to.
-        account: The account in which it happened.
-        region: The region in which it happened.
+        detail: The event's own fields, in JSON types.
+        resources: The ARNs of the resources that the event concerns.
+        account: The account of the event.
+        region: The region of the event.
     """
     event: Any = {
         "version": "0",
@@ -76,7 +77,7 @@ def _matches_event(self: EventPattern, event: Any) -> bool:
 
 def _send_to_targets(self: Rule, original_event: Any, transform_input: bool = True) -> None:  # noqa: FBT001, FBT002 (moto's)
     if self.state != "ENABLED" or not self.event_pattern.get_pattern():
-        return  # a rule without a pattern has a schedule
+        return  # a rule without a pattern runs on a schedule
     if not self.event_pattern.matches_event(original_event):
         return
     event = {key: value for key, value in original_event.items() if key != _INTERNAL}
@@ -99,7 +100,7 @@ def _start(rule: Rule, function_arn: str, payload: bytes) -> None:
 
 
 def _time(event: Mapping[str, Any]) -> str:
-    """Return an event's time as a string; moto keeps seconds."""
+    """Return an event's time as a string; moto stores seconds."""
     when = event["time"]
     return when if isinstance(when, str) else iso_8601_datetime_without_milliseconds(utcfromtimestamp(when))
 

@@ -1,7 +1,7 @@
 """AWS's own managed policies, such as AdministratorAccess.
 
-moto's gap: it has none of them, or with a setting builds all of them whenever it is emptied, which takes a
-second. Here each is built when something asks for it.
+moto's gap: it either has none of them or, with a setting, builds all of them at each reset, which takes a
+second. Here each policy is built on its first request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _declared() -> dict[str, Any]:
 
 
 def _ensure(backend: IAMBackend, arn: str) -> None:
-    """Build the policy if the ARN is that of one of AWS's and moto does not have it yet."""
+    """Build a policy if its ARN is that of an AWS managed policy and moto does not have it yet."""
     _, _, resource = arn.partition(":iam::aws:policy/")
     name = resource.rsplit("/", 1)[-1]
     if arn in backend.managed_policies or name not in _declared():

@@ -1,12 +1,12 @@
 """Lambda functions.
 
 moto's gaps:
-- It runs a function in Docker, or not at all. Here its code runs on this machine, with any answer, error and
-  log that it has; `triton_aws.functions.runner` says what differs from Lambda. Only Python runs.
+- It runs a function in Docker or not at all. Here the code runs on this machine, with its real answers,
+  errors and logs; `triton_aws.functions.runner` lists the differences from Lambda. Only Python is supported.
 - An asynchronous call answers when it is done. Here it answers at once.
-- A function forgets where it logs, and an update leaves several settings as they were; so does a second
-  PutFunctionEventInvokeConfig.
-- A function's permissions are kept and not looked at. `allows` looks at those for services.
+- A function's logging configuration is lost. An update does not change several settings, and neither does a
+  second PutFunctionEventInvokeConfig.
+- A function's permissions are stored but never checked. `allows` checks those of services.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _moto_update = LambdaFunction.update_configuration
 _moto_put_invoke_config = LambdaBackend.put_function_event_invoke_config
 
 _LOG_TAIL_BYTES = 4096
-# Settings that moto's update leaves alone, by the attribute that keeps each.
+# Settings that moto's update ignores, by the attribute that stores each.
 _UPDATED = {
     "LoggingConfig": "logging_config",
     "KMSKeyArn": "kms_key_arn",
@@ -60,25 +60,25 @@ def start(
     """Invoke a function asynchronously.
 
     Args:
-        function_arn: Its ARN.
-        event: The event, as JSON.
-        trace: The trace header of the call; empty for a call that no function made.
-        on_end: Called with the last outcome when neither it nor any function that it invoked runs.
+        function_arn: The function's ARN.
+        event: The event as JSON.
+        trace: The trace header of the call; empty for a call that does not come from a function.
+        on_end: Called with the last outcome once the function and all functions that it invoked have ended.
 
     Raises:
-        UnknownFunctionException: There is no such function.
+        UnknownFunctionException: The function does not exist.
     """
     function = _called(_found(function_arn), [])
     _functions().start(function, event, trace=trace, on_end=on_end)
 
 
 def allows(function_arn: str, *, service: str, source_arn: str) -> bool:
-    """Return whether a function exists and its resource policy lets a service invoke it for a source.
+    """Return True if a function exists and its resource policy lets a service invoke it for a source.
 
     Args:
-        function_arn: The function.
+        function_arn: The function's ARN.
         service: The service's principal, such as `events.amazonaws.com`.
-        source_arn: The resource that it acts for, such as a rule.
+        source_arn: The resource for which the service acts, such as a rule.
     """
     try:
         found = _found(function_arn)
@@ -101,7 +101,7 @@ def _permits(statement: Mapping[str, Any], service: str, context: Mapping[str, s
 
 
 def _holds(operator: str, pattern: str, value: str | None) -> bool:
-    """Return whether a condition holds; an unsupported one does not."""
+    """Return True if a condition holds; an unsupported one does not."""
     if value is None:
         return False
     if operator in ("ArnLike", "ArnEquals", "StringLike"):
@@ -110,20 +110,20 @@ def _holds(operator: str, pattern: str, value: str | None) -> bool:
 
 
 def _found(function_arn: str) -> Any:
-    # Any: moto's functions take the fields below only at run time.
+    # Any: moto's functions get the fields below only at run time.
     _, _, _, region, account, *_ = function_arn.split(":")
     return get_backend(account, region).get_function(function_arn)
 
 
 def _functions() -> Functions:
     if _Running.functions is None:
-        msg = "functions run while an EmbeddedAws is open"
+        msg = "functions can only run while an EmbeddedAws is open"
         raise RuntimeError(msg)
     return _Running.functions
 
 
 def _called(found: Any, tail: list[str]) -> Function:
-    """Return a function for one call; its log lines are added to the tail too."""
+    """Return a function for one call. Its log lines are also added to the tail."""
     if not str(found.run_time).startswith("python"):
         msg = f"the embedded AWS runs functions in Python only; {found.function_name} is for {found.run_time}"
         raise LambdaClientError("InvalidRuntimeException", msg)
@@ -135,7 +135,7 @@ def _called(found: Any, tail: list[str]) -> Function:
 
     def log(line: str) -> None:
         tail.append(line)
-        # A stack that is being deleted may have taken the group by now.
+        # The deletion of a stack may already have removed the group.
         if group in logs.groups:
             event = {"timestamp": int(unix_time_millis()), "message": line}
             logs.put_log_events(group, stream, [event])

@@ -1,6 +1,6 @@
 """CloudWatch Logs.
 
-moto's gap: PutMetricFilter adds a second filter of a name instead of replacing the first.
+moto's gap: PutMetricFilter adds a second filter with the same name instead of replacing the first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The parts of moto that this package depends on without moto's promise to keep them.
+"""The internals of moto that this package depends on. moto does not promise to keep them.
 
-Written for moto 5.2.5. When moto changes one of them, look at its change and at the module that uses it.
+The list is for moto 5.2.5. When moto changes one of them, check its change and the module that uses it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 MOTO = "5.2.5"
-"""The version of moto that this list was made for."""
+"""The version of moto that this list is for."""
 
 _EXEC = "moto.stepfunctions.parser.asl.component.state.exec"
 
@@ -138,4 +138,4 @@ CALLED: Members = MappingProxyType(
         ),
     }
 )
-"""Private methods that are called and not replaced."""
+"""Private methods that are called, but not replaced."""

@@ -1,6 +1,6 @@
 """SageMaker's refusals of multi-model Models and their variants.
 
-Their words are those of public records if there is one, and otherwise ours.
+The messages are those of public records if available, and otherwise ours.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from moto.sagemaker.exceptions import ValidationError
 from triton_aws.assumptions import holds
 from triton_aws.images import images
 
-# Families with a disk of their own, and those with a GPU that AWS lists for multi-model endpoints.
+# Families with a local disk, and GPU families that AWS lists for multi-model endpoints.
 _LOCAL_DISK = ("g4dn", "g5", "g6", "g6e", "p4d", "p5")
 _LISTED_GPUS = ("g4dn", "g5", "p2", "p3")
-_GPUS = frozenset("gp")  # what the names of families with a GPU begin with
+_GPUS = frozenset("gp")  # the first letters of families with a GPU
 
 
 def refuse_empty_prefix(request: Mapping[str, Any], backend: Any) -> None:
-    """Refuse a multi-model Model on a prefix without an object, if CreateModel is assumed to."""
+    """Refuse a multi-model Model on a prefix without an object, if CreateModel is assumed to do so."""
     if holds("model_on_empty_prefix"):
         return
     containers = (request.get("PrimaryContainer"), *request.get("Containers", ()))
@@ -62,7 +62,7 @@ def refuse_host(variants: Sequence[Mapping[str, Any]], backend: Any) -> None:
 
 
 def refusal_to_start(variants: Sequence[Mapping[str, Any]], backend: Any) -> str:
-    """Return why an endpoint does not start; empty if it starts."""
+    """Return the reason why an endpoint does not start; an empty string if it starts."""
     for each in variants:
         with_gpu = _family(each.get("InstanceType", ""))[:1] in _GPUS
         used = (str(found.get("Image", "")) for found in _containers(each, backend))

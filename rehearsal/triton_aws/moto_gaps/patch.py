@@ -1,4 +1,4 @@
-"""Changes to the classes and modules of moto, which fail as soon as moto itself changes there."""
+"""Changes to moto's classes and modules. They fail as soon as moto itself changes there."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def replace(target: Any, **members: object) -> None:
     """Replace members of moto.
 
     Raises:
-        MotoChangedError: moto has no such member any more.
+        MotoChangedError: moto no longer has such a member.
     """
     for name, member in members.items():
         if not hasattr(target, name):
-            raise _changed(target, f"has no {name} any more, which is to be replaced")
+            raise _changed(target, f"no longer has {name}, which this package replaces")
         _set(target, name, member)
 
 
@@ -28,11 +28,11 @@ def add(target: Any, **members: object) -> None:
     """Add members that moto lacks. Adding the same member a second time has no effect.
 
     Raises:
-        MotoChangedError: moto has such a member now, so that ours may no longer be needed.
+        MotoChangedError: moto now has such a member, so ours may no longer be needed.
     """
     for name, member in members.items():
         if getattr(target, name, member) is not member:
-            raise _changed(target, f"has {name} now, which was to be added")
+            raise _changed(target, f"now has {name}, which this package adds")
         _set(target, name, member)
 
 

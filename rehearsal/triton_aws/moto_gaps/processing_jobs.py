@@ -2,11 +2,11 @@
 
 moto's gaps:
 - A job is Completed at once, and nothing runs. Here the connected runner runs it, and it is InProgress until
-  then. Describing it waits until it ends, for at most 40 seconds.
-- Stopping a job, and its time limit, end nothing. Here both end what runs, and the job is Stopped.
-- Environment and ProcessingResources are forgotten.
-- DeleteProcessingJob is not there.
-- A second job of the same name takes the place of the first. AWS refuses.
+  it ends. A DescribeProcessingJob waits for the end, for at most 40 seconds.
+- StopProcessingJob and the time limit have no effect. Here both end the run, and the job is Stopped.
+- Environment and ProcessingResources are lost.
+- It lacks DeleteProcessingJob.
+- A second job with the same name replaces the first. AWS refuses it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from moto.sagemaker.responses import SageMakerResponse
 from triton_aws.moto_gaps import patch
 
 Runner = Callable[[Mapping[str, Any], threading.Event], str | None]
-"""Runs the job of a CreateProcessingJob request, until the event is set; returns why it failed, or None."""
+"""Runs the job of a CreateProcessingJob request until the event is set. Returns a failure reason or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """A job that is run, and what ends it."""
+    """A running job, and the event that stops it."""
 
     thread: threading.Thread
     stop: threading.Event
 
 
-_LONGEST_LOOK_S = 40.0  # botocore gives up on an answer after 60
-_LONGEST_RUN_S = 86400.0  # of a request without StoppingCondition
+_LONGEST_LOOK_S = 40.0  # botocore stops waiting for an answer after 60
+_LONGEST_RUN_S = 86400.0  # for a request without StoppingCondition
 _runner: Runner | None = None
 _running: dict[str, _Running] = {}
 _moto_create = SageMakerResponse.create_processing_job
@@ -49,8 +49,8 @@ _moto_stop = SageMakerResponse.stop_processing_job
 
 @contextlib.contextmanager
 def hosted(runner: Runner) -> Iterator[None]:
-    """Run jobs with this runner; leaving stops those that still run."""
-    global _runner  # noqa: PLW0603 -- moto keeps what it has for the process
+    """Run jobs with this runner; the end of the `with` stops those that still run."""
+    global _runner  # noqa: PLW0603 -- moto's state is per process too
     _runner = runner
     try:
         yield
@@ -89,7 +89,7 @@ def _run(runner: Runner, request: Mapping[str, Any], job: FakeProcessingJob, sto
     limit.start()
     try:
         failure = runner(request, stop)
-    except Exception as error:  # noqa: BLE001 -- a job that cannot be run is a job that failed
+    except Exception as error:  # noqa: BLE001 -- a job that cannot be run has failed
         failure = f"InternalServerError: {error}"
     finally:
         limit.cancel()
@@ -113,7 +113,7 @@ def _describe(self: SageMakerResponse) -> ActionResult:
 
 def _stop(self: SageMakerResponse) -> ActionResult:
     running = _running.get(self._get_param("ProcessingJobName"))
-    if running is None:  # nothing runs it
+    if running is None:  # without a runner
         result: ActionResult = _moto_stop(self)
         return result
     running.stop.set()

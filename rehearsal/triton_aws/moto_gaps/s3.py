@@ -1,15 +1,15 @@
 """S3's conditional writes and bucket policies.
 
 moto's gaps:
-- A statement whose condition does not hold denies. In AWS it says nothing, so the usual policy that denies
-  everything without TLS would lock everybody out here.
-- Logging to a bucket is refused until that bucket's policy allows it. AWS looks at the policy when it
-  delivers: the policy that the CDK writes names the logged bucket, and so can only come after it.
-- It looks at a condition such as If-None-Match and then writes, with time for another writer in between. In
-  AWS exactly one of several conditional writers wins.
-- It keeps the SHA-256 that a request states, and compares it with nothing.
+- A Deny statement applies even if its condition does not hold. In AWS it then has no effect. The usual policy
+  that denies everything without TLS would lock everybody out here.
+- Logging to a bucket is refused until that bucket's policy allows it. AWS checks the policy on delivery: the
+  policy that the CDK writes names the logged bucket, so it can only be created after that bucket.
+- It checks a condition such as If-None-Match and then writes: another writer may come in between. In AWS
+  exactly one of several conditional writers wins.
+- It stores the SHA-256 of a request without comparing it to the content.
 - HeadBucket answers every caller. Here a role that may not list the bucket gets 403, with the region in a
-  header; other permissions are enforced nowhere.
+  header. Other permissions are not enforced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from triton_aws.assumptions import holds
 from triton_aws.moto_gaps import patch
 from triton_aws.moto_gaps.callers import assumed_role
 
-# The loopback connection stands for the TLS connection that a client of AWS has.
+# The loopback connection counts as TLS, which a client of AWS uses.
 _HOLDS = {"Bool": {"aws:SecureTransport": "true"}}
 
 
@@ -45,7 +45,7 @@ _LISTS = {"s3:ListBucket", "s3:List*", "s3:*", "*"}
 
 
 class _BadDigestError(S3ClientError):
-    code = 400  # type: ignore[assignment]  # as moto's own errors have it
+    code = 400  # type: ignore[assignment]  # as in moto's own errors
 
     def __init__(self) -> None:
         super().__init__("BadDigest", "The SHA256 you specified did not match the calculated checksum.")
@@ -94,7 +94,7 @@ def _head_bucket(self: S3Response) -> Any:
 
 
 def _may_list(response: S3Response) -> bool:
-    """Return whether the caller may list its bucket: all but roles whose policies do not allow it."""
+    """Return True if the caller may list the bucket: anyone but a role whose policies do not allow it."""
     role = assumed_role(response.headers, response.current_account, response.partition)
     if role is None:
         return True
@@ -109,9 +109,9 @@ def _allows_listing(statement: Mapping[str, Any]) -> bool:
 
 
 def _get_permission(self: FakeBucket, action: str, resource: str) -> PermissionResult:
-    """Return the policy's effect on an action, by the statements whose conditions hold.
+    """Return the policy's effect on an action, based on the statements whose conditions hold.
 
-    Of the conditions only TLS is evaluated: a statement with any other says nothing here.
+    Only conditions on TLS are evaluated. A statement with any other condition has no effect here.
     """
     if self.policy is None:
         return PermissionResult.NEUTRAL

@@ -1,17 +1,16 @@
 """SageMaker's models, endpoint configurations and endpoints.
 
 moto's gaps:
-- Its list of instance types ends years ago. botocore's own model of the API has today's.
-- Describing a model or an endpoint configuration shows only some of what it was created with.
-- UpdateEndpoint is not there. AWS refuses an update that changes the instance type of a variant which is
-  registered with Application Auto Scaling, or removes it; so it does here. Read on 2026-11-21:
-  https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
-- Nothing takes time. Here an update does, where its DeploymentConfig waits: see `endpoint_update`. AWS
-  refuses to update, scale or delete an endpoint meanwhile.
-- A second endpoint, model or configuration of the same name takes the place of the first. AWS refuses.
+- Its list of instance types is years old. botocore's model of the API has the current ones.
+- The description of a model or an endpoint configuration shows only some of its properties.
+- It lacks UpdateEndpoint. If a variant is registered with Application Auto Scaling, AWS refuses an update
+  that changes the variant's instance type or removes the variant, and so does this UpdateEndpoint. Read on
+  2026-11-21: https://docs.aws.amazon.com/sagemaker/latest/dg/endpoint-scaling-update.html
+- Nothing takes time. Here an update does if its DeploymentConfig waits: see `endpoint_update`. Meanwhile AWS
+  refuses to update, scale or delete the endpoint.
+- A second endpoint, model or configuration with the same name replaces the first. AWS refuses it.
 - A variant without a weight has none; AWS's default is 1.
-- It refuses nothing of what SageMaker refuses, or may refuse, about multi-model Models and their variants:
-  see `multi_model`.
+- It lacks all refusals, certain or assumed, of multi-model Models and their variants: see `multi_model`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ from triton_aws.moto_gaps import multi_model, patch
 from triton_aws.moto_gaps.endpoint_events import endpoint_changed
 from triton_aws.moto_gaps.endpoint_update import EndpointUpdate, Wanted
 
-# The parts of a variant that an update can keep: its type in the API, and the fields of a described variant.
+# The parts of a variant that an update can retain, by their type in the API, with the fields of a described
+# variant.
 _RETAINABLE = {
     "DesiredInstanceCount": ("CurrentInstanceCount", "DesiredInstanceCount"),
     "DesiredWeight": ("CurrentWeight", "DesiredWeight"),
@@ -48,7 +48,7 @@ _moto_delete_endpoint = SageMakerModelBackend.delete_endpoint
 
 @cache
 def instance_types() -> frozenset[str]:
-    """Every instance type that an endpoint's variant can name, from botocore's model of the API."""
+    """Return every instance type that an endpoint's variant can have, from botocore's model of the API."""
     shape: Any = get_service_model("sagemaker").shape_for("ProductionVariantInstanceType")
     return frozenset(shape.enum)
 
@@ -70,7 +70,7 @@ def _request(response: SageMakerResponse) -> dict[str, Any]:
 
 
 def _backend(response: SageMakerResponse) -> Any:
-    # Any: moto asks for more than the API does, and its resources take the fields below only at run time.
+    # Any: moto requires more than the API, and its resources get the fields below only at run time.
     return response.sagemaker_backend
 
 
@@ -168,7 +168,7 @@ def _create_endpoint(self: SageMakerResponse) -> ActionResult:
 
 
 def _log(backend: Any, endpoint_name: str) -> None:
-    """Let the host's agent log to an existing group, if it does not create one."""
+    """Log as the host's agent, to an existing group, if the agent is assumed not to create one."""
     logs: Any = logs_backends[backend.account_id][backend.region_name]
     group = f"{_LOG_GROUPS}{endpoint_name}"
     if group in logs.groups and not holds("log_agent_creates_group"):
@@ -176,9 +176,9 @@ def _log(backend: Any, endpoint_name: str) -> None:
 
 
 def _update_endpoint(self: SageMakerResponse) -> ActionResult:
-    """Move an endpoint to another configuration, with what the request retains of the live variants.
+    """Move an endpoint to another configuration, and retain the requested properties of its live variants.
 
-    Where it has that configuration already there is nothing to move, and only the rest of the request counts.
+    If the endpoint already has this configuration, only the rest of the request takes effect.
     """
     request, backend = _request(self), _backend(self)
     name = request["EndpointName"]
@@ -247,7 +247,7 @@ def _delete_endpoint(self: SageMakerModelBackend, endpoint_name: str) -> None:
 
 
 def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
-    """Refuse what AWS refuses: its documentation says what, but not in which words."""
+    """Refuse forbidden changes of a scaled variant. AWS documents the refusal, but not its wording."""
     before = {variant["VariantName"]: _type(variant) for variant in _running(backend, endpoint)}
     after = {variant["VariantName"]: _type(variant) for variant in config.production_variants}
     scaled = _scaled_variants(backend, endpoint.endpoint_name)
@@ -262,7 +262,7 @@ def _refuse_change_of_scaled(backend: Any, endpoint: Any, config: Any) -> None:
 
 
 def _running(backend: Any, endpoint: Any) -> list[dict[str, Any]]:
-    """The variants of the configuration that an endpoint runs on; a deleted one no longer says."""
+    """Return the variants of an endpoint's configuration; none if the configuration is deleted."""
     config = backend.endpoint_configs.get(endpoint.endpoint_config_name)
     variants: list[dict[str, Any]] = config.production_variants if config else []
     return variants
@@ -280,7 +280,7 @@ def _scaled_variants(backend: Any, endpoint_name: str) -> set[str]:
 
 
 def _retain(variants: list[dict[str, Any]], live: list[dict[str, Any]], excluded: set[str]) -> None:
-    """Keep the live counts and weights of the variants that stay, but for the excluded properties."""
+    """Keep the live counts and weights of the variants that stay, except for the excluded properties."""
     former = {variant["VariantName"]: variant for variant in live}
     for variant in variants:
         for kind, fields in _RETAINABLE.items():
@@ -290,7 +290,7 @@ def _retain(variants: list[dict[str, Any]], live: list[dict[str, Any]], excluded
 
 
 def _with_type(variant: dict[str, Any]) -> dict[str, Any]:
-    """A variant as moto takes it: with the type of its first pool, where it has pools."""
+    """Return a variant in moto's form: a variant with pools gets the instance type of the first one."""
     pools = variant.get("InstancePools")
     return {**variant, "InstanceType": pools[0]["InstanceType"]} if pools else variant
 

@@ -1,7 +1,8 @@
 """Service Quotas of SageMaker and CodeBuild.
 
-moto's gaps: it has the quotas of VPC alone, and no GetAWSDefaultServiceQuota. The names are those of AWS's
-documents. Codes of SageMaker's are in none: here they are made from the names. The values are ours.
+moto's gaps: it only has the quotas of VPC, and lacks GetAWSDefaultServiceQuota. The names are those in AWS's
+documentation. It does not show the codes of SageMaker's quotas: here they are derived from the names. The
+values are ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The boto3 session that moto itself uses, for names of regions and services.
+"""The boto3 session that moto itself uses to list regions and services.
 
-moto's gap: it makes that session from the caller's AWS configuration, here and there and late, and fails
-where that names a profile that does not exist. An embedded AWS has nothing to do with the caller's profiles.
+moto's gap: it creates this session from the caller's AWS configuration, in several places and late. It fails
+if the configuration names a profile that does not exist. An embedded AWS must not depend on the caller's
+profiles.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 
 @contextmanager
 def without_profile() -> Iterator[None]:
-    """Take the caller's profile out of this process's environment for as long as moto is being imported."""
+    """Remove the caller's profile from this process's environment while moto is imported."""
     kept = {name: os.environ.pop(name) for name in _PROFILES if name in os.environ}
     try:
         yield
@@ -28,11 +29,11 @@ def without_profile() -> Iterator[None]:
 
 
 def install() -> None:
-    """Close the gap; to be called without a profile in the environment."""
+    """Close the gap. The environment must not name a profile."""
     import moto.core.utils
     from moto.core.base_backend import AccountSpecificBackend
 
     session = boto3.Session()
-    # It is kept from its first call on.
+    # The first call caches the session.
     AccountSpecificBackend.get_session()
     patch.replace(moto.core.utils, Session=lambda: session)

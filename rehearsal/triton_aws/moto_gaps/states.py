@@ -1,15 +1,15 @@
-"""Step Functions: what moto's interpreter of state machines lacks.
+"""Step Functions: the features that moto's interpreter of state machines lacks.
 
 moto's gaps:
-- Its tasks call the service at another address than this, with whatever AWS configuration the caller has.
-- It has no tasks of CodeBuild; `states_codebuild` adds them. `states_map` patches the Distributed Map.
-- It does not write a JSON object as the body of an S3 object, or read one, and has another name for an
-  error of S3 than AWS.
-- It takes a ToleratedFailurePercentage with a fraction only.
-- What goes on when its server is closed goes on for ever.
+- Its tasks call services at another address, with the caller's AWS configuration.
+- It lacks tasks of CodeBuild; `states_codebuild` adds them. `states_map` patches the Distributed Map.
+- It neither writes a JSON object as the body of an S3 object nor reads one, and its name for an error of S3
+  differs from AWS's.
+- It only accepts a ToleratedFailurePercentage with a fraction.
+- Executions that run when its server is closed never end.
 
-What it does not have and what is not added either, a definition cannot use here: JSONata and variables, an
-ItemBatcher, a WriterConfig. CreateStateMachine refuses the last two, and the others fail where they are used.
+Some features stay unsupported: JSONata, variables, an ItemBatcher and a WriterConfig. CreateStateMachine
+refuses the last two; the others fail on use.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from triton_aws.moto_gaps import patch
 from triton_aws.moto_gaps.states_codebuild import CodeBuildTask
 
 Clients = Callable[[str, str], Any]
-"""Makes a client of a service in a region."""
+"""Returns the client of a service in a region."""
 
 _PERCENTAGE = "ToleratedFailurePercentage"
 _JOIN_S = 5.0
-# How Step Functions writes a service in the names of its errors, where an ARN has it otherwise.
+# Service names in Step Functions' error names, where they differ from those in ARNs.
 _ERROR_NAMES = {"s3": "S3"}
 
 _WAITS_FOR_BUILDS = "codebuild:startBuild.sync"
@@ -60,18 +60,18 @@ class _NotAuthorizedError(AWSError):
 
 
 class _Embedded:
-    """The embedded AWS that is open."""
+    """The open embedded AWS."""
 
     clients: Clients | None = None
 
 
 class _Boto3:
-    """Stands for the module where moto makes the clients of its tasks."""
+    """Replaces boto3 in the module where moto creates the clients of its tasks."""
 
     @staticmethod
     def client(*, service_name: str, region_name: str, **_others: Any) -> Any:
         if _Embedded.clients is None:
-            msg = "state machines run while an EmbeddedAws is open"
+            msg = "state machines can only run while an EmbeddedAws is open"
             raise RuntimeError(msg)
         return _Embedded.clients(service_name, region_name)
 
@@ -94,7 +94,7 @@ def _end_executions() -> None:
                         environment.set_stop(stop_date=utcnow(), cause=None, error=None)
     deadline = time.monotonic() + _JOIN_S
     for thread in list(TMP_THREADS):
-        # One that sleeps before it tries again ends with this process.
+        # An execution that sleeps before a retry ends with this process.
         thread.join(max(0.0, deadline - time.monotonic()))
     TMP_THREADS.clear()
 
@@ -104,7 +104,7 @@ def _parse(definition: str) -> Any:
     try:
         document = json.loads(definition)
     except ValueError:
-        return _moto_parse(definition)  # which says what is wrong with it
+        return _moto_parse(definition)  # reports the error
     return _moto_parse(json.dumps(_with_fractions(document)))
 
 
@@ -124,7 +124,7 @@ def _service(service_name: str) -> Any:
 
 
 def _call(self: StateTaskServiceAwsSdk, env: Environment, **arguments: Any) -> None:
-    """Call an operation as Step Functions does: objects become text, and what is read of one does."""
+    """Call an operation as Step Functions does: objects in the request and read bodies become strings."""
     runtime, parameters = arguments["resource_runtime_part"], arguments["normalised_parameters"]
     client = boto_client.boto_client_for(service=self._get_boto_service_name(), region=runtime.region)
     operation = self._get_boto_service_action()
@@ -144,7 +144,7 @@ def _error_name(service_name: str) -> str:
 
 
 def _exception_name(norm_service_name: str, ex: Exception) -> str:
-    """The name of an error: the service's, and its own with Exception at its end."""
+    """Return the name of an error: the service's name, then the error's own, which ends in Exception."""
     code = ex.response["Error"]["Code"] if isinstance(ex, ClientError) else type(ex).__name__
     return f"{norm_service_name}.{code.removesuffix('Exception')}Exception"
 
@@ -167,5 +167,5 @@ def install() -> None:
         _normalise_service_error_name=staticmethod(_error_name),
         _normalise_exception_name=staticmethod(_exception_name),
     )
-    # The interpreter logs every failed state in full; the execution's history has it too.
+    # The interpreter logs every failed state in full, but the execution's history already shows it.
     logging.getLogger("moto.stepfunctions").setLevel(logging.CRITICAL)

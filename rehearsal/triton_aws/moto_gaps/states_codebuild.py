@@ -1,8 +1,8 @@
-"""CodeBuild as a task of a state machine: `codebuild:startBuild`, and with `.sync` until the build ends.
+"""CodeBuild tasks of a state machine: `codebuild:startBuild`, and with `.sync` a wait for the build's end.
 
-Parameters and results are in PascalCase where CodeBuild's own are in camelCase. A build that does not succeed
-fails the task with States.TaskFailed, and the build is the cause. A task that is ended before its build
-has it stopped. Read on 2026-11-21:
+Parameters and results are in PascalCase, CodeBuild's own in camelCase. A build that does not succeed fails
+the task with States.TaskFailed, and the build is the cause. A task that is ended before its build stops the
+build. Read on 2026-11-21:
 https://docs.aws.amazon.com/step-functions/latest/dg/connect-codebuild.html
 """
 
@@ -31,11 +31,11 @@ from moto.stepfunctions.parser.asl.utils.boto_client import boto_client_for
 
 from triton_aws.moto_gaps.codebuild_builds import wait_for_end
 
-# What of the service a task can do here, and whether it can wait for it.
+# The supported operations, and the ways in which a task can wait for each.
 _OPERATIONS = {"startBuild": (None, ResourceCondition.Sync), "stopBuild": (None,)}
 _TIMES = ("startTime", "endTime")
 
-# How long a task that was ended may not notice it.
+# The interval, in seconds, at which a task checks if it was ended.
 _LOOK_S = 0.2
 
 
@@ -120,9 +120,9 @@ class CodeBuildTask(state_task_service_callback.StateTaskServiceCallback):
 
 
 def _renamed(value: Any, case: Any) -> Any:
-    """A request or an answer with the first letter of every name in another case.
+    """Return a request or an answer with the case of every name's first letter changed.
 
-    CodeBuild's requests and answers have no map with names of a user.
+    No map in CodeBuild's requests and answers has names chosen by a user.
     """
     if isinstance(value, list):
         return [_renamed(item, case) for item in value]
@@ -135,5 +135,5 @@ def _renamed(value: Any, case: Any) -> Any:
 
 
 def _milliseconds(moment: Any) -> int:
-    """A time as Step Functions has it in JSON, from the SDK's or from the seconds that are kept here."""
+    """Return a time in Step Functions' JSON form, from the SDK's time or from seconds."""
     return int((moment.timestamp() if isinstance(moment, datetime) else moment) * 1000)

@@ -1,13 +1,13 @@
 """Step Functions' Distributed Map.
 
 moto's gaps:
-- The map succeeds however many children fail: its tolerance is ignored.
-- A child has its parent's name, and takes a call more of Python's stack for each one before it.
-- An object that cannot be read fails the execution with States.Runtime, and not the map with an error of its
-  own.
-- A ResultWriter writes a list of no files.
+- The map succeeds even if children fail: its tolerance is ignored.
+- A child has its parent's name, and each child needs one more level of Python's stack than the one before.
+- An object that cannot be read fails the execution with States.Runtime, instead of the map with an error of
+  its own.
+- A ResultWriter writes an empty list of files.
 
-Of a ResultWriter, read on 2026-11-21:
+Source for a ResultWriter, read on 2026-11-21:
 https://docs.aws.amazon.com/step-functions/latest/dg/input-output-resultwriter.html
 """
 
@@ -45,11 +45,11 @@ from triton_aws.moto_gaps import patch
 
 _Component = distributed_iteration_component.DistributedIterationComponent
 _S3Writer = resource_eval_s3.ResourceEvalS3
-# What a Distributed Map runs at a time where it does not say; AWS runs 10 000.
+# The default number of children that run at the same time; on AWS it is 10 000.
 _AT_MOST = 40
 _SUCCEEDED, _FAILED, _ABORTED, _TIMED_OUT = "SUCCEEDED", "FAILED", "ABORTED", "TIMED_OUT"
 _PENDING = "PENDING"
-# The files of a ResultWriter, and the children that each lists.
+# The files of a ResultWriter, with the status of the children that each lists.
 _FILES = {_FAILED: (_FAILED, _ABORTED, _TIMED_OUT), _PENDING: (_PENDING,), _SUCCEEDED: (_SUCCEEDED,)}
 
 
@@ -59,8 +59,8 @@ class _MapRun:
     Args:
         component: The part of the state machine that each child runs.
         env: The environment of the map's state.
-        asked: The state's items, selector and tolerance.
-        items: The items.
+        asked: moto's evaluated input of the state, with its selector and tolerance.
+        items: The items, one per child.
     """
 
     def __init__(self, component: Any, env: Environment, asked: Any, items: Sequence[Any]) -> None:
@@ -76,7 +76,7 @@ class _MapRun:
         self.exceeded = False
 
     def run(self) -> list[Any]:
-        """Run every child, unless too many fail; what each returned, None for one that failed."""
+        """Run every child, unless too many fail. Returns each child's result; None for one that failed."""
         for counter in self._counters:
             counter.total.count(self._total)
             counter.pending.count(self._total)
@@ -107,11 +107,11 @@ class _MapRun:
         child = self.children[index]
         child["StartDate"] = iso_8601_datetime_with_milliseconds(utcnow())
         try:
-            frame.event_manager = EventManager()  # a child has a history of its own
+            frame.event_manager = EventManager()  # each child has its own history
             self._prepare(frame, child, index, item)
             self._program.eval(frame)
             self._note(frame, child)
-        except Exception as error:  # noqa: BLE001 -- whatever it is, it is why this child failed
+        except Exception as error:  # noqa: BLE001 -- any exception is the cause of this child's failure
             child |= {"Status": _FAILED, "Error": "States.Runtime", "Cause": str(error)}
         finally:
             self._env.delete_frame(frame)
@@ -123,7 +123,7 @@ class _MapRun:
             self._look_at_tolerance()
 
     def _prepare(self, frame: Environment, child: dict[str, Any], index: int, item: Any) -> None:
-        """Give a child its input, made of the item by the map's selector, and a name of its own."""
+        """Give a child its own name and its input, which the map's selector creates from the item."""
         parent_input = self._env.states.get_input()
         context = frame.states.context_object.context_object_data
         context["Map"] = MapData(Item=ItemData(Index=index, Value=item))
@@ -155,7 +155,7 @@ class _MapRun:
             child["Status"] = _TIMED_OUT if isinstance(state, ProgramTimedOut) else _ABORTED
 
     def _look_at_tolerance(self) -> None:
-        """Begin no more children once more failed than the map tolerates; end those that run."""
+        """If more children have failed than the map tolerates, end the running ones and start no more."""
         count, percentage = self._asked.tolerated_failure_count, self._asked.tolerated_failure_percentage
         failed = sum(child["Status"] in (_FAILED, _TIMED_OUT) for child in self.children)
         too_many = bool(count) and failed > count
@@ -199,7 +199,7 @@ def _run(component: Any, env: Environment, asked: Any) -> list[Any]:
 
 
 def _items(env: Environment, asked: Any) -> Sequence[Any]:
-    """The map's items, read where they are."""
+    """Return the map's items, read from their source."""
     if not asked.item_reader:
         return list(asked.input_items)
     try:
@@ -230,7 +230,7 @@ def _event(env: Environment, kind: HistoryEventType, **details: Any) -> None:
 
 
 def _write_results(env: Environment, resource_runtime_part: Any, state_credentials: Any) -> None:
-    """Write how each child came out, a file for each outcome, and a list of those files."""
+    """Write the outcomes of the children, one file per outcome, and a list of these files."""
     place = env.stack.pop()
     env.stack.pop()
     record: Any = env.map_run_record_pool_manager.get_all()[-1]
@@ -253,7 +253,7 @@ def _write_results(env: Environment, resource_runtime_part: Any, state_credentia
 
 
 def _result(child: Mapping[str, Any], record: Any) -> dict[str, Any]:
-    """A child's outcome as a result file has it: what went in and came out as JSON in text."""
+    """Return a child's outcome in the form of a result file, with input and output as JSON strings."""
     shown = {key: value for key, value in child.items() if key != "Returned"}
     shown |= {"Input": json.dumps(child["Input"]), "InputDetails": {"Included": True}}
     if "Returned" in child:
