@@ -41,13 +41,13 @@ def test_the_list_is_of_the_installed_moto() -> None:
 
 @pytest.mark.parametrize(("target", "name"), [*pairs(CALLED)])
 def test_moto_has_the_private_member_that_is_called(target: str, name: str) -> None:
-    assert hasattr(target_of(target), name), f"moto {version('moto')} has no {target}.{name} any more"
+    assert hasattr(target_of(target), name), f"moto {version('moto')} no longer has {target}.{name}"
 
 
 def test_a_member_that_moto_no_longer_has_is_named_with_both_versions() -> None:
     class Backend: ...
 
-    with pytest.raises(MotoChangedError, match=rf"Backend has no create any more.*written for {MOTO}$"):
+    with pytest.raises(MotoChangedError, match=rf"Backend no longer has create,.*written for {MOTO}$"):
         patch.replace(Backend, create=None)
 
 
@@ -55,5 +55,5 @@ def test_a_member_that_moto_has_by_now_is_named() -> None:
     module = types.ModuleType("moto.newer")
     module.create = object()  # type: ignore[attr-defined]
 
-    with pytest.raises(MotoChangedError, match=r"moto\.newer has create now"):
+    with pytest.raises(MotoChangedError, match=r"moto\.newer now has create"):
         patch.add(module, create=object())
