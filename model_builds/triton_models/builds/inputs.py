@@ -77,6 +77,7 @@ _NOT_MAKING = (
     "probe/",
     "repository/",
     "spec.py",
+    "starter/",
     "survey/",
     "verify/",
 )

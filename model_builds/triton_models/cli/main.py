@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from triton_models.cli import account, jobs, models, repository, review
+from triton_models.cli import account, begin, jobs, models, repository, review
 from triton_models.cli.options import use_account
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Verb(NamedTuple):
 
 
 SECTIONS: Mapping[str, Mapping[str, Verb]] = {
+    "Begin": {"init": Verb("begin a repository of your own, or upgrade one", begin.init, "starter.init")},
     "Make models": {
         "new": Verb("start a model build as a copy of another", models.new, "declare.new"),
         "build": Verb("build models from their declarations", models.build, "builds.build"),

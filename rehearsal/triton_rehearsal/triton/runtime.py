@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from triton_models.base.errors import FleetError
 
-# The environment that `make setup` fills from requirements-triton.txt.
-ENVIRONMENT = Path(__file__).resolve().parents[3] / ".venv-triton"
+# The environment that `make` fills from requirements-triton.txt, next to the one that runs this.
+ENVIRONMENT = Path(sys.prefix).parent / ".venv-triton"
 
 _QUESTIONS = """
 import importlib.util, json, sys, sysconfig

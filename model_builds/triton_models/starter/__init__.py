@@ -1,0 +1,7 @@
+"""The repository that `fleet init` begins: files for the app, the stacks, the models and the tests.
+
+`files` holds them as they are written, with @NAME@ and the like in a few of them; `models` holds the models
+that a repository can begin with. `init` writes a new repository, and compares an older one with them.
+
+Imports: base.
+"""

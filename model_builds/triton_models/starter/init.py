@@ -1,0 +1,277 @@
+"""`fleet init`: begin a repository of one's own, which depends on this library and copies none of it."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import hashlib
+import importlib.metadata
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from triton_models.base.errors import FleetError, Problem, raise_if_any
+from triton_models.base.source_files import LEFTOVERS, source_files
+from triton_models.base.suggest import did_you_mean
+
+RECORD = ".fleet-init.json"
+"""The file in a repository that says what `fleet init` wrote, and from which version."""
+
+_FILES = Path(__file__).parent / "files"
+_MODELS = Path(__file__).parent / "models"
+_NAME = re.compile(r"[A-Za-z](-*[A-Za-z0-9])*")
+_LONGEST_NAME = 63
+_OTHER_NAMES = {"gitignore": ".gitignore"}  # a .gitignore here would apply to this folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """A new repository.
+
+    Attributes:
+        folder: Its folder.
+        files: The files that were written.
+        models: The models that it begins with.
+    """
+
+    folder: Path
+    files: Sequence[str]
+    models: Sequence[str]
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON-ready data."""
+        return {"folder": str(self.folder), "files": list(self.files), "models": list(self.models)}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the folder, the models and the next steps."""
+        yield f"{self.folder}: {len(self.files)} files, with the models {', '.join(self.models)}"
+        yield f"Next: `cd {self.folder}`, then `make rehearse` to deploy, build and serve on this machine."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """The difference between a repository and what this version would write.
+
+    Attributes:
+        before: The version that wrote it.
+        after: This version.
+        replaced: The diff of each file that was not edited, by name; written with `--write`.
+        edited: The diff of each file that was edited and is written differently now: it is yours to merge.
+        written: True if the files of `replaced` were written.
+    """
+
+    before: str
+    after: str
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    edited: Mapping[str, str] = field(default_factory=dict)
+    written: bool = False
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the outcome as JSON-ready data."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "replaced": dict(self.replaced),
+            "edited": dict(self.edited),
+            "written": self.written,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield each difference."""
+        if not self.replaced and not self.edited:
+            yield f"Version {self.after} writes the same files as {self.before}."
+            return
+        for diff in (*self.replaced.values(), *self.edited.values()):
+            yield diff.rstrip("\n")
+        if self.replaced:
+            done = "Written" if self.written else "Not edited since; `--write` writes them"
+            yield f"{done}: {', '.join(self.replaced)}"
+        if self.edited:
+            yield f"Edited here and not written, for you to merge by hand: {', '.join(self.edited)}"
+
+
+def run(arguments: argparse.Namespace) -> Started | Upgrade:
+    """Begin a repository; with `--upgrade`, compare one with what this version would write.
+
+    Raises:
+        FleetError: As `begin` and `upgrade`.
+    """
+    if arguments.upgrade:
+        return upgrade(arguments.folder, write=arguments.write)
+    name = arguments.name or _fleet_name(arguments.folder)
+    return begin(arguments.folder, name=name, models=arguments.models or ["minilm"])
+
+
+def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:
+    """Write a new repository, all of it or nothing.
+
+    Args:
+        folder: Its folder, which is new or empty.
+        name: The fleet's name: the prefix of its stacks and the beginning of its endpoint's name.
+        models: The models to begin with, of those that come with the library.
+
+    Raises:
+        FleetError: The folder has files, the name is not valid, or a model is unknown.
+    """
+    raise_if_any(_problems(folder, name, models))
+    files = _rendered(name, models)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        staging = Path(temporary) / folder.name
+        for path, content in files.items():
+            _write(staging / path, content)
+        for model in models:
+            leave_out = shutil.ignore_patterns(*LEFTOVERS)
+            shutil.copytree(_MODELS / model, staging / "model_builds" / "models" / model, ignore=leave_out)
+        _write(staging / RECORD, _record(name, models, files))
+        staging.replace(folder)  # an empty folder is replaced; one that is not empty by now is an error
+    return Started(folder=folder, files=tuple(files), models=tuple(models))
+
+
+def upgrade(folder: Path, *, write: bool = False) -> Upgrade:
+    """Compare a repository with what this version would write, and change nothing unless asked.
+
+    Args:
+        folder: The repository.
+        write: Write the files that were not edited.
+
+    Raises:
+        FleetError: `fleet init` did not write the folder.
+    """
+    record = _read_record(folder)
+    files = _rendered(record["name"], record["models"])
+    replaced: dict[str, str] = {}
+    edited: dict[str, str] = {}
+    for path, content in files.items():
+        known = record["files"].get(path)
+        if known == _digest(content):
+            continue  # this version writes what the other one wrote
+        there = (folder / path).read_bytes() if (folder / path).is_file() else None
+        if there == content:
+            continue
+        untouched = there is None if known is None else there is not None and _digest(there) == known
+        (replaced if untouched else edited)[path] = _diff(path, there or b"", content)
+    if write:
+        for path in replaced:
+            _write(folder / path, files[path])
+        kept = {path: record["files"][path] for path in edited if path in record["files"]}
+        _write(folder / RECORD, _record(record["name"], record["models"], files, kept=kept))
+    return Upgrade(
+        before=record["version"], after=_version(), replaced=replaced, edited=edited, written=write
+    )
+
+
+def starter_models() -> list[str]:
+    """Return the models that a repository can begin with."""
+    return sorted(path.parent.name for path in _MODELS.glob("*/build.py"))
+
+
+def _rendered(name: str, models: Sequence[str]) -> dict[str, bytes]:
+    """Return the content of each file by its path in the repository."""
+    words = {"NAME": name, "VERSION": _version(), "MODEL": models[0]}
+    found = {}
+    for source in source_files(_FILES):
+        path = source.relative_to(_FILES).as_posix()
+        text = source.read_text(encoding="utf-8")
+        for word, value in words.items():
+            text = text.replace(f"@{word}@", value)
+        found[_OTHER_NAMES.get(path, path)] = (
+            _settings(text, name, models) if path == "cdk.json" else text
+        ).encode()
+    return found
+
+
+def _settings(text: str, name: str, models: Sequence[str]) -> str:
+    document = json.loads(text)
+    document["context"]["tritonFleet"].update(name=name, models=list(models))
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _record(
+    name: str, models: Sequence[str], files: Mapping[str, bytes], *, kept: Mapping[str, str] | None = None
+) -> bytes:
+    digests = {path: _digest(content) for path, content in files.items()} | dict(kept or {})
+    record = {"version": _version(), "name": name, "models": list(models), "files": digests}
+    return (json.dumps(record, indent=2) + "\n").encode()
+
+
+def _read_record(folder: Path) -> dict[str, Any]:
+    path = folder / RECORD
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if {"version", "name", "models", "files"} <= record.keys():
+            return dict(record)
+    except (OSError, ValueError, AttributeError):
+        pass
+    raise FleetError.of(
+        what=f"{folder} is not a repository that `fleet init` wrote",
+        where=str(path),
+        expected=f"the {RECORD} that `fleet init` writes",
+        why="it says which files were edited since",
+        fix="name the repository's folder, or restore the file from git",
+        rule="init-record",
+    )
+
+
+def _problems(folder: Path, name: str, models: Sequence[str]) -> Iterator[Problem]:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        yield Problem(
+            what=f"{folder} is not empty",
+            where="fleet init DIR",
+            expected="a new or an empty folder",
+            why="nothing of yours is overwritten",
+            fix="name another folder, or use `--upgrade` for a repository that `fleet init` wrote",
+            rule="init-folder",
+        )
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        yield Problem(
+            what=f"the name is {name!r}",
+            where="fleet init --name",
+            expected=f"1 to {_LONGEST_NAME} letters, digits and hyphens, a letter first and no hyphen last",
+            why="CloudFormation and SageMaker accept no other name for a stack and an endpoint",
+            fix="choose a name like TritonFleet or search-prod",
+            rule="fleet-name",
+        )
+    known = starter_models()
+    for model in models:
+        if model not in known:
+            yield Problem(
+                what=f"unknown model {model!r}",
+                where="fleet init --models",
+                expected=f"one of {', '.join(known)}",
+                fix=did_you_mean(
+                    model, known, otherwise="begin with minilm, and add your own with `fleet new`"
+                ),
+                rule="unknown-model",
+            )
+
+
+def _fleet_name(folder: Path) -> str:
+    """Return a name like the folder's: SearchModels for search_models."""
+    words = re.findall(r"[A-Za-z0-9]+", folder.resolve().name)
+    return "".join(word[:1].upper() + word[1:] for word in words) or "TritonFleet"
+
+
+def _version() -> str:
+    return importlib.metadata.version("triton-fleet")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def _diff(path: str, before: bytes, after: bytes) -> str:
+    old, new = (each.decode("utf-8", errors="replace").splitlines(keepends=True) for each in (before, after))
+    return "".join(difflib.unified_diff(old, new, fromfile=path, tofile=f"{path} of this version"))

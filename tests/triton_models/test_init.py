@@ -1,0 +1,165 @@
+"""`fleet init`: a repository written at once or not at all, and compared with newer versions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from triton_models.base.errors import FleetError
+from triton_models.starter import init
+from triton_models.starter.init import RECORD, begin, starter_models, upgrade
+
+ROOT = Path(__file__).parents[2]
+SHARED = ("app.py", "package.json", "package-lock.json", "requirements-triton.txt", "stacks/models.py")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository as it is written."""
+    begin(tmp_path / "search", name="Search", models=["minilm", "resnet50"])
+    return tmp_path / "search"
+
+
+@pytest.fixture
+def newer(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this version be a newer one, which writes another Makefile and another file."""
+    rendered = init._rendered
+
+    def other(name: str, models: list[str]) -> dict[str, bytes]:
+        return {**rendered(name, models), "Makefile": b"all:\n", "more.txt": b"more\n"}
+
+    monkeypatch.setattr(init, "_rendered", other)
+    monkeypatch.setattr(init, "_version", lambda: "9.9")
+
+
+def refused(folder: Path, *, name: str = "Search", models: tuple[str, ...] = ("minilm",)) -> list[str]:
+    with pytest.raises(FleetError) as caught:
+        begin(folder, name=name, models=models)
+    return [problem.rule for problem in caught.value.problems]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_repository_is_laid_out_as_this_one(name: str, repository: Path) -> None:
+    assert (repository / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+def test_the_settings_are_those_of_this_repository_but_for_name_and_models(repository: Path) -> None:
+    document = json.loads((ROOT / "cdk.json").read_text())
+    document["context"]["tritonFleet"].update(name="Search", models=["minilm", "resnet50"])
+
+    assert json.loads((repository / "cdk.json").read_text()) == document
+
+
+def test_the_models_that_were_asked_for_are_copied_without_leftovers(repository: Path) -> None:
+    models = repository / "model_builds" / "models"
+
+    assert sorted(path.name for path in models.iterdir()) == ["minilm", "resnet50"]
+    assert not list(models.rglob("__pycache__"))
+
+
+def test_no_placeholder_is_left(repository: Path) -> None:
+    assert [name for name, content in contents(repository).items() if b"@NAME@" in content] == []
+    assert [name for name, content in contents(repository).items() if b"@VERSION@" in content] == []
+
+
+def test_the_toolkit_is_not_copied(repository: Path) -> None:
+    assert not (repository / "model_builds" / "triton_models").exists()
+
+
+def test_every_model_of_this_repository_can_be_a_beginning(tmp_path: Path) -> None:
+    begin(tmp_path / "all", name="All", models=starter_models())
+
+    found = sorted(path.parent.name for path in (tmp_path / "all").glob("model_builds/models/*/build.py"))
+    assert found == sorted(path.parent.name for path in ROOT.glob("model_builds/models/*/build.py"))
+
+
+def test_a_folder_with_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+
+    assert refused(tmp_path) == ["init-folder"]
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+
+    assert refused(tmp_path, name="1x", models=("minlm",)) == ["init-folder", "fleet-name", "unknown-model"]
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "search").mkdir()
+    begin(tmp_path / "search", name="Search", models=["minilm"])
+
+    assert (tmp_path / "search" / "app.py").is_file()
+
+
+def test_a_failure_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(init.shutil, "copytree", full)
+    with pytest.raises(OSError, match="No space"):
+        begin(tmp_path / "search", name="Search", models=["minilm"])
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_version_has_nothing_to_change(repository: Path) -> None:
+    found = upgrade(repository)
+
+    assert (found.replaced, found.edited) == ({}, {})
+
+
+@pytest.mark.usefixtures("newer")
+def test_an_upgrade_is_shown_and_changes_nothing(repository: Path) -> None:
+    before = contents(repository)
+    found = upgrade(repository)
+
+    of_the_version = {"requirements.txt", "requirements-rehearsal.txt"}
+    assert set(found.replaced) == {"Makefile", "more.txt", *of_the_version}
+    assert "+all:" in found.replaced["Makefile"]
+    assert contents(repository) == before
+
+
+@pytest.mark.usefixtures("newer")
+def test_an_upgrade_writes_what_was_not_edited(repository: Path) -> None:
+    (repository / "cdk.json").write_text("{}")
+    upgrade(repository, write=True)
+
+    assert (repository / "Makefile").read_text() == "all:\n"
+    assert (repository / "more.txt").read_text() == "more\n"
+    assert (repository / "cdk.json").read_text() == "{}"
+    assert upgrade(repository).replaced == {}
+
+
+@pytest.mark.usefixtures("newer")
+def test_an_edited_file_is_never_written_and_is_shown_again(repository: Path) -> None:
+    (repository / "Makefile").write_text("mine:\n")
+
+    assert set(upgrade(repository, write=True).edited) == {"Makefile"}
+    assert (repository / "Makefile").read_text() == "mine:\n"
+    assert set(upgrade(repository).edited) == {"Makefile"}
+
+
+@pytest.mark.usefixtures("newer")
+def test_a_deleted_file_is_not_brought_back(repository: Path) -> None:
+    (repository / "Makefile").unlink()
+    upgrade(repository, write=True)
+
+    assert not (repository / "Makefile").exists()
+
+
+@pytest.mark.parametrize("record", [None, "", "[]", "{}", '{"version": "1"}'])
+def test_a_folder_that_init_did_not_write_is_refused(record: str | None, tmp_path: Path) -> None:
+    if record is not None:
+        (tmp_path / RECORD).write_text(record)
+
+    with pytest.raises(FleetError) as caught:
+        upgrade(tmp_path)
+    assert [problem.rule for problem in caught.value.problems] == ["init-record"]
