@@ -236,7 +236,7 @@ def test_a_repository_that_init_began_is_tested_synthesized_rehearsed_and_report
 
     git = ("-c", "import subprocess, sys; sys.exit(subprocess.run(['git', *sys.argv[1:]]).returncode)")
     identity = ("-c", "user.name=someone", "-c", "user.email=someone@example.com")
-    assert run(python, fleet, "init", "search", "--models", "resnet50", folder=tmp_path).returncode == 0
+    assert run(python, fleet, "init", "search", "resnet50", folder=tmp_path).returncode == 0
     succeed(*git, "init", "--quiet")
     succeed(*git, "add", "--all")
     succeed(*git, *identity, "commit", "--quiet", "--message", "Begin")

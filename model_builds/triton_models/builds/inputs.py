@@ -77,7 +77,6 @@ _NOT_MAKING = (
     "probe/",
     "repository/",
     "spec.py",
-    "starter/",
     "survey/",
     "verify/",
 )
@@ -179,7 +178,7 @@ def tools_digest(*, release: str, gpu: str | None = None, package: Path = _PACKA
     """
     sources = {
         path: digest
-        for path, digest in contents(package).items()
+        for path, digest in contents(package, without=("starter",)).items()
         if path.endswith(".py") and not path.startswith(_NOT_MAKING)
     }
     rows = [asdict(release_named(release)), asdict(gpu_named(gpu)) if gpu else None]

@@ -13,7 +13,7 @@ def init(parser: argparse.ArgumentParser) -> None:
         "--name", metavar="NAME", help="the fleet's name, the prefix of its stacks (default: the folder's)"
     )
     parser.add_argument(
-        "--models", nargs="+", metavar="MODEL", help="the models to begin with (default: minilm)"
+        "models", nargs="*", metavar="MODEL", help="the models to begin with (default: minilm)"
     )
     parser.add_argument(
         "--upgrade",

@@ -244,7 +244,7 @@ def _problems(folder: Path, name: str, models: Sequence[str]) -> Iterator[Proble
         if model not in known:
             yield Problem(
                 what=f"unknown model {model!r}",
-                where="fleet init --models",
+                where="fleet init DIR MODEL...",
                 expected=f"one of {', '.join(known)}",
                 fix=did_you_mean(
                     model, known, otherwise="begin with minilm, and add your own with `fleet new`"
