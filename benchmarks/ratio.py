@@ -13,7 +13,7 @@ class Ratio:
     """The ratio of the times of two ways.
 
     Attributes:
-        subject: What is done.
+        subject: The work that is timed.
         ours: The way of this project, and its median time in seconds.
         theirs: The other way, and its median time in seconds.
         ours_s: As above.
@@ -44,10 +44,10 @@ def measure(
     """Time the two ways A B A B ..., after one round that does not count.
 
     Args:
-        subject: What is done.
-        ours: What to call this project's way, and the way itself.
+        subject: The work that is timed.
+        ours: The name of this project's way, and the way itself.
         theirs: The same for the other.
-        pairs: How many times each is timed.
+        pairs: Number of timings of each.
         reset: Done after each pair, and not timed.
     """
     timed = []

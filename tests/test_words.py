@@ -15,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 NOT_FIRST = {"What", "Whether", "How", "Where", "When", "Why", "Who", "Which"}
+ENTRY = re.compile(r"^ +\*{0,2}\w+: (.+)$", re.MULTILINE)
+"""An argument, an attribute or an error in a docstring."""
 PHRASES = re.compile(
     r"\b((?<!there )(is|are) none|(takes?|knows?) no|a (minute|second|month) (an?|each)|in so many words"
     r"|what becomes? of|gone through|for they|comes? to its end)\b"
@@ -37,8 +39,10 @@ def docstrings(source: str) -> Iterator[str]:
 
 
 def odd(source: str) -> list[str]:
-    """Return the odd beginnings of docstrings in a module, and its lines with an odd phrase."""
-    first = (text.partition("\n")[0] for text in docstrings(source))
+    """Return odd beginnings of docstrings and of their entries, and lines with an odd phrase."""
+    found = list(docstrings(source))
+    first = [text.partition("\n")[0] for text in found]
+    first += [entry for text in found for entry in ENTRY.findall(text)]
     beginnings = [line for line in first if line and re.split(r"\W", line)[0] in NOT_FIRST]
     return [*beginnings, *(line.strip() for line in source.splitlines() if PHRASES.search(line))]
 
@@ -48,6 +52,7 @@ def odd(source: str) -> list[str]:
     [
         '"""What a build depends on."""',
         'def f():\n    """Whether it is."""',
+        'def f(x):\n    """Return it.\n\n    Args:\n        x: What it is.\n    """',
         "# the rest is none",
         'x = "2 a minute each"',
     ],

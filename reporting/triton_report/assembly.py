@@ -28,8 +28,8 @@ class Resource:
         type: Such as "AWS::S3::Bucket".
         path: Its construct's path below the stack, such as "Repository/Bucket".
         properties: As the template has them.
-        kept_when_removed: Whether it stays in the account when it leaves the template.
-        kept_when_replaced: Whether it stays when another takes its place.
+        kept_when_removed: True if it stays in the account when it leaves the template.
+        kept_when_replaced: True if it stays when another resource takes its place.
     """
 
     stack: str
@@ -60,8 +60,8 @@ class Assembly:
 
     Attributes:
         resources: By stack and logical id, in the order of the templates.
-        warnings: What the synthesis warned of.
-        exports: What the stacks export, by the export's name: the stack, and the template's value.
+        warnings: The warnings of the synthesis.
+        exports: The stack and the template's value of each export, by the export's name.
     """
 
     resources: Mapping[Key, Resource]

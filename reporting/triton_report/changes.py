@@ -47,10 +47,10 @@ class Change:
     """A resource that differs.
 
     Attributes:
-        effect: What happens to it.
+        effect: The effect of the deployment on it.
         resource: As it will be; of a removed one as it was.
         before: As it was; None of an added one.
-        properties: What differs in it.
+        properties: The properties that differ.
         cause: For a resource that changes only because another does: that one's path.
     """
 

@@ -21,17 +21,17 @@ class Comparison:
 
     Attributes:
         before_name: The base.
-        after_name: What is compared with it.
-        before: What the base deploys.
-        after: What is deployed afterwards.
+        after_name: The revision that is compared with it.
+        before: The deployment of the base.
+        after: The deployment afterwards.
         changes: The resources.
-        permissions: Who may do what.
+        permissions: The changed permissions.
         watching: Alarms and charts.
         models: The model builds.
-        toolkit_changed: What builds them differs.
-        models_before: How many models the build job made.
-        models_after: How many it makes.
-        published: What each model's name stands for now, such as "95.4 MB, for A10G and Triton 25.09"; None
+        toolkit_changed: True if the toolkit that builds the models differs.
+        models_before: Number of models that the build job made.
+        models_after: Number of models that it makes.
+        published: The current artifact of each model, such as "95.4 MB, for A10G and Triton 25.09"; None
             if not requested.
     """
 

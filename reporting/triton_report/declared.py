@@ -24,7 +24,7 @@ class ModelChange:
 
     Attributes:
         name: Its folder.
-        what: What became of it; "built" and "not built" are about the build job's list alone.
+        what: The change; "built" and "not built" concern the build job's list alone.
         files: The files in it that differ.
     """
 

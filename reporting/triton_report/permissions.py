@@ -37,7 +37,7 @@ class Grant:
         allowed: False for a statement that denies.
         action: Such as "s3:GetObject", with wildcards; "not s3:*" for all others.
         resource: Such as "${Repository/Bucket.Arn}/models/*".
-        condition: When, as JSON; "" for always.
+        condition: The condition as JSON; "" without one.
     """
 
     who: str
@@ -62,8 +62,8 @@ class PermissionChange:
     """The difference between permissions.
 
     Attributes:
-        widened: What is allowed that was not, and what is no longer denied.
-        narrowed: What is not allowed any more, and what is newly denied.
+        widened: The actions that become allowed, or are no longer denied.
+        narrowed: The actions that are no longer allowed, or become denied.
     """
 
     widened: tuple[Grant, ...]

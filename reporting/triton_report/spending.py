@@ -20,7 +20,7 @@ class Fleet:
     Attributes:
         stack: Its stack.
         name: The endpoint's construct, and the variant's name where it has several.
-        instance_type: What it runs on.
+        instance_type: The instance type of its instances.
         least: Its fewest instances.
         most: Its most.
     """

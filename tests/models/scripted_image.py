@@ -124,15 +124,15 @@ class Scripted:
     """The answers of the executables.
 
     Attributes:
-        gpu: What nvidia-smi says of the GPU: name, driver, compute capability and MiB; None without one.
-        packages: What dpkg lists.
-        python: What python3 says: its version, the status of CUDA, NumPy and DALI with their places.
-        variables: What the image sets.
-        machine: What trtexec is given; see `gpu_machine.install`.
-        placed: Where the server puts models.
-        steps: Where it puts the Python step that comes with each.
+        gpu: nvidia-smi's answer: name, driver, compute capability and MiB; None without a GPU.
+        packages: dpkg's list.
+        python: python3's answer: its version, the status of CUDA, NumPy and DALI with their places.
+        variables: The image's variables.
+        machine: trtexec's script; see `gpu_machine.install`.
+        placed: The server's folder of models.
+        steps: The folder of the Python step that comes with each.
         model_numpy: The NumPy that a Python model imports.
-        server: Where the image has a server: on PATH, in the place of Triton's images, or both.
+        server: The places of the server: on PATH, in the place of Triton's images, or both.
         backends: The server's backends.
         agents: The server's agents of the model repository.
         onnxruntime: The version of ONNX Runtime.

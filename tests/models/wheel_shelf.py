@@ -23,7 +23,7 @@ def put_wheel(
         shelf: The folder that pip looks in.
         name: The package.
         files: Path -> content.
-        tag: What it is built for.
+        tag: The tag of Python and platform.
         version: Its version.
     """
     info = f"{name}-{version}.dist-info"

@@ -30,16 +30,16 @@ class Account:
 
     Attributes:
         aws: The embedded AWS.
-        folder: Where transcripts and journals go.
+        folder: The folder of transcripts and journals.
         meanwhile: Called whenever the probes wait: what happens in the account by itself.
         region: The region of new sessions.
-        minutes_a_pause: How much time passes then, besides the real one. None does while a stack is in
+        minutes_a_pause: Minutes that pass in a pause, besides the real time. None pass while a stack is in
             progress: its functions are real processes.
-        removing: Whether the run has begun to remove something.
+        removing: True once the run has begun to remove something.
         before: Called before each request, such as "CreateBucket"; what it returns is the error's code and
             message that AWS answers with, if anything.
         after: Called when AWS has done a request, before the probe hears of it.
-        start_minutes: How long a new endpoint is Creating; it is in service at once if 0.
+        start_minutes: Minutes for which a new endpoint is Creating; with 0 it is in service at once.
     """
 
     def __init__(self, aws: EmbeddedAws, folder: Path, *, runtime: str = "") -> None:

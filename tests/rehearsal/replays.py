@@ -58,7 +58,7 @@ class Replay:
 
     Attributes:
         answer: The answer; None where the rehearsal cannot answer this question.
-        agrees: Whether the record and the answer say the same.
+        agrees: Compares the record with the answer.
     """
 
     answer: Callable[[Asked], Answered | None]

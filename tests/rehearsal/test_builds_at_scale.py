@@ -46,10 +46,10 @@ class Run:
 
     Attributes:
         status: Of the execution.
-        cause: Why it failed.
-        folder: What it left in its folder, by name.
+        cause: The reason for its failure.
+        folder: The files that it left in its folder, by name.
         most: The most builds of models that ran at a time.
-        seconds: How long it took.
+        seconds: Seconds that it took.
     """
 
     status: str

@@ -207,7 +207,7 @@ class Application(Traffic):
     """An application that follows the alias and asks both models; its answers are those of `plan`.
 
     Attributes:
-        wrong: What `echo` answered that was not what it was sent.
+        wrong: The answers of `echo` that differ from the requests.
     """
 
     def __init__(self, client: Client) -> None:

@@ -14,8 +14,8 @@ class Traffic(ABC):
     """An application that sends one request after the other, in a thread of its own.
 
     Attributes:
-        asked: How many requests were answered.
-        failures: What each of the others raised.
+        asked: Number of requests that were answered.
+        failures: The errors of the others.
     """
 
     def __init__(self) -> None:

@@ -120,7 +120,7 @@ def run_app(
     """Synthesise in a process of its own: no account, no region, no network, the validator on.
 
     Args:
-        output: Where the templates are written.
+        output: The folder of the templates.
         context: Added to the context of cdk.json.
         spoil: A statement that spoils the app before it runs.
         environment: Variables to add.

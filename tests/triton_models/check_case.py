@@ -59,10 +59,10 @@ class Case:
 
     Attributes:
         id: The id of the check.
-        wrong: What is wrong, in a few words.
-        correct: What is right.
-        spoil: What makes it wrong.
-        elsewhere: What is different about the server on which it is wrong.
+        wrong: The mistake, in a few words.
+        correct: A correct repository.
+        spoil: The change that makes it wrong.
+        elsewhere: The difference of the server on which it is wrong.
     """
 
     id: str

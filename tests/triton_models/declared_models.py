@@ -77,9 +77,9 @@ def declare(
     Args:
         models: The folder of model builds.
         name: Its name.
-        top: What its build.py runs when it is read.
-        body: What its write() does.
-        factor: What its reference multiplies with.
+        top: Code that its build.py runs when it is read.
+        body: The body of its write().
+        factor: The factor of its reference.
         code: Its model.py.
         weights: Its weights, as Python.
         parameters: Of its configuration.

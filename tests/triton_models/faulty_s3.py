@@ -39,8 +39,8 @@ class FaultyS3:
     """Passes requests on, and does to them what the test says.
 
     Attributes:
-        url: Where it listens.
-        requests: What was asked, in order.
+        url: Its address.
+        requests: The requests, in order.
         faults: The number of a request -> what goes wrong with it.
         before: Called with each request before it is passed on.
         after: Called with each request when the server has done it, before its answer goes back.

@@ -34,11 +34,11 @@ class PlainServer:
 
     Args:
         folder: A folder for the server and its repository.
-        auto_complete: Whether backends may fill in what a configuration leaves out.
+        auto_complete: True if backends may complete a configuration.
 
     Attributes:
         repository: The model repository.
-        endings: How often the server ended while it loaded a model.
+        endings: Number of times that the server ended while it loaded a model.
     """
 
     def __init__(self, folder: Path, *, auto_complete: bool) -> None:

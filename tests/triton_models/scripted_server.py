@@ -29,10 +29,10 @@ class Step:
     """The server's reaction to a request.
 
     Attributes:
-        sends: What it sends.
-        byte_by_byte: Whether it sends that one byte at a time, for ever: the last one again and again.
-        hangs: Whether it then waits until the test is over.
-        closes: Whether it then closes the connection.
+        sends: The bytes that it sends.
+        byte_by_byte: True if it sends that one byte at a time, for ever: the last one again and again.
+        hangs: True if it then waits until the test is over.
+        closes: True if it then closes the connection.
     """
 
     sends: bytes = b""
@@ -88,10 +88,10 @@ class ScriptedServer:
     """Listens on the loopback interface; each connection has its own thread.
 
     Attributes:
-        url: Where it listens.
-        requests: What was asked, in order.
-        steps: What it does with the next requests.
-        otherwise: What it does after them.
+        url: Its address.
+        requests: The requests, in order.
+        steps: Its reactions to the next requests.
+        otherwise: Its reaction to those after them.
     """
 
     def __init__(self, otherwise: Step | Callable[[Request], Step]) -> None:

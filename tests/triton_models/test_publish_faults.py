@@ -48,12 +48,12 @@ class Scene:
     """The participants.
 
     Attributes:
-        proxy: What goes wrong.
+        proxy: The fault.
         faulty: S3 behind the proxy, asked once.
         s3: S3 without faults.
         publishers: Other processes that publish through the proxy.
         new: An artifact that goes in one request, and one that goes in three parts.
-        old: What their two names stood for before.
+        old: The earlier artifacts of the two names.
     """
 
     proxy: FaultyS3

@@ -22,8 +22,8 @@ class Source:
     """Something to read from that answers when its test says so.
 
     Attributes:
-        begun: How many readings have begun.
-        known: What each of them was given.
+        begun: Number of readings that have begun.
+        known: The value that each of them was given.
     """
 
     def __init__(self) -> None:

@@ -70,7 +70,7 @@ def write_templates(app: App) -> None:
     Under the CDK's command line the findings are left to that, which reads the same report.
 
     Raises:
-        FleetError: What the checks found, all of it.
+        FleetError: All findings of the checks.
     """
     found: list[Problem] = []
     with defer() as late:

@@ -75,7 +75,7 @@ class Shared:
             region: The stack's, which may be a token.
             capacity: The fewest instances of a variant at the first deployment.
             variants: The number of production variants.
-            multi_model: Whether the container serves many models.
+            multi_model: True if the container serves many models.
             reserved: Variables that the variants set.
         """
         where = collector.where

@@ -389,7 +389,7 @@ def deployment_problems(
     """Everything that SageMaker would refuse about how an endpoint is deployed.
 
     Args:
-        deployment: How; None is SageMaker's own way, which rolls back on nothing.
+        deployment: The strategy; None for SageMaker's own, which never rolls back.
         rollback_alarms: Names of the alarms that undo a deployment.
         capacity: The fewest instances of the variant; None, or a token, is not checked.
         where: The place that the problems name.

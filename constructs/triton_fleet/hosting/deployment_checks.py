@@ -29,7 +29,7 @@ def deployment_portion(
 
     Args:
         value: Percent of the fleet, or a number of instances; None if it is known only at deployment.
-        by_percent: Which of the two it is.
+        by_percent: True for a percentage, False for a number of instances.
         lowest_percent: The least that SageMaker accepts, of all instances.
         highest_percent: The most.
         capacity: The fewest instances that the fleet has; None if it is known only at deployment.
@@ -151,7 +151,7 @@ def rollback_alarms(names: Sequence[str], *, has_deployment: bool, where: str) -
 
     Args:
         names: The alarms' names.
-        has_deployment: Whether the endpoint says how it is deployed.
+        has_deployment: True if the endpoint has a deployment strategy.
         where: The place that the problems name.
     """
     if len(names) > MOST_ROLLBACK_ALARMS:

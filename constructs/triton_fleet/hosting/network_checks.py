@@ -96,7 +96,7 @@ def some_subnets(chosen: int, *, vpc_has_public: bool, where: str) -> Iterator[P
 
     Args:
         chosen: The number of subnets that were found or given.
-        vpc_has_public: Whether the VPC has public ones, so that it is not an import that names none at all.
+        vpc_has_public: True if the VPC has public subnets; an import may name none at all.
         where: The place that the problem names.
     """
     if chosen:

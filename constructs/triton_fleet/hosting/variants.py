@@ -44,7 +44,7 @@ class DeployedVariant(VariantMetrics):
         instance: Its instance type with its facts; of several in a pool, the preferred one.
         literal_endpoint_name: The endpoint's name.
         initial_instance_count: Its instances at the first deployment.
-        asynchronous: Whether its requests wait in a queue, see `AsyncInference`.
+        asynchronous: True if its requests wait in a queue: see `AsyncInference`.
     """
 
     name: str

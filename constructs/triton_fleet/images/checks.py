@@ -79,7 +79,7 @@ def multi_model_label(
     Args:
         labels: The image's labels; None where nothing was given to read them from.
         source: Their source, for the message.
-        stated: Whether the user says that the image has the label.
+        stated: True if the user says that the image has the label.
         where: The place that the problem names.
     """
     if labels is None:
@@ -167,8 +167,8 @@ def cpu_image(instance: InstanceType, *, asked: bool, own: bool = False, where: 
 
     Args:
         instance: The instance type that is served on, or built for.
-        asked: Whether that image was asked for.
-        own: Whether an image of the user's own is given as well.
+        asked: True if the user chose that image.
+        own: True if the user also gives an image.
         where: The place that the problem names.
     """
     if not asked or (instance.gpu is None and not own):

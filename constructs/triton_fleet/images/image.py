@@ -121,7 +121,7 @@ class CustomImage:
         Args:
             where: The place that the problems name.
             region: The endpoint's region; None or a token if it is not known yet.
-            multi_model: Whether it is to serve a multi-model endpoint, which needs the label.
+            multi_model: True if it serves a multi-model endpoint, which needs the label.
         """
         tag, digest = self.tag and known(self.tag), self.digest and known(self.digest)
         if bool(self.tag) == bool(tag) and bool(self.digest) == bool(digest):

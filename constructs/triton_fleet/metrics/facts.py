@@ -38,7 +38,7 @@ class MetricFact:
         unit: The unit of its values. Alarms do not filter on it: a filter that misses silences them.
         statistic: The statistic that means something.
         label: Its label in charts; empty for the metric's name.
-        of_variant: Whether it has the dimension VariantName besides EndpointName.
+        of_variant: True if it has the dimension VariantName besides EndpointName.
     """
 
     name: str

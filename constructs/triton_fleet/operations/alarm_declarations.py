@@ -39,7 +39,7 @@ class AlarmDeclaration:
         minutes: The number of recent minutes to evaluate.
         out_of: The number of them that must be above the threshold.
         what: The meaning of the alarm, in a sentence.
-        why: Why the threshold and the minutes are what they are.
+        why: The reason for the threshold and the minutes.
         runbook: Instructions, the first step first.
     """
 

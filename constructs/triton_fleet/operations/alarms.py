@@ -72,7 +72,7 @@ class EndpointAlarms(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             endpoint: The endpoint to watch.
-            variant: Which of its variants, by name; None for the first, of most endpoints the only one.
+            variant: The name of one of its variants; None for the first, which is most endpoints' only one.
             scaling: Its auto scaling, for the alarms about a fleet that cannot grow, or does not.
             thresholds: The limits of normal operation.
             log_group: The endpoint's log group, for the alarm about failed loads: no metric of

@@ -79,7 +79,7 @@ class EndpointDashboard(Construct):
             scope: The parent construct.
             construct_id: The construct's id.
             endpoint: The endpoint to show.
-            variant: Which of its variants, by name; None for the first, of most endpoints the only one.
+            variant: The name of one of its variants; None for the first, which is most endpoints' only one.
             alarms: Its alarms: their states come first, and each threshold is a line in its chart.
             scaling: Its auto scaling: the limits of its capacity are lines in the chart of instances.
             models: The number of models on the endpoint, to show the cost of each; 0 if it is not known.

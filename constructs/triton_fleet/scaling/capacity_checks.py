@@ -27,7 +27,7 @@ def capacity(
         minimum: The fewest instances.
         maximum: The most.
         where: The place that the problem names.
-        has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
+        has_queue: True if requests wait in a queue while there is no instance: on an asynchronous endpoint.
     """
     fewest = 0 if has_queue else 1
     if minimum is not None and minimum < fewest:
@@ -70,7 +70,7 @@ def scheduled_range(
         bounds: The minimum and the maximum that the action sets; None is not set, or not known yet.
         standing: Those of the scaling, which go on to hold for what the action does not set.
         where: The place that the problem names.
-        has_queue: Whether requests wait in a queue while there is no instance.
+        has_queue: True if requests wait in a queue while there is no instance.
     """
     minimum, maximum = (
         given if given is not None else kept for given, kept in zip(bounds, standing, strict=True)
@@ -117,7 +117,7 @@ def scheduled_zone(expression: str | None, *, zoned: bool, where: str) -> Iterat
 
     Args:
         expression: The schedule, such as "cron(0 7 ? * MON-FRI *)"; None if it is known only at deployment.
-        zoned: Whether a time zone is set.
+        zoned: True if a time zone is set.
         where: The place that the problem names.
     """
     if not zoned or expression is None or expression.startswith("cron("):
@@ -170,10 +170,10 @@ def scaling_steps(
     Args:
         bounds: The start of each step, in the metric's unit.
         changes: The change of each step, in instances or percent; None if it is known only at deployment.
-        grows: Whether a step is for values at and above its bound (True), or at and below it.
+        grows: True if a step is for values at and above its bound, False if at and below it.
         adjustment: Application Auto Scaling's word for what a change is.
         where: The place that the problem names.
-        has_queue: Whether requests wait in a queue while there is no instance: on an asynchronous endpoint.
+        has_queue: True if requests wait in a queue while there is no instance: on an asynchronous endpoint.
     """
     if not bounds:
         yield SCALING_STEPS.problem(

@@ -163,8 +163,8 @@ def scaling_number(
 
     Args:
         value: The given value.
-        deferred: Whether it is known only when the stack is deployed.
-        whole: Whether only an integer will do.
+        deferred: True if it is known only when the stack is deployed.
+        whole: True if it must be an integer.
         name: Its name.
         where: The place that the problem names.
     """
@@ -195,7 +195,7 @@ def scaling_number_now(*, deferred: bool, name: str, where: str) -> Iterator[Pro
     """The problem with a number that others are computed from.
 
     Args:
-        deferred: Whether it is known only when the stack is deployed.
+        deferred: True if it is known only when the stack is deployed.
         name: Its name.
         where: The place that the problem names.
     """
@@ -254,7 +254,7 @@ def scaling_hardware(instance: InstanceType, *, per_gpu: bool, policy: str, wher
 
     Args:
         instance: The type of the scaled instances.
-        per_gpu: Whether the target is given for a GPU.
+        per_gpu: True if the target is given for a GPU.
         policy: The target's name.
         where: The place that the problem names.
     """
@@ -287,9 +287,9 @@ def target_published(
 
     Args:
         policy: The target's name.
-        of_queue: Whether its metric is of the queue of an asynchronous endpoint.
-        of_answers: Whether its metric counts requests as only other endpoints publish them.
-        has_queue: Whether the endpoint is asynchronous.
+        of_queue: True if its metric describes the queue of an asynchronous endpoint.
+        of_answers: True if its metric counts requests, which asynchronous endpoints do not publish.
+        has_queue: True if the endpoint is asynchronous.
         where: The place that the problem names.
     """
     if of_queue and not has_queue:

@@ -39,7 +39,7 @@ class ScheduledCapacity:
 
     Attributes:
         name: One of a kind in its scaling.
-        schedule: When: `Schedule.cron(...)`, `Schedule.at(...)` or `Schedule.rate(...)`. A new instance
+        schedule: The times: `Schedule.cron(...)`, `Schedule.at(...)` or `Schedule.rate(...)`. A new instance
             takes minutes to serve and starts with no model loaded, so come that much earlier.
         min_capacity: The fewest instances from then on, 1 or more, and 0 or more on an asynchronous endpoint;
             None leaves it as it is.
@@ -65,7 +65,7 @@ class ScheduledCapacity:
         Args:
             standing: The minimum and the maximum of the scaling itself.
             where: The place that the problems name.
-            has_queue: Whether the endpoint is asynchronous.
+            has_queue: True if the endpoint is asynchronous.
         """
         where = f"{self.name}, {where}"
         bounds = (self.min_capacity, self.max_capacity)

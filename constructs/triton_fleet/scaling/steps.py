@@ -99,7 +99,7 @@ class StepScaling:
 
         Args:
             where: The place that the problems name.
-            has_queue: Whether the endpoint is asynchronous.
+            has_queue: True if the endpoint is asynchronous.
         """
         where = f"{self.name}, {where}"
         wrong = [problem for step in self.steps for problem in _step_problems(step, where=where) if problem]

@@ -33,7 +33,7 @@ def put_answer(
 
     Args:
         event: The request.
-        failure: Why the request failed; empty if it succeeded.
+        failure: The reason for the failure; empty if it succeeded.
         physical_id: The id of the created resource. By default the previous id: another id makes
             CloudFormation delete the resource of that id.
         data: The values for Fn::GetAtt.
